@@ -1,0 +1,1 @@
+"""The Balancer: a service that moves whole nodes between an on-demand pool and a batch pool."""

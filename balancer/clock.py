@@ -1,0 +1,391 @@
+"""The only module that reads the time.
+
+Times are integer microseconds of *cluster time*. In production cluster time is the wall clock. In the
+testbed it is a clock in a file that one process paces (`SharedClockMaster`) and every process reads:
+time runs `speed` times faster than life and may stand still while somebody still has work that is due.
+
+A party says what it has to do, and when, through an `Alarm`: *the clock will not pass the time the alarm
+is set to until the alarm is moved*. On the system clock an alarm is a plain timer, because life does not
+wait for anybody.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+from contextlib import contextmanager
+
+US = 1_000_000
+"""Microseconds in a second."""
+
+NEVER_US = (1 << 63) - 1
+"""Later than everything."""
+
+
+def seconds(time_us: int) -> float:
+    """Microseconds (inside) as seconds (at the borders)."""
+    return time_us / US
+
+
+def micros(time_s: float) -> int:
+    """Seconds (at the borders) as integer microseconds (inside)."""
+    return round(time_s * US)
+
+
+def wall_us() -> int:
+    """Microseconds of a steady clock, for durations only."""
+    return time.monotonic_ns() // 1000
+
+
+class Alarm(Protocol):
+    """What one party has to do next, and when. Owned by one thread; `wake` may come from any."""
+
+    def set(self, due_us: int) -> None:
+        """The party has work at `due_us` (NEVER_US: none)."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until the alarm is due (True) or `wake` was called or the wall-clock timeout ran out (False)."""
+
+    def wake(self) -> None:
+        """End the present or the next `wait` early."""
+
+    def close(self) -> None:
+        """Forget the alarm."""
+
+
+class Clock(Protocol):
+    """A source of cluster time."""
+
+    def now_us(self) -> int: ...
+
+    def alarm(self) -> Alarm:
+        """A new alarm that is set to NEVER_US."""
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """Work that is due now: on a paced clock, time stands still inside the block. Yields now_us."""
+
+
+class SystemClock:
+    """Life: microseconds since the Unix epoch, advanced by the steady clock so that they never step back."""
+
+    def __init__(self) -> None:
+        self._epoch_us = time.time_ns() // 1000
+        self._start_us = wall_us()
+
+    def now_us(self) -> int:
+        return self._epoch_us + wall_us() - self._start_us
+
+    def alarm(self) -> SystemAlarm:
+        return SystemAlarm(self)
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        yield self.now_us()
+
+
+class SystemAlarm:
+    """A timer on the system clock."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock = clock
+        self._due_us = NEVER_US
+        self._woken = threading.Event()
+
+    def set(self, due_us: int) -> None:
+        self._due_us = due_us
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        remaining_s = max(0.0, seconds(min(self._due_us - self._clock.now_us(), 10**15)))
+        bound_s = min(remaining_s, threading.TIMEOUT_MAX if timeout_s is None else timeout_s)
+        woken = self._woken.wait(bound_s)
+        self._woken.clear()
+        return not woken and self._clock.now_us() >= self._due_us
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._due_us = NEVER_US
+
+
+class ManualClock:
+    """A clock that tests and virtual time move by hand."""
+
+    def __init__(self, now_us: int = 0) -> None:
+        self._now_us = now_us
+        self._changed = threading.Condition()
+
+    def now_us(self) -> int:
+        return self._now_us
+
+    def advance_to(self, now_us: int) -> None:
+        with self._changed:
+            if now_us < self._now_us:
+                raise ValueError(f"the clock is at {self._now_us} us and cannot go back to {now_us} us")
+            self._now_us = now_us
+            self._changed.notify_all()
+
+    def alarm(self) -> ManualAlarm:
+        return ManualAlarm(self)
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        yield self._now_us
+
+
+class ManualAlarm:
+    """A timer on a clock that is moved by hand."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._due_us = NEVER_US
+        self._woken = False
+
+    def set(self, due_us: int) -> None:
+        self._due_us = due_us
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        changed = self._clock._changed  # noqa: SLF001 - the two classes are one thing
+        with changed:
+            changed.wait_for(lambda: self._woken or self._clock.now_us() >= self._due_us, timeout_s)
+            woken, self._woken = self._woken, False
+            return not woken and self._clock.now_us() >= self._due_us
+
+    def wake(self) -> None:
+        with self._clock._changed:  # noqa: SLF001
+            self._woken = True
+            self._clock._changed.notify_all()  # noqa: SLF001
+
+    def close(self) -> None:
+        self._due_us = NEVER_US
+
+
+# The file: a header and one slot per process, all little-endian 64-bit integers. Aligned 8-byte stores are
+# atomic on every machine we run on, and each field has one writer: the header the master, a slot its owner.
+_MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
+_HEADER = struct.Struct("<8q")  # magic, now_us, speed in 1/1000, slots, stopped, pace, spare, spare
+_SLOT = struct.Struct("<2q")  # pid (0: free), limit_us
+_SLOTS = 64
+_POLL_S = 0.0004
+HELD, FREE = 0, 1
+
+
+class SharedClock:
+    """A clock in a file, read by every process of a testbed. See `SharedClockMaster`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        magic, _, speed_milli, *_ = _HEADER.unpack_from(self._map)
+        if magic != _MAGIC:
+            raise ValueError(f"{path} is not a clock file")
+        self.speed = speed_milli / 1000
+        self._lock = threading.Lock()
+        self._limits: dict[int, int] = {}
+        self._next_key = 0
+        self._slot = self._claim_slot()
+
+    def _claim_slot(self) -> int:
+        # O_EXCL on a side file makes the claim atomic between processes.
+        for slot in range(_SLOTS):
+            try:
+                os.close(os.open(f"{self.path}.slot{slot}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            offset = _HEADER.size + slot * _SLOT.size
+            struct.pack_into("<q", self._map, offset + 8, NEVER_US)
+            struct.pack_into("<q", self._map, offset, os.getpid())
+            return offset
+        raise RuntimeError(f"all {_SLOTS} places at the clock {self.path} are taken")
+
+    def now_us(self) -> int:
+        return int(struct.unpack_from("<q", self._map, 8)[0])
+
+    @property
+    def stopped(self) -> bool:
+        """True when the run is over and nobody paces the clock any more."""
+        return bool(struct.unpack_from("<q", self._map, 32)[0])
+
+    def alarm(self) -> SharedAlarm:
+        with self._lock:
+            self._next_key += 1
+            return SharedAlarm(self, self._next_key)
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        with self._lock:
+            self._next_key += 1
+            key = self._next_key
+            now_us = self.now_us()
+            self._limits[key] = now_us
+            self._publish()
+        try:
+            # The master may have moved on between the look and the limit; from here on it stands still.
+            yield self.now_us()
+        finally:
+            self._limit(key, NEVER_US)
+
+    def _limit(self, key: int, limit_us: int) -> None:
+        with self._lock:
+            if limit_us == NEVER_US:
+                self._limits.pop(key, None)
+            else:
+                self._limits[key] = limit_us
+            self._publish()
+
+    def _publish(self) -> None:
+        struct.pack_into("<q", self._map, self._slot + 8, min(self._limits.values(), default=NEVER_US))
+
+
+class SharedAlarm:
+    """One party's limit on a shared clock."""
+
+    def __init__(self, clock: SharedClock, key: int) -> None:
+        self._clock = clock
+        self._key = key
+        self._due_us = NEVER_US
+        self._woken = threading.Event()
+
+    def set(self, due_us: int) -> None:
+        self._due_us = due_us
+        self._clock._limit(self._key, due_us)  # noqa: SLF001 - the two classes are one thing
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        end_us = None if timeout_s is None else wall_us() + micros(timeout_s)
+        while not self._woken.is_set():
+            to_go_us = self._due_us - self._clock.now_us()
+            if to_go_us <= 0:
+                return True
+            bound_s = min(seconds(to_go_us) / self._clock.speed, 0.05)
+            if end_us is not None:
+                if wall_us() >= end_us:
+                    return False
+                bound_s = min(bound_s, seconds(end_us - wall_us()))
+            self._woken.wait(max(bound_s * 0.9, _POLL_S))
+        self._woken.clear()
+        return False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self.set(NEVER_US)
+
+
+@dataclass(slots=True)
+class Pace:
+    """How well a paced clock kept up; wall times in microseconds."""
+
+    holds: int = 0
+    held_us: int = 0
+    longest_hold_us: int = 0
+    overruns: int = 0
+    dropped_parties: int = 0
+
+
+class SharedClockMaster:
+    """Paces a clock file: `speed` cluster seconds in each wall second.
+
+    `held` (default): the clock does not pass a party's alarm until that party has dealt with it, so that
+    events happen at their exact times however slow the machine is; what was waited is counted in `pace`.
+    Not held: the clock runs on regardless; the time between an alarm and its owner's moving it is counted.
+    """
+
+    def __init__(self, path: Path, *, speed: float, start_us: int = 0, held: bool = True) -> None:
+        if speed <= 0:
+            raise ValueError(f"the speed must be positive, not {speed}")
+        self.path = path
+        self.speed = speed
+        self.held = held
+        self.pace = Pace()
+        path.write_bytes(
+            _HEADER.pack(_MAGIC, start_us, round(speed * 1000), _SLOTS, 0, HELD if held else FREE, 0, 0)
+            + _SLOT.pack(0, NEVER_US) * _SLOTS
+        )
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._now_us = start_us
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.on_tick: Callable[[int], None] | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        struct.pack_into("<q", self._map, 32, 1)
+        for slot in range(_SLOTS):
+            Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
+
+    def now_us(self) -> int:
+        return self._now_us
+
+    def _limit_us(self) -> int:
+        limit_us = NEVER_US
+        for slot in range(_SLOTS):
+            pid, slot_limit_us = _SLOT.unpack_from(self._map, _HEADER.size + slot * _SLOT.size)
+            if pid and slot_limit_us < limit_us:
+                limit_us = slot_limit_us
+        return limit_us
+
+    def _drop_dead(self) -> None:
+        """A process that died holding the clock holds it no longer."""
+        for slot in range(_SLOTS):
+            offset = _HEADER.size + slot * _SLOT.size
+            pid, limit_us = _SLOT.unpack_from(self._map, offset)
+            if not pid or limit_us > self._now_us:
+                continue
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                struct.pack_into("<q", self._map, offset, 0)
+                self.pace.dropped_parties += 1
+
+    def _run(self) -> None:
+        before_us = wall_us()
+        held_since_us: int | None = None
+        while not self._stop.wait(_POLL_S):
+            tick_us = wall_us()
+            wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
+            before_us = tick_us
+            limit_us = self._limit_us()
+            stands = wanted_us > limit_us and self._now_us >= limit_us
+            if stands and held_since_us is None:
+                held_since_us = tick_us
+            elif not stands and held_since_us is not None:
+                self._count_hold(tick_us - held_since_us)
+                held_since_us = None
+            if held_since_us is not None and tick_us - held_since_us > US:
+                self._drop_dead()
+            self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
+            struct.pack_into("<q", self._map, 8, self._now_us)
+            if self.on_tick is not None:
+                self.on_tick(self._now_us)
+
+    def _count_hold(self, waited_us: int) -> None:
+        self.pace.holds += 1
+        self.pace.held_us += waited_us
+        self.pace.longest_hold_us = max(self.pace.longest_hold_us, waited_us)

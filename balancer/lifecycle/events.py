@@ -1,0 +1,136 @@
+"""What the life cycle is told (events) and what it asks for (instructions).
+
+Events are facts with the time they became true; instructions are done by somebody else (`engine.py` in the
+service, the mechanism in virtual time), who reports the outcome as another event. Times are cluster time in
+integer microseconds; nodes are host names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something became true at `at_us`. `event_id` names the cause in the story of every node it touches."""
+
+    at_us: int
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesRequested(Event):
+    """On-demand wants `count` nodes, at the latest `wait_us` from now (None: the configured W)."""
+
+    request_id: str
+    count: int
+    wait_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestWithdrawn(Event):
+    """Nobody waits for this request any more."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesReleased(Event):
+    """On-demand gives these OD_ALLOC nodes back."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesUpdated(Event):
+    """The batch system starts (`busy`) or has ended (`idle`) one job on all these nodes; all or none.
+
+    `remaining_us` is the wall time the job may still run, None where unknown.
+    """
+
+    busy: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    job: str | None = None
+    remaining_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveAdded(Event):
+    """`count` more reserve nodes are wanted before `by_us` (paper: add_reserve(H, N))."""
+
+    reserve_id: str
+    count: int
+    by_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesReclaimed(Event):
+    """Outcome of `Reclaim`: `done` read offline and empty; `busy` run a job; `unclear` cannot be told."""
+
+    done: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesRestored(Event):
+    """Outcome of `Restore`: `done` are seen in the batch pool again; `unclear` cannot be told."""
+
+    done: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesObserved(Event):
+    """What the batch system reports of nodes it owns: name -> (state `idle|busy|down`, since_us)."""
+
+    states: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerFired(Event):
+    """The time of an earlier `WakeAt` has come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """Something to be done because of the event `event_id`."""
+
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaim(Instruction):
+    """Take these nodes out of the batch pool (reclaim_node), then report `NodesReclaimed`."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore(Instruction):
+    """Put these nodes back into the batch pool (restore_node), then report `NodesRestored`."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant(Instruction):
+    """Answer the request: these nodes are OD_ALLOC now."""
+
+    request_id: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject(Instruction):
+    """Answer the request: it cannot be met; nothing changed for it."""
+
+    request_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeAt(Instruction):
+    """Report `TimerFired` at this time; replaces the earlier wish."""
+
+    at_us: int
