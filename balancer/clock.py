@@ -5,8 +5,9 @@ testbed it is a clock in a file that one process paces (`SharedClockMaster`) and
 time runs `speed` times faster than life and may stand still while somebody still has work that is due.
 
 A party says what it has to do, and when, through an `Alarm`: *the clock will not pass the time the alarm
-is set to until the alarm is moved*. On the system clock an alarm is a plain timer, because life does not
-wait for anybody.
+is set to until the alarm is moved*. Among the parties that are due at the same time the one with the lower
+`Rank` goes first, which makes the order of events the same as in virtual time. On the system clock an alarm
+is a plain timer, because life does not wait for anybody.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import os
 import struct
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-from contextlib import contextmanager
+    from contextlib import AbstractContextManager
 
 US = 1_000_000
 """Microseconds in a second."""
@@ -47,14 +49,28 @@ def wall_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+class Rank(IntEnum):
+    """Who goes first among those that are due at the same time (design: order of events)."""
+
+    JOB_END = 0
+    """Also everything that is being worked on at this moment (`Clock.held`)."""
+    TIMER = 1
+    COMPLETION = 2
+    ARRIVAL = 3
+    NOTICE = 4
+    SUBMIT = 5
+    SCHEDULE = 6
+    WATCH = 7
+
+
 class Alarm(Protocol):
     """What one party has to do next, and when. Owned by one thread; `wake` may come from any."""
 
-    def set(self, due_us: int) -> None:
-        """The party has work at `due_us` (NEVER_US: none)."""
+    def set(self, due_us: int, rank: Rank | None = None) -> None:
+        """The party has work at `due_us` (NEVER_US: none); `rank` changes the alarm's rank."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until the alarm is due (True) or `wake` was called or the wall-clock timeout ran out (False)."""
+        """Block until due (True), or until `wake` was called or the wall-clock timeout ran out (False)."""
 
     def wake(self) -> None:
         """End the present or the next `wait` early."""
@@ -68,11 +84,10 @@ class Clock(Protocol):
 
     def now_us(self) -> int: ...
 
-    def alarm(self) -> Alarm:
+    def alarm(self, rank: Rank = Rank.TIMER) -> Alarm:
         """A new alarm that is set to NEVER_US."""
 
-    @contextmanager
-    def held(self) -> Iterator[int]:
+    def held(self) -> AbstractContextManager[int]:
         """Work that is due now: on a paced clock, time stands still inside the block. Yields now_us."""
 
 
@@ -86,7 +101,7 @@ class SystemClock:
     def now_us(self) -> int:
         return self._epoch_us + wall_us() - self._start_us
 
-    def alarm(self) -> SystemAlarm:
+    def alarm(self, rank: Rank = Rank.TIMER) -> SystemAlarm:  # noqa: ARG002 - life knows no ranks
         return SystemAlarm(self)
 
     @contextmanager
@@ -102,7 +117,7 @@ class SystemAlarm:
         self._due_us = NEVER_US
         self._woken = threading.Event()
 
-    def set(self, due_us: int) -> None:
+    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
         self._due_us = due_us
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -136,7 +151,7 @@ class ManualClock:
             self._now_us = now_us
             self._changed.notify_all()
 
-    def alarm(self) -> ManualAlarm:
+    def alarm(self, rank: Rank = Rank.TIMER) -> ManualAlarm:  # noqa: ARG002 - one thread moves the clock
         return ManualAlarm(self)
 
     @contextmanager
@@ -152,7 +167,7 @@ class ManualAlarm:
         self._due_us = NEVER_US
         self._woken = False
 
-    def set(self, due_us: int) -> None:
+    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
         self._due_us = due_us
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -173,12 +188,22 @@ class ManualAlarm:
 
 # The file: a header and one slot per process, all little-endian 64-bit integers. Aligned 8-byte stores are
 # atomic on every machine we run on, and each field has one writer: the header the master, a slot its owner.
+# A limit is one integer, time and rank together, so that it is written and compared in one step.
 _MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
-_HEADER = struct.Struct("<8q")  # magic, now_us, speed in 1/1000, slots, stopped, pace, spare, spare
-_SLOT = struct.Struct("<2q")  # pid (0: free), limit_us
-_SLOTS = 64
+_HEADER = struct.Struct("<8q")  # magic, now_us, speed in 1/1000, slots, stopped, held, spare, spare
+_SLOT = struct.Struct("<2q")  # pid (0: free), limit
+_WORD = struct.Struct("<q")
+_NOW_AT, _STOPPED_AT = 8, 32
+_SLOTS = 32
 _POLL_S = 0.0004
-HELD, FREE = 0, 1
+_RANK_BITS = 3
+
+
+def _limit(due_us: int, rank: int) -> int:
+    return min(due_us, NEVER_US >> _RANK_BITS) << _RANK_BITS | rank
+
+
+_NO_LIMIT = _limit(NEVER_US, max(Rank))
 
 
 class SharedClock:
@@ -188,10 +213,11 @@ class SharedClock:
         self.path = path
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        magic, _, speed_milli, *_ = _HEADER.unpack_from(self._map)
+        magic, _, speed_milli, _, _, held, *_ = _HEADER.unpack_from(self._map)
         if magic != _MAGIC:
             raise ValueError(f"{path} is not a clock file")
         self.speed = speed_milli / 1000
+        self.is_held = bool(held)
         self._lock = threading.Lock()
         self._limits: dict[int, int] = {}
         self._next_key = 0
@@ -205,75 +231,89 @@ class SharedClock:
             except FileExistsError:
                 continue
             offset = _HEADER.size + slot * _SLOT.size
-            struct.pack_into("<q", self._map, offset + 8, NEVER_US)
-            struct.pack_into("<q", self._map, offset, os.getpid())
+            _WORD.pack_into(self._map, offset + 8, _NO_LIMIT)
+            _WORD.pack_into(self._map, offset, os.getpid())
             return offset
         raise RuntimeError(f"all {_SLOTS} places at the clock {self.path} are taken")
 
     def now_us(self) -> int:
-        return int(struct.unpack_from("<q", self._map, 8)[0])
+        return int(_WORD.unpack_from(self._map, _NOW_AT)[0])
 
     @property
     def stopped(self) -> bool:
         """True when the run is over and nobody paces the clock any more."""
-        return bool(struct.unpack_from("<q", self._map, 32)[0])
+        return bool(_WORD.unpack_from(self._map, _STOPPED_AT)[0])
 
-    def alarm(self) -> SharedAlarm:
+    def alarm(self, rank: Rank = Rank.TIMER) -> SharedAlarm:
         with self._lock:
             self._next_key += 1
-            return SharedAlarm(self, self._next_key)
+            return SharedAlarm(self, self._next_key, rank)
 
     @contextmanager
     def held(self) -> Iterator[int]:
         with self._lock:
             self._next_key += 1
             key = self._next_key
-            now_us = self.now_us()
-            self._limits[key] = now_us
-            self._publish()
+        self._set_limit(key, _limit(self.now_us(), Rank.JOB_END))
         try:
             # The master may have moved on between the look and the limit; from here on it stands still.
             yield self.now_us()
         finally:
-            self._limit(key, NEVER_US)
+            self._set_limit(key, _NO_LIMIT)
 
-    def _limit(self, key: int, limit_us: int) -> None:
+    def _set_limit(self, key: int, limit: int) -> None:
         with self._lock:
-            if limit_us == NEVER_US:
+            if limit == _NO_LIMIT:
                 self._limits.pop(key, None)
             else:
-                self._limits[key] = limit_us
-            self._publish()
+                self._limits[key] = limit
+            _WORD.pack_into(self._map, self._slot + 8, min(self._limits.values(), default=_NO_LIMIT))
 
-    def _publish(self) -> None:
-        struct.pack_into("<q", self._map, self._slot + 8, min(self._limits.values(), default=NEVER_US))
+    def _is_turn_of(self, key: int, limit: int) -> bool:
+        """Nobody else, here or in another process, is due before this limit."""
+        if not self.is_held:
+            return True
+        with self._lock:
+            if any(other < limit for other_key, other in self._limits.items() if other_key != key):
+                return False
+        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
+            if offset != self._slot:
+                pid, other = _SLOT.unpack_from(self._map, offset)
+                if pid and other < limit:
+                    return False
+        return True
 
 
 class SharedAlarm:
     """One party's limit on a shared clock."""
 
-    def __init__(self, clock: SharedClock, key: int) -> None:
+    def __init__(self, clock: SharedClock, key: int, rank: Rank) -> None:
         self._clock = clock
         self._key = key
+        self._rank = rank
         self._due_us = NEVER_US
         self._woken = threading.Event()
 
-    def set(self, due_us: int) -> None:
+    def set(self, due_us: int, rank: Rank | None = None) -> None:
+        if rank is not None:
+            self._rank = rank
         self._due_us = due_us
-        self._clock._limit(self._key, due_us)  # noqa: SLF001 - the two classes are one thing
+        limit = _NO_LIMIT if due_us == NEVER_US else _limit(due_us, self._rank)
+        self._clock._set_limit(self._key, limit)  # noqa: SLF001 - the two classes are one thing
 
     def wait(self, timeout_s: float | None = None) -> bool:
         end_us = None if timeout_s is None else wall_us() + micros(timeout_s)
+        clock = self._clock
         while not self._woken.is_set():
-            to_go_us = self._due_us - self._clock.now_us()
-            if to_go_us <= 0:
+            to_go_us = self._due_us - clock.now_us()
+            if to_go_us <= 0 and clock._is_turn_of(self._key, _limit(self._due_us, self._rank)):  # noqa: SLF001
                 return True
-            bound_s = min(seconds(to_go_us) / self._clock.speed, 0.05)
+            if end_us is not None and wall_us() >= end_us:
+                return False
+            bound_s = min(seconds(max(to_go_us, 0)) / clock.speed, 0.05) * 0.9
             if end_us is not None:
-                if wall_us() >= end_us:
-                    return False
                 bound_s = min(bound_s, seconds(end_us - wall_us()))
-            self._woken.wait(max(bound_s * 0.9, _POLL_S))
+            self._woken.wait(max(bound_s, _POLL_S))
         self._woken.clear()
         return False
 
@@ -291,7 +331,6 @@ class Pace:
     holds: int = 0
     held_us: int = 0
     longest_hold_us: int = 0
-    overruns: int = 0
     dropped_parties: int = 0
 
 
@@ -311,8 +350,8 @@ class SharedClockMaster:
         self.held = held
         self.pace = Pace()
         path.write_bytes(
-            _HEADER.pack(_MAGIC, start_us, round(speed * 1000), _SLOTS, 0, HELD if held else FREE, 0, 0)
-            + _SLOT.pack(0, NEVER_US) * _SLOTS
+            _HEADER.pack(_MAGIC, start_us, round(speed * 1000), _SLOTS, 0, int(held), 0, 0)
+            + _SLOT.pack(0, _NO_LIMIT) * _SLOTS
         )
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
@@ -336,7 +375,7 @@ class SharedClockMaster:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        struct.pack_into("<q", self._map, 32, 1)
+        _WORD.pack_into(self._map, _STOPPED_AT, 1)
         for slot in range(_SLOTS):
             Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
 
@@ -344,24 +383,24 @@ class SharedClockMaster:
         return self._now_us
 
     def _limit_us(self) -> int:
-        limit_us = NEVER_US
-        for slot in range(_SLOTS):
-            pid, slot_limit_us = _SLOT.unpack_from(self._map, _HEADER.size + slot * _SLOT.size)
-            if pid and slot_limit_us < limit_us:
-                limit_us = slot_limit_us
-        return limit_us
+        """The time that nobody lets the clock pass."""
+        limit = _NO_LIMIT
+        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
+            pid, slot_limit = _SLOT.unpack_from(self._map, offset)
+            if pid and slot_limit < limit:
+                limit = slot_limit
+        return limit >> _RANK_BITS
 
     def _drop_dead(self) -> None:
         """A process that died holding the clock holds it no longer."""
-        for slot in range(_SLOTS):
-            offset = _HEADER.size + slot * _SLOT.size
-            pid, limit_us = _SLOT.unpack_from(self._map, offset)
-            if not pid or limit_us > self._now_us:
+        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
+            pid, limit = _SLOT.unpack_from(self._map, offset)
+            if not pid or limit >> _RANK_BITS > self._now_us:
                 continue
             try:
                 os.kill(pid, 0)
             except ProcessLookupError:
-                struct.pack_into("<q", self._map, offset, 0)
+                _WORD.pack_into(self._map, offset, 0)
                 self.pace.dropped_parties += 1
 
     def _run(self) -> None:
@@ -381,7 +420,7 @@ class SharedClockMaster:
             if held_since_us is not None and tick_us - held_since_us > US:
                 self._drop_dead()
             self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
-            struct.pack_into("<q", self._map, 8, self._now_us)
+            _WORD.pack_into(self._map, _NOW_AT, self._now_us)
             if self.on_tick is not None:
                 self.on_tick(self._now_us)
 

@@ -1,0 +1,133 @@
+"""What a run leaves behind: the one thing that results, laws and comparisons are computed from.
+
+A virtual run and a live run fill the same record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from emulator.workload.table import JobTable
+
+
+class JobState(IntEnum):
+    """Where a job is in its life."""
+
+    FUTURE = 0
+    """Not submitted yet."""
+    QUEUED = 1
+    RUNNING = 2
+    ENDED = 3
+    """Ran to its end, or to its walltime limit."""
+    REJECTED = 4
+    """An on-demand lease that got no nodes."""
+    CANCELLED = 5
+    HELD = 6
+
+
+class RunOutcome(IntEnum):
+    """Why a run of a job is over."""
+
+    RUNNING = 0
+    """It is not: the record was taken before."""
+    FINISHED = 1
+    KILLED = 2
+    """Reached its walltime limit."""
+    REQUEUED = 3
+    """Sent back to the queue; its work is lost."""
+    CANCELLED = 4
+
+
+class NodePool(StrEnum):
+    """To whom a node belongs, for reports: the Balancer's states and the batch pool's two."""
+
+    OD_RESERVE = "OD_RESERVE"
+    OD_ALLOC = "OD_ALLOC"
+    OA_IDLE = "OA_IDLE"
+    OA_BUSY = "OA_BUSY"
+    DOWN = "DOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Every time a job had nodes, in order of start; a requeued job has several rows.
+
+    Row r ran job row `job[r]` on the nodes `node[first[r]:first[r + 1]]` (indices into the node table) from
+    `start_us[r]` to `end_us[r]` (-1: still running). `first` is one longer than the others. `node` is empty
+    and `first` all zero when node identities were not recorded.
+    """
+
+    job: NDArray[np.int32]
+    start_us: NDArray[np.int64]
+    end_us: NDArray[np.int64]
+    outcome: NDArray[np.int8]
+    first: NDArray[np.int64]
+    node: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMove:
+    """Nodes changed their owner: `pool` is what they are from `at_us` on.
+
+    Only moves between the batch pool and OD_RESERVE / OD_ALLOC / DOWN are listed; a node nobody listed is in
+    the batch pool, where `RunTable` tells idle from busy (a move back to batch is listed as OA_IDLE).
+    """
+
+    at_us: int
+    nodes: tuple[int, ...]
+    pool: NodePool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOutcome:
+    """How an on-demand request ended; `decided_us` is when it was granted or rejected."""
+
+    job: int
+    granted: bool
+    decided_us: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something a reader of the report should see at this time (a fault, a restart, an interruption)."""
+
+    at_us: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run. `start_us`/`end_us` are per job row (first start of the run that finished; -1: none).
+
+    `begin_us` and `horizon_us` bound the time in which node-time is accounted: every node is in exactly one
+    pool at every moment between them. `left_out` counts jobs of the input that were not run, by reason.
+    `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
+    `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs.
+    """
+
+    jobs: JobTable
+    node_names: tuple[str, ...]
+    state: NDArray[np.int8]
+    start_us: NDArray[np.int64]
+    end_us: NDArray[np.int64]
+    runs: RunTable
+    begin_us: int
+    horizon_us: int
+    moves: tuple[PoolMove, ...] = ()
+    leases: tuple[LeaseOutcome, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    scenario: dict[str, object] = field(default_factory=dict)
+    seed: int = 0
+    clock: str = "virtual"
+    pace: dict[str, float] = field(default_factory=dict)
+    wall_s: float = 0.0
+    interrupted: str = ""
