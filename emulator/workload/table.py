@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Int64 = "NDArray[np.int64]"
-
 
 class Kind(IntEnum):
     """What a row asks for."""
@@ -61,7 +59,7 @@ class JobTable:
         group: NDArray[np.int32] | list[int] | int = -1,
         status: NDArray[np.int32] | list[int] | int = -1,
     ) -> Self:
-        """A table from columns in any order of rows; what is left out is unknown (-1) or follows from the rest.
+        """A table from columns in any order of rows; what is left out is unknown (-1) or follows.
 
         Without `number` the rows are numbered from 1; without `estimate_us` the run time is the estimate.
         """

@@ -1,0 +1,376 @@
+"""The machine: job states, nodes, the queue and the scheduler's pass. No clock, no I/O.
+
+The same object serves a simulated run, where `advance` lets ends and submits happen by themselves, and a live
+one, where a server tells it of each submit and end. Jobs are rows of the job table, nodes are indices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from emulator.harness import kernel, occupancy, passes, structures
+from emulator.harness import tables as t
+from emulator.harness.record import JobState, RunOutcome, RunTable
+from emulator.schedulers.orders import order_named
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.config import SchedulerConfig
+
+_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
+_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_FRONT = -(1 << 62)
+
+
+class IllegalJobTransition(RuntimeError):
+    """A job was told to do what its state does not allow; the message names the job and its runs so far."""
+
+
+class Cluster:
+    """`node_count` whole nodes and a batch queue over them.
+
+    `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
+    `record_nodes`: keep the node list of every run (costs memory, one int32 a node and run).
+    """
+
+    def __init__(
+        self,
+        node_count: int,
+        scheduler: SchedulerConfig,
+        jobs: JobTable | None = None,
+        *,
+        record_nodes: bool = True,
+        simulated: bool = True,
+    ) -> None:
+        if node_count < 1:
+            raise ValueError(f"a cluster needs at least one node, not {node_count}")
+        self.scheduler = scheduler
+        self.node_count = node_count
+        self._order = order_named(scheduler.order)
+        self._known = JobTable.empty() if jobs is None else jobs
+        self._added: list[tuple[int, ...]] = []
+        count = len(self._known)
+        self._job = np.zeros((t.JOB_ROWS, max(count, 64)), np.int64)
+        self._fill_rows(self._known, 0)
+        self._node = np.full((t.NODE_ROWS, node_count), -1, np.int64)
+        self._node[t.OFFLINE] = 0
+        self._node[t.SINCE] = 0
+        self._node[t.PLACE] = np.arange(node_count)[::-1]
+        self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
+        self._queue = np.zeros(2 * self._job.shape[1] + 8, np.int32)
+        self._plan = np.zeros((3, 2 * node_count + 8), np.int64)
+        self._heap = np.zeros((2, node_count + 1), np.int64)
+        self._runs = np.zeros((t.RUN_ROWS, count + 2 * node_count + 8), np.int64)
+        room = int(self._known.nodes.sum()) + 2 * node_count + 8 if record_nodes else 1
+        self._log = np.zeros(room, np.int32)
+        self._started = np.zeros(node_count, np.int32)
+        self._reg = np.zeros(t.REGISTERS, np.int64)
+        self._set_registers(scheduler, count, record_nodes=record_nodes, simulated=simulated)
+        self._make_state()
+
+    def _set_registers(
+        self, scheduler: SchedulerConfig, count: int, *, record_nodes: bool, simulated: bool
+    ) -> None:
+        reg = self._reg
+        reg[t.FREE] = self.node_count
+        reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
+        reg[t.PLAN_LO] = reg[t.PLAN_HI] = self._plan.shape[1] // 2
+        reg[t.JOBS_N] = count
+        reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
+        reg[t.CHOICE] = _CHOICE[scheduler.choice]
+        reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
+        reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+        reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
+        reg[t.SPARE_NODES] = scheduler.spare_nodes
+        reg[t.PROTECT_HEAD] = scheduler.protect_head
+        reg[t.KEPT_HEAD] = -1
+        reg[t.SIMULATED] = simulated
+        reg[t.LOG_NODES] = record_nodes
+
+    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+        rows = slice(first, first + len(jobs))
+        self._job[t.SUBMIT, rows] = jobs.submit_us
+        self._job[t.RUN, rows] = jobs.run_us
+        self._job[t.ESTIMATE, rows] = np.maximum(jobs.estimate_us, 1)
+        self._job[t.NODES, rows] = jobs.nodes
+        self._job[t.KEY, rows] = self._order(jobs, self.scheduler)
+        self._job[t.KIND, rows] = jobs.kind
+        for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1), (t.FIRST, -1)):
+            self._job[row, rows] = value
+
+    def _make_state(self) -> None:
+        self._state: Any = (
+            self._job, self._node, self._free, self._queue, self._plan, self._heap,
+            self._runs, self._log, self._started, self._reg,
+        )  # fmt: skip
+
+    # What a reader may look at. Views of the live memory: copy what must not change.
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """`JobState` of each job."""
+        return self._job[t.STATE, : len(self)]
+
+    @property
+    def start_us(self) -> NDArray[np.int64]:
+        return self._job[t.START, : len(self)]
+
+    @property
+    def end_us(self) -> NDArray[np.int64]:
+        return self._job[t.END, : len(self)]
+
+    @property
+    def node_job(self) -> NDArray[np.int64]:
+        """The job that runs on each node, -1 for none."""
+        return cast("NDArray[np.int64]", self._node[t.JOB])
+
+    @property
+    def node_since_us(self) -> NDArray[np.int64]:
+        """When each node last became idle or busy."""
+        return cast("NDArray[np.int64]", self._node[t.SINCE])
+
+    @property
+    def node_offline(self) -> NDArray[np.int64]:
+        """1 for each node that is out of the batch pool, or will be when its job ends."""
+        return cast("NDArray[np.int64]", self._node[t.OFFLINE])
+
+    @property
+    def free_count(self) -> int:
+        """Idle nodes of the batch pool."""
+        return int(self._reg[t.FREE])
+
+    @property
+    def queue(self) -> NDArray[np.int32]:
+        """Waiting jobs, the head first."""
+        return self._queue[self._reg[t.QUEUE_LO] : self._reg[t.QUEUE_HI]]
+
+    @property
+    def now_us(self) -> int:
+        return int(self._reg[t.NOW])
+
+    @property
+    def ended_count(self) -> int:
+        """Runs that have ended so far."""
+        return int(self._reg[t.ENDED_N])
+
+    def __len__(self) -> int:
+        """Jobs in the table."""
+        return int(self._reg[t.JOBS_N])
+
+    def nodes_wanted(self, job: int) -> int:
+        return int(self._job[t.NODES, job])
+
+    def nodes_of(self, job: int) -> NDArray[np.int32]:
+        """The nodes of a running job, first started first."""
+        nodes: list[int] = []
+        which = int(self._job[t.FIRST, job])
+        while which >= 0:
+            nodes.append(which)
+            which = int(self._node[t.NEXT, which])
+        return np.array(nodes[::-1], np.int32)
+
+    # Simulated time.
+
+    def advance(self, until_us: int, *, stop_on_end: bool = False) -> bool:
+        """Let everything before `until_us`, and the job ends at it, happen (t.NEVER: to the end).
+
+        True: stopped earlier, at `now_us`, because jobs ended and `stop_on_end` asked for it. Either way
+        `finish_instant` must follow, except when `until_us` is NEVER and there was nothing left.
+        """
+        self._reg[t.STOP_ON_END] = stop_on_end
+        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+            self._grow_runs()
+        return bool(code == t.AT_ENDS)
+
+    def finish_instant(self, now_us: int) -> None:
+        """Submits of this instant, then one scheduling pass."""
+        while not kernel.has_room(self._state):
+            self._grow_runs()
+        kernel.finish_instant(self._state, now_us)
+
+    @property
+    def next_event_us(self) -> int:
+        """The next end or submit of a simulated run, t.NEVER if there is none."""
+        reg = self._reg
+        next_end = self._heap[t.AT, 0] if reg[t.HEAP_N] else t.NEVER
+        row = reg[t.NEXT_SUBMIT]
+        next_submit = self._job[t.SUBMIT, row] if row < reg[t.JOBS_N] else t.NEVER
+        return int(min(next_end, next_submit))
+
+    def _grow_runs(self) -> None:
+        spare = max(self._runs.shape[1], self.node_count)
+        self._runs = np.concatenate((self._runs, np.zeros((t.RUN_ROWS, spare), np.int64)), axis=1)
+        if self._reg[t.LOG_NODES]:
+            self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
+        self._make_state()
+
+    # One event at a time.
+
+    def add(
+        self,
+        *,
+        number: int,
+        submit_us: int,
+        estimate_us: int,
+        nodes: int,
+        run_us: int = 0,
+        kind: int = Kind.BATCH,
+        queue: int = -1,
+        user: int = -1,
+        group: int = -1,
+    ) -> int:
+        """A job that was not known before. Returns its row; its state is FUTURE until `submit`."""
+        row = len(self)
+        if row == self._job.shape[1]:
+            self._grow_jobs()
+        values = (number, submit_us, run_us, max(estimate_us, 1), nodes, kind, queue, user, group, -1)
+        self._added.append(values)
+        one = JobTable(*(np.array([v], a.dtype) for v, a in zip(values, _columns(self._known), strict=True)))
+        self._fill_rows(one, row)
+        self._job[t.STATE, row] = JobState.FUTURE
+        self._reg[t.JOBS_N] = row + 1
+        return row
+
+    def _grow_jobs(self) -> None:
+        self._job = np.concatenate((self._job, np.zeros_like(self._job)), axis=1)
+        longer = np.zeros(2 * self._job.shape[1] + 8, np.int32)
+        waiting = self.queue
+        middle = len(longer) // 2
+        longer[middle : middle + len(waiting)] = waiting
+        self._reg[t.QUEUE_LO], self._reg[t.QUEUE_HI] = middle, middle + len(waiting)
+        self._queue = longer
+        self._make_state()
+
+    def submit(self, job: int, now_us: int) -> None:
+        self._must_be(job, JobState.FUTURE, "be submitted")
+        self._job[t.SUBMIT, job] = now_us
+        self._job[t.STATE, job] = JobState.QUEUED
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def hold(self, job: int) -> None:
+        self._must_be(job, JobState.QUEUED, "be held")
+        structures.queue_remove(self._queue, self._reg, job)
+        self._job[t.STATE, job] = JobState.HELD
+
+    def release_hold(self, job: int) -> None:
+        self._must_be(job, JobState.HELD, "be released from a hold")
+        self._job[t.STATE, job] = JobState.QUEUED
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def cancel(self, job: int, now_us: int) -> None:
+        """Take a job that does not run out of the queue for good."""
+        if self._job[t.STATE, job] == JobState.QUEUED:
+            structures.queue_remove(self._queue, self._reg, job)
+        else:
+            self._must_be(job, JobState.HELD, "be cancelled while it waits")
+        self._job[t.STATE, job] = JobState.CANCELLED
+        self._job[t.END, job] = now_us
+
+    def reject(self, job: int, now_us: int) -> None:
+        """An on-demand lease gets no nodes."""
+        self._must_be(job, JobState.FUTURE, "be rejected")
+        self._job[t.STATE, job] = JobState.REJECTED
+        self._job[t.END, job] = now_us
+
+    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
+        """A running job is over; its nodes return to the pool unless they are offline."""
+        self._must_be(job, JobState.RUNNING, "end")
+        if self._reg[t.SIMULATED] and self._job[t.KIND, job] == Kind.BATCH:
+            structures.heap_remove(self._heap, self._reg, job)
+        occupancy.end_job(self._state, job, now_us, int(outcome))
+        if outcome == RunOutcome.CANCELLED:
+            self._job[t.STATE, job] = JobState.CANCELLED
+
+    def requeue(self, job: int, now_us: int, *, front: bool = False) -> None:
+        """A running job loses its nodes and its work and waits again, `front`: before all others."""
+        self.end(job, now_us, RunOutcome.REQUEUED)
+        self._job[t.STATE, job] = JobState.QUEUED
+        self._job[t.START, job] = self._job[t.END, job] = -1
+        if front:
+            self._job[t.KEY, job] = _FRONT
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        """Start what the scheduler starts now; the rows of the started jobs, in order."""
+        while not kernel.has_room(self._state):
+            self._grow_runs()
+        self._reg[t.NOW] = now_us
+        passes.schedule_pass(self._state, now_us)
+        return self._started[: self._reg[t.STARTED_N]].copy()
+
+    def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
+        """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
+        for node in nodes:
+            occupancy.set_offline(self._state, node)
+
+    def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
+        """Put nodes back into the batch pool (they count as idle since now)."""
+        for node in nodes:
+            occupancy.set_online(self._state, node, now_us)
+
+    def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
+        """Run a lease on these nodes, which must be offline and idle."""
+        self._must_be(job, JobState.FUTURE, "be started")
+        chosen = np.fromiter(nodes, np.int64)
+        for node in chosen:
+            if not self._node[t.OFFLINE, node] or self._node[t.JOB, node] >= 0:
+                raise IllegalJobTransition(
+                    f"job {self._number(job)} cannot start on node {node}: it is in the batch pool or busy"
+                )
+        while not kernel.has_room(self._state):
+            self._grow_runs()
+        occupancy.start_on(self._state, job, chosen, now_us)
+
+    def _must_be(self, job: int, state: JobState, deed: str) -> None:
+        found = JobState(int(self._job[t.STATE, job]))
+        if found != state:
+            rows = np.flatnonzero(self._runs[t.R_JOB, : self._reg[t.RUNS_N]] == job)
+            story = ", ".join(
+                f"ran {self._runs[t.R_START, row] / 1e6:g}-{self._runs[t.R_END, row] / 1e6:g} s "
+                f"({RunOutcome(int(self._runs[t.R_OUTCOME, row])).name.lower()})"
+                for row in rows
+            )
+            raise IllegalJobTransition(
+                f"job {self._number(job)} cannot {deed}: it is {found.name}, not {state.name}"
+                + (f"; so far it {story}" if story else "")
+            )
+
+    def _number(self, job: int) -> int:
+        known = len(self._known)
+        return int(self._known.number[job]) if job < known else self._added[job - known][0]
+
+    # Afterwards.
+
+    def job_table(self) -> JobTable:
+        """All jobs, those that were added included, with the submit times they really had."""
+        added = np.array(self._added, np.int64).reshape(-1, len(_columns(self._known)))
+        columns = [
+            np.concatenate((known, new.astype(known.dtype)))
+            for known, new in zip(_columns(self._known), added.T, strict=True)
+        ]
+        columns[1] = self._job[t.SUBMIT, : len(self)].copy()
+        return JobTable(*columns)
+
+    def run_table(self) -> RunTable:
+        """Every run so far (a copy)."""
+        count = int(self._reg[t.RUNS_N])
+        runs = self._runs[:, :count]
+        logged = int(self._reg[t.LOG_N])
+        return RunTable(
+            job=runs[t.R_JOB].astype(np.int32),
+            start_us=runs[t.R_START].copy(),
+            end_us=runs[t.R_END].copy(),
+            outcome=runs[t.R_OUTCOME].astype(np.int8),
+            first=np.append(runs[t.R_FIRST], logged),
+            node=self._log[:logged].copy(),
+        )
+
+
+def _columns(jobs: JobTable) -> tuple[NDArray[Any], ...]:
+    return tuple(getattr(jobs, name) for name in JobTable.__slots__)

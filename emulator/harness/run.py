@@ -1,0 +1,31 @@
+"""One call from a job table to a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.cluster import Cluster
+from emulator.harness.harness import Harness
+
+if TYPE_CHECKING:
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import RunRecord
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+
+def simulate(
+    jobs: JobTable,
+    nodes: int,
+    scheduler: SchedulerConfig,
+    *,
+    mechanism: Mechanism | None = None,
+    record_nodes: bool = True,
+) -> RunRecord:
+    """Run the jobs on `nodes` nodes in virtual time. A job wider than the cluster is the caller's mistake."""
+    widest = int(jobs.nodes.max(initial=0))
+    if widest > nodes:
+        raise ValueError(f"a job wants {widest} nodes, the cluster has {nodes}: leave it out first")
+    harness = Harness(Cluster(nodes, scheduler, jobs, record_nodes=record_nodes), mechanism)
+    harness.run()
+    return harness.record()
