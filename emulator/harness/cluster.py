@@ -36,7 +36,7 @@ class Cluster:
     """`node_count` whole nodes and a batch queue over them.
 
     `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
-    `record_nodes`: keep the node list of every run (costs memory, one int32 a node and run).
+    `simulated`: jobs end by themselves after their run time; otherwise `end` says so.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class Cluster:
         scheduler: SchedulerConfig,
         jobs: JobTable | None = None,
         *,
-        record_nodes: bool = True,
         simulated: bool = True,
     ) -> None:
         if node_count < 1:
@@ -56,27 +55,26 @@ class Cluster:
         self._known = JobTable.empty() if jobs is None else jobs
         self._added: list[tuple[int, ...]] = []
         count = len(self._known)
-        self._job = np.zeros((t.JOB_ROWS, max(count, 64)), np.int64)
+        self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
         self._fill_rows(self._known, 0)
-        self._node = np.full((t.NODE_ROWS, node_count), -1, np.int64)
-        self._node[t.OFFLINE] = 0
-        self._node[t.SINCE] = 0
-        self._node[t.PLACE] = np.arange(node_count)[::-1]
+        self._node = np.full((node_count, t.NODE_COLUMNS), -1, np.int64)
+        self._node[:, t.OFFLINE] = 0
+        self._node[:, t.SINCE] = 0
+        self._node[:, t.PLACE] = np.arange(node_count)[::-1]
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
-        self._queue = np.zeros(2 * self._job.shape[1] + 8, np.int32)
-        self._plan = np.zeros((3, 2 * node_count + 8), np.int64)
-        self._heap = np.zeros((2, node_count + 1), np.int64)
-        self._runs = np.zeros((t.RUN_ROWS, count + 2 * node_count + 8), np.int64)
-        room = int(self._known.nodes.sum()) + 2 * node_count + 8 if record_nodes else 1
+        self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
+        self._plan = np.zeros((2, 2 * node_count + 8), np.int64)
+        self._heap = np.zeros((node_count + 1, 2), np.int64)
+        self._runs = _no_runs(count + 2 * node_count + 8)
+        room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
+        self._scratch = self._new_scratch()
         self._reg = np.zeros(t.REGISTERS, np.int64)
-        self._set_registers(scheduler, count, record_nodes=record_nodes, simulated=simulated)
+        self._set_registers(scheduler, count, simulated=simulated)
         self._make_state()
 
-    def _set_registers(
-        self, scheduler: SchedulerConfig, count: int, *, record_nodes: bool, simulated: bool
-    ) -> None:
+    def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
         reg = self._reg
         reg[t.FREE] = self.node_count
         reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
@@ -91,23 +89,27 @@ class Cluster:
         reg[t.PROTECT_HEAD] = scheduler.protect_head
         reg[t.KEPT_HEAD] = -1
         reg[t.SIMULATED] = simulated
-        reg[t.LOG_NODES] = record_nodes
+
+    def _new_scratch(self) -> NDArray[np.int64]:
+        """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
+        conservative = self.scheduler.backfill == "conservative"
+        return np.zeros((3, 2 * len(self._job) + self.node_count + 8 if conservative else 1), np.int64)
 
     def _fill_rows(self, jobs: JobTable, first: int) -> None:
         rows = slice(first, first + len(jobs))
-        self._job[t.SUBMIT, rows] = jobs.submit_us
-        self._job[t.RUN, rows] = jobs.run_us
-        self._job[t.ESTIMATE, rows] = np.maximum(jobs.estimate_us, 1)
-        self._job[t.NODES, rows] = jobs.nodes
-        self._job[t.KEY, rows] = self._order(jobs, self.scheduler)
-        self._job[t.KIND, rows] = jobs.kind
-        for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1), (t.FIRST, -1)):
-            self._job[row, rows] = value
+        self._job[rows, t.SUBMIT] = jobs.submit_us
+        self._job[rows, t.RUN] = jobs.run_us
+        self._job[rows, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
+        self._job[rows, t.NODES] = jobs.nodes
+        self._job[rows, t.KEY] = self._order(jobs, self.scheduler)
+        self._job[rows, t.KIND] = jobs.kind
+        for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1)):
+            self._job[rows, row] = value
 
     def _make_state(self) -> None:
         self._state: Any = (
             self._job, self._node, self._free, self._queue, self._plan, self._heap,
-            self._runs, self._log, self._started, self._reg,
+            self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
 
     # What a reader may look at. Views of the live memory: copy what must not change.
@@ -115,30 +117,30 @@ class Cluster:
     @property
     def state(self) -> NDArray[np.int64]:
         """`JobState` of each job."""
-        return self._job[t.STATE, : len(self)]
+        return self._job[: len(self), t.STATE]
 
     @property
     def start_us(self) -> NDArray[np.int64]:
-        return self._job[t.START, : len(self)]
+        return self._job[: len(self), t.START]
 
     @property
     def end_us(self) -> NDArray[np.int64]:
-        return self._job[t.END, : len(self)]
+        return self._job[: len(self), t.END]
 
     @property
     def node_job(self) -> NDArray[np.int64]:
         """The job that runs on each node, -1 for none."""
-        return cast("NDArray[np.int64]", self._node[t.JOB])
+        return cast("NDArray[np.int64]", self._node[:, t.JOB])
 
     @property
     def node_since_us(self) -> NDArray[np.int64]:
         """When each node last became idle or busy."""
-        return cast("NDArray[np.int64]", self._node[t.SINCE])
+        return cast("NDArray[np.int64]", self._node[:, t.SINCE])
 
     @property
     def node_offline(self) -> NDArray[np.int64]:
         """1 for each node that is out of the batch pool, or will be when its job ends."""
-        return cast("NDArray[np.int64]", self._node[t.OFFLINE])
+        return cast("NDArray[np.int64]", self._node[:, t.OFFLINE])
 
     @property
     def free_count(self) -> int:
@@ -164,16 +166,13 @@ class Cluster:
         return int(self._reg[t.JOBS_N])
 
     def nodes_wanted(self, job: int) -> int:
-        return int(self._job[t.NODES, job])
+        return int(self._job[job, t.NODES])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
         """The nodes of a running job, first started first."""
-        nodes: list[int] = []
-        which = int(self._job[t.FIRST, job])
-        while which >= 0:
-            nodes.append(which)
-            which = int(self._node[t.NEXT, which])
-        return np.array(nodes[::-1], np.int32)
+        self._must_be(job, JobState.RUNNING, "have nodes")
+        first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
+        return self._log[first : first + self.nodes_wanted(job)].copy()
 
     # Simulated time.
 
@@ -198,16 +197,15 @@ class Cluster:
     def next_event_us(self) -> int:
         """The next end or submit of a simulated run, t.NEVER if there is none."""
         reg = self._reg
-        next_end = self._heap[t.AT, 0] if reg[t.HEAP_N] else t.NEVER
+        next_end = self._heap[0, t.AT] if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
-        next_submit = self._job[t.SUBMIT, row] if row < reg[t.JOBS_N] else t.NEVER
+        next_submit = self._job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
         return int(min(next_end, next_submit))
 
     def _grow_runs(self) -> None:
-        spare = max(self._runs.shape[1], self.node_count)
-        self._runs = np.concatenate((self._runs, np.zeros((t.RUN_ROWS, spare), np.int64)), axis=1)
-        if self._reg[t.LOG_NODES]:
-            self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
+        spare = max(len(self._runs), self.node_count)
+        self._runs = np.concatenate((self._runs, _no_runs(spare)))
+        self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
         self._make_state()
 
     # One event at a time.
@@ -227,73 +225,77 @@ class Cluster:
     ) -> int:
         """A job that was not known before. Returns its row; its state is FUTURE until `submit`."""
         row = len(self)
-        if row == self._job.shape[1]:
+        if row == len(self._job):
             self._grow_jobs()
         values = (number, submit_us, run_us, max(estimate_us, 1), nodes, kind, queue, user, group, -1)
         self._added.append(values)
         one = JobTable(*(np.array([v], a.dtype) for v, a in zip(values, _columns(self._known), strict=True)))
         self._fill_rows(one, row)
-        self._job[t.STATE, row] = JobState.FUTURE
+        self._job[row, t.STATE] = JobState.FUTURE
         self._reg[t.JOBS_N] = row + 1
         return row
 
     def _grow_jobs(self) -> None:
-        self._job = np.concatenate((self._job, np.zeros_like(self._job)), axis=1)
-        longer = np.zeros(2 * self._job.shape[1] + 8, np.int32)
+        self._job = np.concatenate((self._job, np.zeros_like(self._job)))
+        longer = np.zeros(2 * len(self._job) + 8, np.int32)
         waiting = self.queue
         middle = len(longer) // 2
         longer[middle : middle + len(waiting)] = waiting
         self._reg[t.QUEUE_LO], self._reg[t.QUEUE_HI] = middle, middle + len(waiting)
         self._queue = longer
+        self._scratch = self._new_scratch()
         self._make_state()
 
     def submit(self, job: int, now_us: int) -> None:
         self._must_be(job, JobState.FUTURE, "be submitted")
-        self._job[t.SUBMIT, job] = now_us
-        self._job[t.STATE, job] = JobState.QUEUED
+        self._job[job, t.SUBMIT] = now_us
+        self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def hold(self, job: int) -> None:
         self._must_be(job, JobState.QUEUED, "be held")
         structures.queue_remove(self._queue, self._reg, job)
-        self._job[t.STATE, job] = JobState.HELD
+        self._job[job, t.STATE] = JobState.HELD
 
     def release_hold(self, job: int) -> None:
         self._must_be(job, JobState.HELD, "be released from a hold")
-        self._job[t.STATE, job] = JobState.QUEUED
+        self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def cancel(self, job: int, now_us: int) -> None:
         """Take a job that does not run out of the queue for good."""
-        if self._job[t.STATE, job] == JobState.QUEUED:
+        if self._job[job, t.STATE] == JobState.QUEUED:
             structures.queue_remove(self._queue, self._reg, job)
         else:
             self._must_be(job, JobState.HELD, "be cancelled while it waits")
-        self._job[t.STATE, job] = JobState.CANCELLED
-        self._job[t.END, job] = now_us
+        self._job[job, t.STATE] = JobState.CANCELLED
+        self._job[job, t.END] = now_us
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""
         self._must_be(job, JobState.FUTURE, "be rejected")
-        self._job[t.STATE, job] = JobState.REJECTED
-        self._job[t.END, job] = now_us
+        self._job[job, t.STATE] = JobState.REJECTED
+        self._job[job, t.END] = now_us
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         """A running job is over; its nodes return to the pool unless they are offline."""
         self._must_be(job, JobState.RUNNING, "end")
-        if self._reg[t.SIMULATED] and self._job[t.KIND, job] == Kind.BATCH:
+        if self._reg[t.SIMULATED] and self._job[job, t.KIND] == Kind.BATCH:
             structures.heap_remove(self._heap, self._reg, job)
-        occupancy.end_job(self._state, job, now_us, int(outcome))
+        occupancy.end_job(
+            self._job, self._node, self._free, self._plan, self._runs, self._log, self._reg,
+            job, now_us, int(outcome),
+        )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
-            self._job[t.STATE, job] = JobState.CANCELLED
+            self._job[job, t.STATE] = JobState.CANCELLED
 
     def requeue(self, job: int, now_us: int, *, front: bool = False) -> None:
         """A running job loses its nodes and its work and waits again, `front`: before all others."""
         self.end(job, now_us, RunOutcome.REQUEUED)
-        self._job[t.STATE, job] = JobState.QUEUED
-        self._job[t.START, job] = self._job[t.END, job] = -1
+        self._job[job, t.STATE] = JobState.QUEUED
+        self._job[job, t.START] = self._job[job, t.END] = -1
         if front:
-            self._job[t.KEY, job] = _FRONT
+            self._job[job, t.KEY] = _FRONT
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
@@ -319,7 +321,7 @@ class Cluster:
         self._must_be(job, JobState.FUTURE, "be started")
         chosen = np.fromiter(nodes, np.int64)
         for node in chosen:
-            if not self._node[t.OFFLINE, node] or self._node[t.JOB, node] >= 0:
+            if not self._node[node, t.OFFLINE] or self._node[node, t.JOB] >= 0:
                 raise IllegalJobTransition(
                     f"job {self._number(job)} cannot start on node {node}: it is in the batch pool or busy"
                 )
@@ -328,12 +330,12 @@ class Cluster:
         occupancy.start_on(self._state, job, chosen, now_us)
 
     def _must_be(self, job: int, state: JobState, deed: str) -> None:
-        found = JobState(int(self._job[t.STATE, job]))
+        found = JobState(int(self._job[job, t.STATE]))
         if found != state:
-            rows = np.flatnonzero(self._runs[t.R_JOB, : self._reg[t.RUNS_N]] == job)
+            rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
             story = ", ".join(
-                f"ran {self._runs[t.R_START, row] / 1e6:g}-{self._runs[t.R_END, row] / 1e6:g} s "
-                f"({RunOutcome(int(self._runs[t.R_OUTCOME, row])).name.lower()})"
+                f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
+                f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
                 for row in rows
             )
             raise IllegalJobTransition(
@@ -354,22 +356,29 @@ class Cluster:
             np.concatenate((known, new.astype(known.dtype)))
             for known, new in zip(_columns(self._known), added.T, strict=True)
         ]
-        columns[1] = self._job[t.SUBMIT, : len(self)].copy()
+        columns[1] = self._job[: len(self), t.SUBMIT].copy()
         return JobTable(*columns)
 
     def run_table(self) -> RunTable:
         """Every run so far (a copy)."""
         count = int(self._reg[t.RUNS_N])
-        runs = self._runs[:, :count]
+        runs = self._runs[:count]
         logged = int(self._reg[t.LOG_N])
         return RunTable(
-            job=runs[t.R_JOB].astype(np.int32),
-            start_us=runs[t.R_START].copy(),
-            end_us=runs[t.R_END].copy(),
-            outcome=runs[t.R_OUTCOME].astype(np.int8),
-            first=np.append(runs[t.R_FIRST], logged),
+            job=runs[:, t.R_JOB].astype(np.int32),
+            start_us=runs[:, t.R_START].copy(),
+            end_us=runs[:, t.R_END].copy(),
+            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
+            first=np.append(runs[:, t.R_FIRST], logged),
             node=self._log[:logged].copy(),
         )
+
+
+def _no_runs(count: int) -> NDArray[np.int64]:
+    """Empty rows of the run table: nothing has ended."""
+    runs = np.zeros((count, t.RUN_COLUMNS), np.int64)
+    runs[:, t.R_END] = -1
+    return runs
 
 
 def _columns(jobs: JobTable) -> tuple[NDArray[Any], ...]:

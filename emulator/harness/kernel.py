@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import end_job
-from emulator.harness.passes import schedule_pass
+from emulator.harness.passes import schedule_pass, schedule_pass_inline
 from emulator.harness.structures import heap_pop, queue_insert
 from emulator.harness.tables import (
     AT,
@@ -20,7 +20,6 @@ from emulator.harness.tables import (
     JOBS_N,
     KIND,
     LOG_N,
-    LOG_NODES,
     NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
@@ -33,43 +32,55 @@ from emulator.harness.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
+    from emulator.harness.tables import Ints, Ints32, State
 
 
-@compiled
-def submit_due(state: State, now: int, one: bool) -> int:
-    """Queue the batch jobs that are submitted now (`one`: at most one of them). Returns how many."""
-    job, _, _, queue, _, _, _, _, _, reg = state
+@inlined
+def submit_due(job: Ints, queue: Ints32, reg: Ints, now: int, at_most: int) -> int:
+    """Queue batch jobs that are submitted now, `at_most` so many. Returns how many."""
     count = 0
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[SUBMIT, reg[NEXT_SUBMIT]] <= now and not (one and count):
+    while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[KIND, who] == BATCH and job[STATE, who] == FUTURE:
-            job[STATE, who] = QUEUED
+        if job[who, KIND] == BATCH and job[who, STATE] == FUTURE:
+            job[who, STATE] = QUEUED
             queue_insert(job, queue, reg, who)
             count += 1
     return count
 
 
 @compiled
-def finish_instant(state: State, now: int) -> None:
-    """What comes after the decision points of an instant: submits, then one pass."""
-    _, _, _, _, _, _, _, _, _, reg = state
-    reg[NOW] = now
-    if reg[EVERY_EVENT]:
-        while submit_due(state, now, True):
-            schedule_pass(state, now)
-    else:
-        submit_due(state, now, False)
+def submit_one_by_one(state: State, now: int) -> None:
+    """One pass after each submit (scheduler option `pass: event`)."""
+    job, _, _, queue, _, _, _, _, _, _, reg = state
+    while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
 
 @compiled
-def has_room(state: State) -> bool:
+def finish_instant(state: State, now: int) -> None:
+    """What comes after the decision points of an instant: submits, then one pass."""
+    job, _, _, queue, _, _, _, _, _, _, reg = state
+    reg[NOW] = now
+    if reg[EVERY_EVENT]:
+        submit_one_by_one(state, now)
+    else:
+        submit_due(job, queue, reg, now, NEVER)
+    schedule_pass(state, now)
+
+
+@inlined
+def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
-    _, node, _, _, _, _, runs, log, _, reg = state
-    nodes = node.shape[1]
-    return runs.shape[1] - reg[RUNS_N] > nodes and (not reg[LOG_NODES] or log.shape[0] - reg[LOG_N] > nodes)
+    _, node, _, _, _, _, runs, log, _, _, reg = state
+    nodes = node.shape[0]
+    return runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes
+
+
+@compiled
+def has_room(state: State) -> bool:
+    """As `has_room_inline`, as a call of its own."""
+    return has_room_inline(state)
 
 
 @compiled
@@ -81,27 +92,29 @@ def advance(state: State, until: int) -> int:
     earlier instant (reg[NOW]), which `finish_instant` must complete; NEEDS_ROOM when the run table has to
     grow first.
     """
-    job, _, _, _, _, heap, _, _, _, reg = state
+    job, node, free, queue, plan, heap, runs, log, _, _, reg = state
     while True:
-        if not has_room(state):
+        if not has_room_inline(state):
             return NEEDS_ROOM
-        next_end = heap[AT, 0] if reg[HEAP_N] else NEVER
-        next_submit = job[SUBMIT, reg[NEXT_SUBMIT]] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
+        next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
         now = min(next_end, next_submit)
         if now > until or now == NEVER:
             if until != NEVER:
                 reg[NOW] = until
             return AT_UNTIL
         reg[NOW] = now
-        ended = False
-        while reg[HEAP_N] and heap[AT, 0] == now:
+        while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
-            end_job(state, who, now, FINISHED)
-            ended = True
+            end_job(job, node, free, plan, runs, log, reg, who, now, FINISHED)
             if reg[EVERY_EVENT] and now != until:
                 schedule_pass(state, now)
         if now == until:
             return AT_UNTIL
-        if ended and reg[STOP_ON_END]:
+        if reg[STOP_ON_END] and next_end == now:
             return AT_ENDS
-        finish_instant(state, now)
+        if reg[EVERY_EVENT]:
+            submit_one_by_one(state, now)
+        else:
+            submit_due(job, queue, reg, now, NEVER)
+            schedule_pass_inline(state, now)

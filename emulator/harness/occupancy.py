@@ -1,13 +1,13 @@
 """Jobs on nodes, compiled: starts, ends, and nodes that leave the batch pool and come back.
 
-A job's nodes are a list through `node[NEXT]`, so that starts and ends cost O(nodes of the job).
+The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inlined
 from emulator.harness.structures import free_push, free_remove, heap_push, plan_find, plan_insert, plan_remove
 from emulator.harness.tables import (
     BATCH,
@@ -15,17 +15,13 @@ from emulator.harness.tables import (
     ENDED,
     ENDED_N,
     ESTIMATE,
-    FIRST,
     FREE,
     HOW_MANY,
     JOB,
     KIND,
     LOG_N,
-    LOG_NODES,
-    NEXT,
     NODES,
     OFFLINE,
-    PLACE,
     R_END,
     R_FIRST,
     R_JOB,
@@ -39,135 +35,116 @@ from emulator.harness.tables import (
     SIMULATED,
     SINCE,
     START,
-    STARTED_N,
     STATE,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Ints32, State
 
 
-@compiled
-def begin_run(state: State, who: int, now: int) -> None:
+@inlined
+def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
     """The part of a start that is the same for every job: its state and its row in the run table."""
-    job, _, _, _, _, _, runs, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[R_JOB, row] = who
-    runs[R_START, row] = now
-    runs[R_END, row] = -1
-    runs[R_OUTCOME, row] = 0
-    runs[R_FIRST, row] = reg[LOG_N]
-    job[RUN_ROW, who] = row
-    job[STATE, who] = RUNNING
-    job[START, who] = now
-    job[END, who] = -1
+    runs[row, R_JOB] = who
+    runs[row, R_START] = now
+    runs[row, R_FIRST] = reg[LOG_N]
+    job[who, RUN_ROW] = row
+    job[who, STATE] = RUNNING
+    job[who, START] = now
 
 
-@compiled
-def start_job(state: State, who: int, now: int) -> None:
-    """Give a waiting job the nodes on top of the free stack. The caller takes it out of the queue."""
-    job, node, free, _, plan, heap, _, log, started, reg = state
-    begin_run(state, who, now)
-    needed = job[NODES, who]
-    top = reg[FREE]
-    logged = reg[LOG_N]
-    keep = reg[LOG_NODES] != 0
-    following = -1
-    for k in range(needed):
-        which = free[top - 1 - k]
-        node[PLACE, which] = -1
-        node[JOB, which] = who
-        node[NEXT, which] = following
-        node[SINCE, which] = now
-        following = which
-        if keep:
+@inlined
+def start_chosen(
+    job: Ints, node: Ints, free: Ints32, plan: Ints, heap: Ints, runs: Ints, log: Ints32, started: Ints32,
+    reg: Ints, first: int, last: int, now: int,
+) -> None:  # fmt: skip
+    """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
+    for chosen in range(first, last):
+        who = started[chosen]
+        begin_run(job, runs, reg, who, now)
+        needed = job[who, NODES]
+        top = reg[FREE] - 1
+        logged = reg[LOG_N]
+        for k in range(needed):
+            which = free[top - k]
+            node[which, JOB] = who
             log[logged + k] = which
-    if keep:
         reg[LOG_N] = logged + needed
-    reg[FREE] = top - needed
-    job[FIRST, who] = following
-    job[RETURNS, who] = needed
-    plan_insert(plan, reg, now + job[ESTIMATE, who], who, needed)
-    if reg[SIMULATED]:
-        heap_push(heap, reg, now + job[RUN, who], who)
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
+        reg[FREE] = top + 1 - needed
+        job[who, RETURNS] = needed
+        plan_insert(plan, reg, now + job[who, ESTIMATE], needed)
+        if reg[SIMULATED]:
+            heap_push(heap, reg, now + job[who, RUN], who)
 
 
-@compiled
+@inlined
 def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
-    job, node, _, _, _, _, _, log, _, reg = state
-    begin_run(state, who, now)
-    keep = reg[LOG_NODES] != 0
-    following = -1
+    job, node, _, _, _, _, runs, log, _, _, reg = state
+    begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
-        which = nodes[k]
-        node[JOB, which] = who
-        node[NEXT, which] = following
-        node[SINCE, which] = now
-        following = which
-        if keep:
-            log[reg[LOG_N]] = which
-            reg[LOG_N] += 1
-    job[FIRST, who] = following
-    job[RETURNS, who] = 0
+        node[nodes[k], JOB] = who
+        log[reg[LOG_N]] = nodes[k]
+        reg[LOG_N] += 1
+    job[who, RETURNS] = 0
 
 
-@compiled
-def end_job(state: State, who: int, now: int, outcome: int) -> None:
+@inlined
+def end_job(
+    job: Ints, node: Ints, free: Ints32, plan: Ints, runs: Ints, log: Ints32, reg: Ints,
+    who: int, now: int, outcome: int,
+) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
 
-    The caller sets the job's new state and, in a simulated run, has taken its entry from the heap.
+    In a simulated run the caller has taken its entry from the heap.
     """
-    job, node, free, _, plan, _, runs, _, _, reg = state
-    row = job[RUN_ROW, who]
-    runs[R_END, row] = now
-    runs[R_OUTCOME, row] = outcome
-    if job[KIND, who] == BATCH:
-        plan_remove(plan, reg, job[START, who] + job[ESTIMATE, who], who)
-    which = job[FIRST, who]
-    while which >= 0:
-        following = node[NEXT, which]
-        node[JOB, which] = -1
-        node[NEXT, which] = -1
-        node[SINCE, which] = now
-        if node[OFFLINE, which] == 0:
+    row = job[who, RUN_ROW]
+    runs[row, R_END] = now
+    runs[row, R_OUTCOME] = outcome
+    if job[who, KIND] == BATCH:
+        plan_remove(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
+    first = runs[row, R_FIRST]
+    for k in range(job[who, NODES] - 1, -1, -1):
+        which = log[first + k]
+        node[which, JOB] = -1
+        node[which, SINCE] = now
+        if node[which, OFFLINE] == 0:
             free_push(node, free, reg, which)
-        which = following
-    job[FIRST, who] = -1
-    job[END, who] = now
-    job[STATE, who] = ENDED
+    job[who, END] = now
+    job[who, STATE] = ENDED
     reg[ENDED_N] += 1
 
 
-@compiled
+@inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, _, plan, _, _, _, _, reg = state
-    if node[OFFLINE, which]:
+    job, node, free, _, plan, _, _, _, _, _, reg = state
+    if node[which, OFFLINE]:
         return
-    node[OFFLINE, which] = 1
-    who = node[JOB, which]
+    node[which, OFFLINE] = 1
+    who = node[which, JOB]
     if who < 0:
         free_remove(node, free, reg, which)
-    elif job[KIND, who] == BATCH:
-        job[RETURNS, who] -= 1
-        plan[HOW_MANY, plan_find(plan, reg, job[START, who] + job[ESTIMATE, who], who)] -= 1
+    elif job[who, KIND] == BATCH:
+        place = plan_find(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
+        plan[HOW_MANY, place] -= 1
+        job[who, RETURNS] -= 1
 
 
-@compiled
+@inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, _, plan, _, _, _, _, reg = state
-    if not node[OFFLINE, which]:
+    job, node, free, _, plan, _, _, _, _, _, reg = state
+    if not node[which, OFFLINE]:
         return
-    node[OFFLINE, which] = 0
-    who = node[JOB, which]
+    node[which, OFFLINE] = 0
+    who = node[which, JOB]
     if who < 0:
-        node[SINCE, which] = now
+        node[which, SINCE] = now
         free_push(node, free, reg, which)
-    elif job[KIND, who] == BATCH:
-        job[RETURNS, who] += 1
-        plan[HOW_MANY, plan_find(plan, reg, job[START, who] + job[ESTIMATE, who], who)] += 1
+    elif job[who, KIND] == BATCH:
+        place = plan_find(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
+        plan[HOW_MANY, place] += 1
+        job[who, RETURNS] += 1

@@ -1,19 +1,21 @@
-"""One scheduling pass, compiled. The rules, one by one: `docs/schedulers.md`; the slow truth: `tests/oracle`."""
+"""One scheduling pass, compiled. The rules: `docs/schedulers.md`; the slow truth: `tests/oracle`.
+
+A pass chooses jobs (takes them from the queue into `started`) and then starts them. `left` is the number of
+free nodes that the chosen ones leave.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from emulator.harness.compiled import compiled
-from emulator.harness.occupancy import start_job
+from emulator.harness.compiled import compiled, inlined
+from emulator.harness.occupancy import start_chosen
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     AT,
     BACKFILL,
     BACKFILL_CONSERVATIVE,
-    BACKFILL_NONE,
+    BACKFILL_EASY,
     BEST_FIT,
     CHOICE,
     ESTIMATE,
@@ -38,100 +40,144 @@ from emulator.harness.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
+    from emulator.harness.tables import Ints, Ints32, State
 
 
-@compiled
-def shadow_of(state: State, needed: int, now: int) -> tuple[int, int]:
+@inlined
+def choose(started: Ints32, reg: Ints, who: int) -> None:
+    started[reg[STARTED_N]] = who
+    reg[STARTED_N] += 1
+
+
+@inlined
+def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints) -> None:
+    """In queue order, until the first that does not fit."""
+    left = reg[FREE]
+    while reg[QUEUE_LO] < reg[QUEUE_HI]:
+        head = queue[reg[QUEUE_LO]]
+        left -= job[head, NODES]
+        if left < 0:
+            return
+        reg[QUEUE_LO] += 1
+        choose(started, reg, head)
+
+
+@inlined
+def shadow_of(plan: Ints, reg: Ints, needed: int, now: int) -> tuple[int, int]:
     """When the head can start by the estimates of those that run, and the nodes it leaves over then.
 
     (EASY rules 1 and 2: a job past its estimate is expected to end now; all jobs that end at the shadow time
     count.) NEVER when even the end of all running jobs is not enough, because nodes are out of the pool.
     """
-    _, _, _, _, plan, _, _, _, _, reg = state
     free = reg[FREE]
     place = reg[PLAN_LO]
     hi = reg[PLAN_HI]
-    while place < hi:
+    while place < hi and free < needed:
         free += plan[HOW_MANY, place]
-        if free >= needed:
-            break
         place += 1
     if free < needed:
         return NEVER, 0
-    shadow = max(plan[AT, place], now)
-    place += 1
+    shadow = max(plan[AT, place - 1], now)
     while place < hi and plan[AT, place] <= shadow:
         free += plan[HOW_MANY, place]
         place += 1
     return shadow, free - needed
 
 
-@compiled
-def backfill_first_fit(state: State, now: int, shadow: int, spare: int) -> int:
-    """Start, in queue order, every job behind the head that does not delay it (EASY rule 3)."""
-    job, _, _, queue, _, _, _, _, _, reg = state
-    actual = reg[QUEUED_ESTIMATES] != 0
+@inlined
+def choose_first_fit(
+    job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int, shadow: int, spare: int
+) -> int:
+    """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
+    length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
+    latest = shadow - now
+    left = reg[FREE]
     place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and reg[FREE] > 0:
+    while left > 0 and place < reg[QUEUE_HI]:
         who = queue[place]
-        needed = job[NODES, who]
-        if needed <= reg[FREE]:
-            length = job[RUN, who] if actual else job[ESTIMATE, who]
-            in_time = now <= shadow - length
+        needed = job[who, NODES]
+        if needed <= left:
+            in_time = job[who, length_column] <= latest
             if in_time or needed <= spare:
                 if not in_time:
                     spare -= needed
+                left -= needed
+                choose(started, reg, who)
                 place = queue_remove_at(queue, reg, place)
-                start_job(state, who, now)
                 continue
         place += 1
     return spare
 
 
 @compiled
-def backfill_best(state: State, now: int, shadow: int, spare: int) -> int:
+def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
-    job, _, _, queue, _, _, _, _, _, reg = state
-    actual = reg[QUEUED_ESTIMATES] != 0
+    job, _, _, queue, _, _, _, _, started, _, reg = state
+    length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
     widest = reg[CHOICE] == BEST_FIT
-    while reg[FREE] > 0:
+    latest = shadow - now
+    left = reg[FREE]
+    while left > 0:
         best = -1
         best_score = -NEVER
         for place in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
             who = queue[place]
-            needed = job[NODES, who]
-            if needed > reg[FREE]:
-                continue
-            length = job[RUN, who] if actual else job[ESTIMATE, who]
-            if now <= shadow - length or needed <= spare:
-                score = needed if widest else -job[ESTIMATE, who]
+            needed = job[who, NODES]
+            if needed <= left and (job[who, length_column] <= latest or needed <= spare):
+                score = needed if widest else -job[who, ESTIMATE]
                 if score > best_score:
                     best = place
                     best_score = score
         if best < 0:
             break
         who = queue[best]
-        length = job[RUN, who] if actual else job[ESTIMATE, who]
-        if now > shadow - length:
-            spare -= job[NODES, who]
+        if job[who, length_column] > latest:
+            spare -= job[who, NODES]
+        left -= job[who, NODES]
+        choose(started, reg, who)
         queue_remove_at(queue, reg, best)
-        start_job(state, who, now)
     return spare
 
 
+@inlined
+def choose_backfill(state: State, now: int) -> None:
+    """All of EASY but the head: what may start behind one that does not fit."""
+    job, _, _, queue, plan, _, _, _, started, _, reg = state
+    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
+        return
+    head = queue[reg[QUEUE_LO]]
+    shadow = NEVER
+    spare = NEVER
+    if reg[PROTECT_HEAD]:
+        if reg[KEEP_RESERVATION] and reg[KEPT_HEAD] == head:
+            shadow = reg[KEPT_SHADOW]
+            spare = reg[KEPT_SPARE]
+        else:
+            shadow, spare = shadow_of(plan, reg, job[head, NODES], now)
+        if reg[SPARE_NODES] == 0:
+            spare = 0
+    if reg[CHOICE] == FIRST_FIT:
+        spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
+    else:
+        spare = choose_best(state, now, shadow, spare)
+    reg[KEPT_HEAD] = head
+    reg[KEPT_SHADOW] = shadow
+    reg[KEPT_SPARE] = spare
+
+
 @compiled
-def conservative_pass(state: State, now: int) -> None:
-    """Plan every waiting job anew in queue order and start those whose planned start is now.
+def choose_planned(state: State, now: int) -> None:
+    """Plan every waiting job anew in queue order and choose those whose planned start is now.
 
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.) The profile is a step
     function: `level[k]` nodes are free from `at[k]` to `at[k + 1]`.
     """
-    job, _, _, queue, plan, _, _, _, _, reg = state
+    job, _, _, queue, plan, _, _, _, started, scratch, reg = state
+    at = scratch[0]
+    level = scratch[1]
+    narrowest = scratch[2]  # from here to the end of the queue
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
-    size = 2 * waiting + (reg[PLAN_HI] - reg[PLAN_LO]) + 4
-    at = np.empty(size, np.int64)
-    level = np.empty(size, np.int64)
     at[0] = now
     level[0] = reg[FREE]
     steps = 1
@@ -142,17 +188,16 @@ def conservative_pass(state: State, now: int) -> None:
             level[steps] = level[steps - 1]
             steps += 1
         level[steps - 1] += plan[HOW_MANY, k]
-    narrowest = np.empty(waiting + 1, np.int64)  # from here to the end of the queue
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[NODES, queue[reg[QUEUE_LO] + k]])
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
     place = reg[QUEUE_LO]
     for k in range(waiting):
         if narrowest[k] > level[0]:
             return  # nobody further back can start now, and plans are not kept
         who = queue[place]
-        needed = job[NODES, who]
-        length = job[ESTIMATE, who]
+        needed = job[who, NODES]
+        length = job[who, ESTIMATE]
         first = 0
         step = 0
         while step < steps and (step == first or at[step] - at[first] < length):
@@ -176,46 +221,33 @@ def conservative_pass(state: State, now: int) -> None:
         for k2 in range(first, last):
             level[k2] -= needed
         if first == 0:
+            choose(started, reg, who)
             place = queue_remove_at(queue, reg, place)
-            start_job(state, who, now)
         else:
             place += 1
 
 
+@inlined
+def schedule_pass_inline(state: State, now: int) -> None:
+    """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
+    job, node, free, queue, plan, heap, runs, log, started, _, reg = state
+    reg[STARTED_N] = 0
+    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+        return
+    begun = 0
+    for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
+        if reg[BACKFILL] == BACKFILL_CONSERVATIVE:
+            if stage == 0 and reg[FREE] > 0:
+                choose_planned(state, now)
+        elif stage == 0:
+            choose_heads(job, queue, started, reg)
+        elif reg[BACKFILL] == BACKFILL_EASY:
+            choose_backfill(state, now)
+        start_chosen(job, node, free, plan, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
+        begun = reg[STARTED_N]
+
+
 @compiled
 def schedule_pass(state: State, now: int) -> None:
-    """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, _, _, queue, _, _, _, _, _, reg = state
-    reg[STARTED_N] = 0
-    if reg[BACKFILL] == BACKFILL_CONSERVATIVE:
-        if reg[QUEUE_HI] > reg[QUEUE_LO] and reg[FREE] > 0:
-            conservative_pass(state, now)
-        return
-    while reg[QUEUE_LO] < reg[QUEUE_HI]:
-        head = queue[reg[QUEUE_LO]]
-        if job[NODES, head] > reg[FREE]:
-            break
-        reg[QUEUE_LO] += 1
-        start_job(state, head, now)
-    if reg[BACKFILL] == BACKFILL_NONE or reg[QUEUE_HI] - reg[QUEUE_LO] == 0:
-        return
-    if reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or reg[QUEUE_HI] - reg[QUEUE_LO] == 1):
-        return
-    head = queue[reg[QUEUE_LO]]
-    shadow = NEVER
-    spare = NEVER
-    if reg[PROTECT_HEAD]:
-        if reg[KEEP_RESERVATION] and reg[KEPT_HEAD] == head:
-            shadow = reg[KEPT_SHADOW]
-            spare = reg[KEPT_SPARE]
-        else:
-            shadow, spare = shadow_of(state, job[NODES, head], now)
-        if reg[SPARE_NODES] == 0:
-            spare = 0
-    if reg[CHOICE] == FIRST_FIT:
-        spare = backfill_first_fit(state, now, shadow, spare)
-    else:
-        spare = backfill_best(state, now, shadow, spare)
-    reg[KEPT_HEAD] = head
-    reg[KEPT_SHADOW] = shadow
-    reg[KEPT_SPARE] = spare
+    """As `schedule_pass_inline`, as a call of its own."""
+    schedule_pass_inline(state, now)

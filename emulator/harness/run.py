@@ -20,12 +20,11 @@ def simulate(
     scheduler: SchedulerConfig,
     *,
     mechanism: Mechanism | None = None,
-    record_nodes: bool = True,
 ) -> RunRecord:
     """Run the jobs on `nodes` nodes in virtual time. A job wider than the cluster is the caller's mistake."""
     widest = int(jobs.nodes.max(initial=0))
     if widest > nodes:
         raise ValueError(f"a job wants {widest} nodes, the cluster has {nodes}: leave it out first")
-    harness = Harness(Cluster(nodes, scheduler, jobs, record_nodes=record_nodes), mechanism)
+    harness = Harness(Cluster(nodes, scheduler, jobs), mechanism)
     harness.run()
     return harness.record()

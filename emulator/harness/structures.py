@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import compiled, inlined
 from emulator.harness.tables import (
     AT,
     FREE,
@@ -34,28 +32,39 @@ if TYPE_CHECKING:
 
 
 @compiled
+def move(array: Ints | Ints32, lo: int, hi: int, to: int) -> None:
+    """Move `array[lo:hi]` to `to`; the two may overlap."""
+    if to < lo:
+        for k in range(hi - lo):
+            array[to + k] = array[lo + k]
+    else:
+        for k in range(hi - lo - 1, -1, -1):
+            array[to + k] = array[lo + k]
+
+
+@inlined
 def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
     place = reg[HEAP_N]
     reg[HEAP_N] = place + 1
     while place > 0:
         parent = (place - 1) >> 1
-        if heap[AT, parent] < at or (heap[AT, parent] == at and heap[WHO, parent] < who):
+        if heap[parent, AT] < at or (heap[parent, AT] == at and heap[parent, WHO] < who):
             break
-        heap[AT, place] = heap[AT, parent]
-        heap[WHO, place] = heap[WHO, parent]
+        heap[place, AT] = heap[parent, AT]
+        heap[place, WHO] = heap[parent, WHO]
         place = parent
-    heap[AT, place] = at
-    heap[WHO, place] = who
+    heap[place, AT] = at
+    heap[place, WHO] = who
 
 
-@compiled
+@inlined
 def heap_pop(heap: Ints, reg: Ints) -> int:
     """Remove the first entry; its job is returned."""
-    first: int = heap[WHO, 0]
+    first: int = heap[0, WHO]
     count = reg[HEAP_N] - 1
     reg[HEAP_N] = count
-    at = heap[AT, count]
-    who = heap[WHO, count]
+    at = heap[count, AT]
+    who = heap[count, WHO]
     place = 0
     while True:
         child = 2 * place + 1
@@ -63,62 +72,43 @@ def heap_pop(heap: Ints, reg: Ints) -> int:
             break
         right = child + 1
         if right < count and (
-            heap[AT, right] < heap[AT, child]
-            or (heap[AT, right] == heap[AT, child] and heap[WHO, right] < heap[WHO, child])
+            heap[right, AT] < heap[child, AT]
+            or (heap[right, AT] == heap[child, AT] and heap[right, WHO] < heap[child, WHO])
         ):
             child = right
-        if at < heap[AT, child] or (at == heap[AT, child] and who < heap[WHO, child]):
+        if at < heap[child, AT] or (at == heap[child, AT] and who < heap[child, WHO]):
             break
-        heap[AT, place] = heap[AT, child]
-        heap[WHO, place] = heap[WHO, child]
+        heap[place, AT] = heap[child, AT]
+        heap[place, WHO] = heap[child, WHO]
         place = child
-    heap[AT, place] = at
-    heap[WHO, place] = who
+    heap[place, AT] = at
+    heap[place, WHO] = who
     return first
 
 
 @compiled
 def heap_remove(heap: Ints, reg: Ints, who: int) -> None:
-    """Take one job out of the heap (preemption: rare, so a search and a rebuild of the branch will do)."""
+    """Take one job out of the heap (rare: a search, and all entries behind it are pushed again)."""
     count = reg[HEAP_N]
     for place in range(count):
-        if heap[WHO, place] == who:
-            last_at = heap[AT, count - 1]
-            last_who = heap[WHO, count - 1]
-            reg[HEAP_N] = count - 1
-            if place < count - 1:
-                # Push everything behind `place` again, the last one included.
-                moved_at = np.empty(count - 1 - place, np.int64)
-                moved_who = np.empty(count - 1 - place, np.int64)
-                kept = 0
-                for other in range(place + 1, count - 1):
-                    moved_at[kept] = heap[AT, other]
-                    moved_who[kept] = heap[WHO, other]
-                    kept += 1
-                moved_at[kept] = last_at
-                moved_who[kept] = last_who
-                reg[HEAP_N] = place
-                for other in range(kept + 1):
-                    heap_push(heap, reg, moved_at[other], moved_who[other])
+        if heap[place, WHO] == who:
+            reg[HEAP_N] = place
+            for other in range(place + 1, count):
+                # A push writes at or before its own place, so that what is still to come stays as it is.
+                heap_push(heap, reg, heap[other, AT], heap[other, WHO])
             return
 
 
-@compiled
-def plan_insert(plan: Ints, reg: Ints, at: int, who: int, how_many: int) -> None:
-    """Keep the plan sorted by (expected end, order of insertion)."""
+@inlined
+def plan_insert(plan: Ints, reg: Ints, at: int, how_many: int) -> None:
+    """Keep the plan sorted by expected end."""
     lo = reg[PLAN_LO]
     hi = reg[PLAN_HI]
     if lo == 0 or hi == plan.shape[1]:
         count = hi - lo
         new_lo = (plan.shape[1] - count) >> 1
-        if new_lo < lo:
-            for k in range(count):
-                for row in range(3):
-                    plan[row, new_lo + k] = plan[row, lo + k]
-        else:
-            for k in range(count - 1, -1, -1):
-                for row in range(3):
-                    plan[row, new_lo + k] = plan[row, lo + k]
+        for row in range(2):
+            move(plan[row], lo, hi, new_lo)
         lo = new_lo
         hi = new_lo + count
     left = lo
@@ -130,26 +120,25 @@ def plan_insert(plan: Ints, reg: Ints, at: int, who: int, how_many: int) -> None
         else:
             right = middle
     if left - lo < hi - left:
-        for row in range(3):
-            for k in range(lo, left):
-                plan[row, k - 1] = plan[row, k]
-        lo -= 1
+        for k in range(lo, left):
+            plan[AT, k - 1] = plan[AT, k]
+            plan[HOW_MANY, k - 1] = plan[HOW_MANY, k]
+        reg[PLAN_LO] = lo - 1
+        reg[PLAN_HI] = hi
         left -= 1
     else:
-        for row in range(3):
-            for k in range(hi, left, -1):
-                plan[row, k] = plan[row, k - 1]
-        hi += 1
+        for k in range(hi, left, -1):
+            plan[AT, k] = plan[AT, k - 1]
+            plan[HOW_MANY, k] = plan[HOW_MANY, k - 1]
+        reg[PLAN_LO] = lo
+        reg[PLAN_HI] = hi + 1
     plan[AT, left] = at
-    plan[WHO, left] = who
     plan[HOW_MANY, left] = how_many
-    reg[PLAN_LO] = lo
-    reg[PLAN_HI] = hi
 
 
-@compiled
-def plan_find(plan: Ints, reg: Ints, at: int, who: int) -> int:
-    """Place of a job that is planned to end at `at`."""
+@inlined
+def plan_find(plan: Ints, reg: Ints, at: int, how_many: int) -> int:
+    """Place of an entry: so many nodes at `at`."""
     left: int = reg[PLAN_LO]
     right = reg[PLAN_HI]
     while left < right:
@@ -158,29 +147,29 @@ def plan_find(plan: Ints, reg: Ints, at: int, who: int) -> int:
             left = middle + 1
         else:
             right = middle
-    while plan[WHO, left] != who:
+    while plan[HOW_MANY, left] != how_many:
         left += 1
     return left
 
 
-@compiled
-def plan_remove(plan: Ints, reg: Ints, at: int, who: int) -> None:
-    place = plan_find(plan, reg, at, who)
+@inlined
+def plan_remove(plan: Ints, reg: Ints, at: int, how_many: int) -> None:
+    place = plan_find(plan, reg, at, how_many)
     lo = reg[PLAN_LO]
     hi = reg[PLAN_HI]
     if place - lo < hi - 1 - place:
-        for row in range(3):
-            for k in range(place, lo, -1):
-                plan[row, k] = plan[row, k - 1]
+        for k in range(place, lo, -1):
+            plan[AT, k] = plan[AT, k - 1]
+            plan[HOW_MANY, k] = plan[HOW_MANY, k - 1]
         reg[PLAN_LO] = lo + 1
     else:
-        for row in range(3):
-            for k in range(place, hi - 1):
-                plan[row, k] = plan[row, k + 1]
+        for k in range(place, hi - 1):
+            plan[AT, k] = plan[AT, k + 1]
+            plan[HOW_MANY, k] = plan[HOW_MANY, k + 1]
         reg[PLAN_HI] = hi - 1
 
 
-@compiled
+@inlined
 def queue_remove_at(queue: Ints32, reg: Ints, place: int) -> int:
     """Take out the entry at `place`. Returns the place at which the entry behind it now stands."""
     lo = reg[QUEUE_LO]
@@ -196,7 +185,7 @@ def queue_remove_at(queue: Ints32, reg: Ints, place: int) -> int:
     return place
 
 
-@compiled
+@inlined
 def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
     """Keep the queue sorted by (key, job)."""
     lo = reg[QUEUE_LO]
@@ -204,25 +193,20 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
     if lo == 0 or hi == queue.shape[0]:
         count = hi - lo
         new_lo = (queue.shape[0] - count) >> 1
-        if new_lo < lo:
-            for k in range(count):
-                queue[new_lo + k] = queue[lo + k]
-        else:
-            for k in range(count - 1, -1, -1):
-                queue[new_lo + k] = queue[lo + k]
+        move(queue, lo, hi, new_lo)
         lo = new_lo
         hi = new_lo + count
-    key = job[KEY, who]
+    key = job[who, KEY]
     left = lo
     right = hi
     if hi > lo:
         last = queue[hi - 1]
-        if job[KEY, last] < key or (job[KEY, last] == key and last < who):
+        if job[last, KEY] < key or (job[last, KEY] == key and last < who):
             left = hi  # the usual case: first come, first served
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
-        if job[KEY, other] < key or (job[KEY, other] == key and other < who):
+        if job[other, KEY] < key or (job[other, KEY] == key and other < who):
             left = middle + 1
         else:
             right = middle
@@ -240,7 +224,7 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
     reg[QUEUE_HI] = hi
 
 
-@compiled
+@inlined
 def queue_remove(queue: Ints32, reg: Ints, who: int) -> None:
     """Take a job out, wherever it stands (cancelled, held: rare)."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
@@ -249,21 +233,20 @@ def queue_remove(queue: Ints32, reg: Ints, who: int) -> None:
             return
 
 
-@compiled
+@inlined
 def free_push(node: Ints, free: Ints32, reg: Ints, which: int) -> None:
     place = reg[FREE]
     free[place] = which
-    node[PLACE, which] = place
+    node[which, PLACE] = place
     reg[FREE] = place + 1
 
 
-@compiled
+@inlined
 def free_remove(node: Ints, free: Ints32, reg: Ints, which: int) -> None:
     """Take one idle node out of the pool, wherever it is in the stack."""
-    place = node[PLACE, which]
+    place = node[which, PLACE]
     top = reg[FREE] - 1
     last = free[top]
     free[place] = last
-    node[PLACE, last] = place
-    node[PLACE, which] = -1
+    node[last, PLACE] = place
     reg[FREE] = top

@@ -1,7 +1,7 @@
 """The kernel's tables: which row means what. Compiled loops and Python see the same memory.
 
-The state is a plain tuple of arrays (`State`). Tables have named rows: `job[START, j]` is the start of job j.
-Times are integer microseconds.
+The state is a plain tuple of arrays (`State`). Tables have named columns: `job[j, START]` is the start of
+job j. Times are integer microseconds.
 """
 
 from __future__ import annotations
@@ -14,25 +14,29 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 63) - 1
 
-# Rows of the job table.
-SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END, RETURNS, RUN_ROW, FIRST, KIND = range(12)
-JOB_ROWS = 12
-# Rows of the node table. NEXT: the following node of the same job; PLACE: in the free stack, -1 if not there;
-# SINCE: when the node last became idle or busy.
-JOB, NEXT, OFFLINE, SINCE, PLACE = range(5)
-NODE_ROWS = 5
-# Rows of the plan (running jobs by expected end) and of the end heap.
-AT, WHO, HOW_MANY = range(3)
-# Rows of the run table.
+# Columns of the job table: one row a job, so that a start or an end touches one place in memory.
+# KEY: place in the queue order; RETURNS: nodes that go back to the pool at its end; RUN_ROW: its present run.
+SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END, RETURNS, RUN_ROW, KIND = range(11)
+JOB_COLUMNS = 11
+# Columns of the node table. JOB: what runs on it, -1 for nothing; SINCE: when it last became idle;
+# PLACE: where an idle node of the pool stands in the free stack.
+JOB, OFFLINE, SINCE, PLACE = range(4)
+NODE_COLUMNS = 4
+# Rows of the plan, which is sorted by AT: so many nodes come back at the expected end AT. No names: entries
+# with the same AT and HOW_MANY are as good as one another.
+AT, HOW_MANY = range(2)
+# Second column of the heap of actual ends; the first is AT.
+WHO = 1
+# Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
 R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = range(5)
-RUN_ROWS = 5
+RUN_COLUMNS = 5
 # Registers.
 (
     NOW, FREE, QUEUE_LO, QUEUE_HI, PLAN_LO, PLAN_HI, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
     BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT, KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD,
-    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, LOG_NODES,
-) = range(26)  # fmt: skip
-REGISTERS = 26
+    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N,
+) = range(25)  # fmt: skip
+REGISTERS = 25
 
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
@@ -45,5 +49,5 @@ AT_UNTIL, AT_ENDS, NEEDS_ROOM = range(3)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
-State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints32, Ints32, Ints]"
-"""(job, node, free, queue, plan, heap, runs, log, started, reg)"""
+State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
+"""(job, node, free, queue, plan, heap, runs, log, started, scratch, reg)"""
