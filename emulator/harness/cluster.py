@@ -6,7 +6,7 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,17 +130,17 @@ class Cluster:
     @property
     def node_job(self) -> NDArray[np.int64]:
         """The job that runs on each node, -1 for none."""
-        return cast("NDArray[np.int64]", self._node[:, t.JOB])
+        return self._node[:, t.JOB]
 
     @property
     def node_since_us(self) -> NDArray[np.int64]:
         """When each node last became idle or busy."""
-        return cast("NDArray[np.int64]", self._node[:, t.SINCE])
+        return self._node[:, t.SINCE]
 
     @property
     def node_offline(self) -> NDArray[np.int64]:
         """1 for each node that is out of the batch pool, or will be when its job ends."""
-        return cast("NDArray[np.int64]", self._node[:, t.OFFLINE])
+        return self._node[:, t.OFFLINE]
 
     @property
     def free_count(self) -> int:

@@ -48,15 +48,16 @@ _use_cache()
 
 
 # Numba counts the references of arrays at each use, with an atomic instruction, unless told that nothing is
-# allocated (`_nrt=False`). The loops work on the caller's arrays only, and are three times faster without.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+# allocated (`_nrt`, an option it has but does not declare). The loops work on the caller's arrays only, and are
+# three times faster without.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 
 
 def compiled(function: F) -> F:
-    """The function as machine code; it allocates nothing. Arrays are bounds-checked if NUMBA_BOUNDSCHECK=1."""
-    return cast("F", numba.njit(_nrt=False, **_OPTIONS)(function))
+    """The function as machine code; it allocates nothing. NUMBA_BOUNDSCHECK=1 checks indices."""
+    return cast("F", numba.njit(**_OPTIONS)(function))
 
 
 def inlined(function: F) -> F:
-    """As `compiled`, and put into its callers: passing the ten arrays costs as much as the work of a start."""
-    return cast("F", numba.njit(_nrt=False, inline="always", **_OPTIONS)(function))
+    """As `compiled`, and put into its callers: passing the arrays costs as much as the work of a start."""
+    return cast("F", numba.njit(**_OPTIONS, inline="always")(function))

@@ -74,7 +74,7 @@ def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
     _, node, _, _, _, _, runs, log, _, _, reg = state
     nodes = node.shape[0]
-    return runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes
+    return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
 
 
 @compiled
