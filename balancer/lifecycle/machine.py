@@ -58,7 +58,7 @@ class Lifecycle:
     """All nodes, waiting requests and hints of one Balancer, and the algorithm that decides about them.
 
     Nodes start as `initial`: DOWN (not seen yet, so never given away) until `NodesObserved` tells more.
-    Raises ValueError for a node that is listed twice, or settings that the algorithm cannot work with.
+    Raises ValueError for a node that is listed twice, and for settings that nodes or algorithm do not allow.
     """
 
     def __init__(
@@ -84,6 +84,10 @@ class Lifecycle:
             algorithm.check(settings)
         self.settings = settings
         self._nodes = NodeTable(records, settings.pick)
+        if settings.static_reserve > len(self._nodes):
+            raise ValueError(
+                f"static_reserve is {settings.static_reserve}, and there are {len(self._nodes)} nodes"
+            )
         self._requests = RequestQueue()
         self._hints = HintBook()
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
@@ -166,7 +170,7 @@ class Lifecycle:
         algorithm_name: str | None = None,
     ) -> Self:
         """A life cycle in this state. Call `resume` next: commands may have been lost."""
-        lifecycle = cls((), algorithm, settings)
+        lifecycle = cls.__new__(cls)
         lifecycle._set_up(snapshot.nodes, algorithm, settings, algorithm_name)
         lifecycle._now_us = snapshot.now_us
         lifecycle._serial = snapshot.serial
@@ -368,10 +372,13 @@ class Lifecycle:
 
     def _see_idle(self, node: Node, since_us: int) -> None:
         # A look at the node from before its job started is no news.
-        if node.state is NodeState.DOWN or (node.state is NodeState.OA_BUSY and since_us >= node.since_us):
+        is_news = node.state is NodeState.OA_BUSY and since_us >= node.since_us
+        if is_news or node.state is NodeState.DOWN:
             if node.jobs:
                 self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
+        elif node.state is NodeState.OA_IDLE and since_us > node.since_us:
+            self._nodes.refresh(node, since_us)
 
     def _see_busy(self, node: Node, since_us: int) -> None:
         if node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING):
@@ -531,7 +538,11 @@ class Lifecycle:
         self._nodes.check()
         for request in self._requests:
             request_id = request.record.request_id
-            held = {node.name: node for node in self._nodes if node.held_for == request_id}
+            held = {
+                node.name: node
+                for node in self._nodes
+                if node.held_for == request_id and node.state is not NodeState.OD_ALLOC
+            }
             assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
             assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
             ready = sum(node.state is NodeState.OD_RESERVE for node in held.values())

@@ -87,7 +87,7 @@ class NodeIndex:
 
 
 class NodeTable:
-    """All nodes. Every change goes through `move`, `hold`, `let_go` or `set_jobs`, between `begin` and `end`."""
+    """All nodes. An event's changes lie between `begin` and `end` and go through the methods between them."""
 
     def __init__(self, records: Iterable[NodeRecord], pick: PickOrder) -> None:
         self.idle = NodeIndex(pick)
@@ -131,19 +131,6 @@ class NodeTable:
         self._at_us = at_us
         self._event_id = event_id
 
-    def end(self) -> None:
-        """The event is done: each node that changed has a new generation."""
-        for node in self._touched.values():
-            node.generation += 1
-        self._changed.update(self._touched)
-        self._touched.clear()
-
-    def drain(self) -> tuple[NodeRecord, ...]:
-        """The nodes that changed since the last call."""
-        changed = tuple(node.record() for node in self._changed.values())
-        self._changed.clear()
-        return changed
-
     def move(
         self, node: Node, to: NodeState, cause: Cause, *, since_us: int, held_for: str | None = None
     ) -> None:
@@ -171,6 +158,26 @@ class NodeTable:
     def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
         node.jobs = jobs
         self._touched[node.name] = node
+
+    def refresh(self, node: Node, since_us: int) -> None:
+        """The node left its state unseen and came back to it at this time."""
+        self._leave(node)
+        node.since_us = since_us
+        self._enter(node)
+        self._touched[node.name] = node
+
+    def end(self) -> None:
+        """The event is done: each node that changed has a new generation."""
+        for node in self._touched.values():
+            node.generation += 1
+        self._changed.update(self._touched)
+        self._touched.clear()
+
+    def drain(self) -> tuple[NodeRecord, ...]:
+        """The nodes that changed since the last call."""
+        changed = tuple(node.record() for node in self._changed.values())
+        self._changed.clear()
+        return changed
 
     def _change_holder(self, node: Node, held_for: str | None, cause: Cause, whom: str | None) -> None:
         self._leave(node)
