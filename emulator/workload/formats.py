@@ -29,7 +29,7 @@ class TraceFormat(Protocol):
     name: str
 
     def can_read(self, path: Path) -> bool:
-        """Whether the file looks like this format. Reads only its beginning; TraceError if it cannot be opened."""
+        """Whether the file's beginning looks like this format. TraceError if it cannot be opened."""
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """The whole log. A malformed line raises TraceError with file and line, or is counted if lenient."""
@@ -38,7 +38,8 @@ class TraceFormat(Protocol):
 def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient: bool = False) -> SwfLog:
     """Read a job log in the named format, or in the first one (by name) that says it can read the file.
 
-    Raises TraceError for a file that is absent, empty, damaged or in no known format, and for a malformed line.
+    Raises TraceError for a file that is absent, empty, damaged or in no known format, and for a malformed
+    line; ValueError for an unknown format name.
     """
     path = Path(path)
     with open_trace(path) as stream:

@@ -29,7 +29,7 @@ def make_plugin(group: str, item: object) -> Any:
     """
     name, params = _name_and_params(group, item)
     cls = find_plugin(group, name)
-    if not is_dataclass(cls):
+    if not isinstance(cls, type) or not is_dataclass(cls):
         raise TypeError(f"the {_noun(group)} {name!r} is not a dataclass: {cls!r}")
     known = [field.name for field in fields(cls) if field.init]
     if params is None:

@@ -6,7 +6,7 @@ cluster; what is left out is counted by reason. Nothing is repaired silently: ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -232,7 +232,8 @@ def _whole(column: Column) -> NDArray[np.int64]:
     return np.clip(np.rint(column), -(2.0**62), 2.0**62).astype(np.int64)
 
 
-def _micros(time_s: Column) -> NDArray[np.int64]:
+def _micros(time_s: NDArray[Any]) -> NDArray[np.int64]:
     if time_s.dtype == np.int64:
         return time_s.astype(np.int64) * US
-    return np.rint(time_s * US).astype(np.int64)
+    micros: NDArray[np.int64] = np.rint(time_s * US).astype(np.int64)
+    return micros

@@ -11,7 +11,7 @@ def stream(seed: int, name: str) -> np.random.Generator:
     """The random stream of this name. Streams of different names or seeds are independent.
 
     The name goes in through a hash that is the same everywhere (unlike `hash`), so that drawing more from
-    one stream, or adding a stream, changes no other. Raises ValueError for a seed that is no whole number >= 0.
+    one stream, or adding a stream, changes no other. ValueError for a seed that is no whole number >= 0.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"a seed is a whole number from 0 on, not {seed!r}")

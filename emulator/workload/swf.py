@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self, TypeAlias
+from itertools import islice, pairwise
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from emulator.workload.files import TraceError, open_trace, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -74,8 +74,8 @@ class SwfLog:
     """A job log, row by row as in its file.
 
     `header` has the comment lines without line ends, as found. `columns` has at least 18 arrays of equal
-    length, each int64, or float64 if any of its values has a fraction; those beyond the 18th are kept as they
-    come. `malformed` counts the lines that a lenient reader left out; `complaints` says why for the first ten.
+    length, each int64, or float64 if any of its values has a fraction; those beyond the 18th are kept as
+    they come. `malformed` counts the lines that a lenient reader left out, `complaints` says why for ten of them.
     """
 
     columns: tuple[Column, ...]
@@ -98,7 +98,11 @@ class SwfLog:
 
     @classmethod
     def build(
-        cls, rows: int, header: Sequence[str] = (), source: str = "<memory>", **columns: Sequence[float] | Column
+        cls,
+        rows: int,
+        header: Sequence[str] = (),
+        source: str = "<memory>",
+        **columns: Sequence[float] | NDArray[Any],
     ) -> Self:
         """A log from named columns (see FIELDS); the others are unknown."""
         unnamed = set(columns) - set(FIELDS)
@@ -125,7 +129,7 @@ class SwfLog:
         return found
 
     def key_int(self, key: str) -> int | None:
-        """The number at the start of a header value (`MaxNodes: 338 (batch partition)` is 338), None if absent."""
+        """The number that a header value starts with (338 in `MaxNodes: 338 (batch)`), None if absent."""
         for value in self.keys.get(key, ()):
             if match := re.match(r"[+-]?\d+", value):
                 return int(match.group())
@@ -224,11 +228,11 @@ class _Reader:
         width = max([len(FIELDS), *(len(chunk) for chunk in self.chunks)])
         columns: list[Column] = []
         for index in range(width):
-            parts = [
+            parts: list[NDArray[Any]] = [
                 chunk[index] if index < len(chunk) else np.full(len(chunk[0]), UNKNOWN, np.int64)
                 for chunk in self.chunks
             ]
-            columns.append(np.concatenate(parts) if parts else np.empty(0, np.int64))  # type: ignore[arg-type]
+            columns.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
         return SwfLog(
             columns=tuple(columns),
             header=tuple(self.header),
@@ -269,7 +273,7 @@ class _Reader:
     def _add(
         self,
         even_rows: NDArray[np.intp],
-        matrix: NDArray[np.int64] | NDArray[np.float64],
+        matrix: NDArray[Any],
         careful: dict[int, list[int | float]],
     ) -> None:
         if not careful:
@@ -282,11 +286,14 @@ class _Reader:
         width = max(matrix.shape[1], *(len(numbers) for numbers in careful.values()))
         columns: list[Column] = []
         for index in range(width):
-            even: Column = np.full(len(even_rows), UNKNOWN, np.int64)
+            even: NDArray[Any] = np.full(len(even_rows), UNKNOWN, np.int64)
             if index < matrix.shape[1]:
                 even = _narrow(matrix[:, index])
             odd = np.array(
-                [careful[row][index] if index < len(careful[row]) else UNKNOWN for row in careful_rows.tolist()]
+                [
+                    careful[row][index] if index < len(careful[row]) else UNKNOWN
+                    for row in careful_rows.tolist()
+                ]
             )
             columns.append(np.concatenate((even, _narrow(odd)))[order])
         self.chunks.append(columns)
@@ -312,7 +319,7 @@ def _survey(block: bytes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[n
 
 def _parse_even(
     block: bytes, ends: NDArray[np.intp], odd: NDArray[np.bool_], rows: int, width: int
-) -> NDArray[np.int64] | NDArray[np.float64] | None:
+) -> NDArray[Any] | None:
     """The lines that are not odd as a matrix, None if not every word of them is a number."""
     if rows == 0:
         return np.empty((0, width), np.int64)
@@ -323,18 +330,17 @@ def _parse_even(
         runs = np.concatenate(([0], change, [len(odd)]))
         text = b"".join(
             block[begins[first] : ends[last - 1] + 1]
-            for first, last in zip(runs[:-1], runs[1:], strict=True)
+            for first, last in pairwise(runs.tolist())
             if not odd[first]
         )
     dtype = np.float64 if b"." in text else np.int64
     try:
-        values = np.fromstring(text, dtype, sep=" ")  # type: ignore[call-overload]
+        values: NDArray[Any] = np.fromstring(text, dtype, sep=" ")
     except ValueError:
         return None
     if values.size != rows * width:
         return None
-    matrix: NDArray[np.int64] | NDArray[np.float64] = values.reshape(rows, width)
-    return matrix
+    return values.reshape(rows, width)
 
 
 def _numbers(words: list[bytes]) -> list[int | float] | str:
@@ -356,7 +362,7 @@ def _numbers(words: list[bytes]) -> list[int | float] | str:
     return numbers
 
 
-def _narrow(column: NDArray[np.generic]) -> Column:
+def _narrow(column: NDArray[Any]) -> Column:
     """int64 if every value is whole, else float64. Raises ValueError for what is no finite number."""
     if column.dtype.kind in "iu":
         return column.astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""Transforms of a job table: cut it, stretch it, move it. Each is an item of a scenario's `transforms` list."""
+"""Transforms of a job table: cut it, stretch it, move it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transform(Protocol):
 
 
 def parse_transforms(items: object) -> list[Transform]:
-    """The transforms of a scenario's list, such as `[{"window": {"begin_s": 0, "end_s": 86400}}, {"limit": 5}]`.
+    """The transforms of a scenario's list: `[{"window": {"begin_s": 0, "end_s": 86400}}, {"limit": 5}]`.
 
     Raises ValueError for an unknown name or parameter (with the nearest right one) or a bad value.
     """
@@ -71,7 +71,9 @@ class ScaleInterarrival:
         first_us = jobs.submit_us[0]
         offset_us = (jobs.submit_us - first_us) * float(self.factor)
         if offset_us[-1] > micros(_LONGEST_S):
-            raise ValueError(f"scale_interarrival: factor {self.factor:g} moves the last job beyond 285 years")
+            raise ValueError(
+                f"scale_interarrival: factor {self.factor:g} moves the last job beyond 285 years"
+            )
         return _resubmit(jobs, first_us + np.rint(offset_us).astype(np.int64))
 
 
@@ -99,7 +101,10 @@ class Shift:
 
     def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
         by_us = micros(self.by_s)
-        if len(jobs) and not 0 <= int(jobs.submit_us[0]) + by_us <= int(jobs.submit_us[-1]) + by_us < NEVER_US:
+        if (
+            len(jobs)
+            and not 0 <= int(jobs.submit_us[0]) + by_us <= int(jobs.submit_us[-1]) + by_us < NEVER_US
+        ):
             raise ValueError(
                 f"shift: by_s {self.by_s:g} moves the first job before time 0; it is submitted at "
                 f"{jobs.submit_us[0] / 1e6:g} s"
@@ -112,5 +117,3 @@ def _resubmit(jobs: JobTable, submit_us: NDArray[np.int64]) -> JobTable:
     moved = replace(jobs, submit_us=submit_us)
     order = np.lexsort((moved.number, moved.submit_us))
     return moved.take(order)
-
-
