@@ -192,8 +192,8 @@ class BurstyLeases:
     A burst has a geometric number of leases (mean `burst_leases`; 1: no bursts) within `burst_span_s`; bursts
     begin at any time between `day_begin_s` and `day_end_s` of a working day. Nodes are geometric (mean
     `mean_nodes`) and at most the cluster, durations log-normal up to `max_duration_s`, scaled so that all
-    leases take `utilisation` of the node-time; with `utilisation` null their mean is `mean_duration_s`. A lease
-    is asked for as long as it lasts. Raises ValueError if no scale gives the utilisation.
+    leases take `utilisation` of the node-time; with `utilisation` null their mean is `mean_duration_s`. A
+    lease is asked for as long as it lasts. Raises ValueError if no scale gives the utilisation.
     """
 
     days: float = 7

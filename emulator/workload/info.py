@@ -41,7 +41,8 @@ class TraceInfo:
 
     `span_s` goes from the first submit to the last end by the log's own waits (without them, as if no job
     waited), `load` is the sum of run time x nodes over nodes x span. `estimate_share` is the share of jobs
-    with an estimate; of these `overrun_share` ran longer; `overestimate` is the median of estimate / run time.
+    with an estimate, `overrun_share` the share of these that ran longer, `overestimate` the median of their
+    estimate / run time.
     `users`, `groups` and `queues` count the different ones.
     """
 

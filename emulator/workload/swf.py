@@ -57,7 +57,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
 _MOST_COMPLAINTS = 10
 _EXACT_CHARACTERS = 15  # so many digits are exact in a double, through which blocks with fractions go
-_BIGGEST = 2**63 - 1
+_BIGGEST = 2**62  # also as a double, and with room for sums
 
 _BLANK, _NEWLINE, _NUMERIC, _FOREIGN = range(4)
 _CLASS = np.full(256, _FOREIGN, np.uint8)
@@ -75,7 +75,7 @@ class SwfLog:
 
     `header` has the comment lines without line ends, as found. `columns` has at least 18 arrays of equal
     length, each int64, or float64 if any of its values has a fraction; those beyond the 18th are kept as
-    they come. `malformed` counts the lines that a lenient reader left out, `complaints` says why for ten of them.
+    they come. `malformed` counts the lines that a lenient reader left out; `complaints` tells the first ten.
     """
 
     columns: tuple[Column, ...]
