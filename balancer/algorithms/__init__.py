@@ -1,0 +1,1 @@
+"""Algorithms decide which nodes change pools. `interface.py` is all that a new one has to know."""

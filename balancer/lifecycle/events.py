@@ -82,7 +82,12 @@ class NodesRestored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesObserved(Event):
-    """What the batch system reports of nodes it owns: name -> (state `idle|busy|down`, since_us)."""
+    """What the batch system reports of nodes it owns: name -> (state `idle|busy|down`, since_us).
+
+    `since_us` is when the state began or, where that cannot be read, when it was seen first; it must not change
+    from one look to the next while the state stays. A node that is offline because we said so is not `down`,
+    it is left out. Nodes that are not ours are ignored.
+    """
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -123,7 +128,7 @@ class Grant(Instruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject(Instruction):
-    """Answer the request: it cannot be met; nothing changed for it."""
+    """Answer the request: it cannot be met; nodes gathered for it stay reserved for I."""
 
     request_id: str
     reason: str
@@ -134,3 +139,11 @@ class WakeAt(Instruction):
     """Report `TimerFired` at this time; replaces the earlier wish."""
 
     at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRefused(Instruction):
+    """Tell the operator: the algorithm failed; the event stands, but no move was made for it."""
+
+    algorithm: str
+    detail: str

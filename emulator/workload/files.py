@@ -1,0 +1,72 @@
+"""Opening trace files, plain or compressed, and writing them so that nothing half-written is left."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import tempfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+
+
+class TraceError(ValueError):
+    """A trace that cannot be used. The text names the file, the line where there is one, and what to do."""
+
+
+@contextmanager
+def open_trace(path: Path) -> Iterator[IO[bytes]]:
+    """The uncompressed bytes of a file: gzip and xz are known by their first bytes, whatever the file's name.
+
+    Raises TraceError when the file cannot be opened or when compressed data is cut off or damaged.
+    """
+    try:
+        with path.open("rb") as raw:
+            magic = raw.read(len(_XZ_MAGIC))
+            raw.seek(0)
+            if magic.startswith(_GZIP_MAGIC):
+                with gzip.GzipFile(fileobj=raw) as stream:
+                    yield cast("IO[bytes]", stream)
+            elif magic == _XZ_MAGIC:
+                with lzma.LZMAFile(raw) as xz_stream:
+                    yield cast("IO[bytes]", xz_stream)
+            else:
+                yield raw
+    except EOFError as error:
+        raise TraceError(f"{path}: the compressed data is cut off; fetch the file again") from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise TraceError(f"{path}: the compressed data is damaged ({error}); fetch the file again") from error
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A stream into `path` (compressed when its name ends in .gz or .xz) that appears only when complete."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.suffix == ".gz":
+                # No name and no time inside: equal data gives equal bytes.
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
+                    yield cast("IO[bytes]", stream)
+            elif path.suffix == ".xz":
+                with lzma.LZMAFile(raw, mode="wb") as xz_stream:
+                    yield cast("IO[bytes]", xz_stream)
+            else:
+                yield raw
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

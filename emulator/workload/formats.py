@@ -1,0 +1,53 @@
+"""Trace formats: the protocol one satisfies, and `load`, which finds the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.plugins import find_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from emulator.workload.swf import SwfLog
+
+__all__ = ["GROUP", "TraceError", "TraceFormat", "load"]
+
+GROUP = "emulator.trace_formats"
+
+
+@runtime_checkable
+class TraceFormat(Protocol):
+    """Reads one kind of job log. A class with no constructor arguments, declared in the group above.
+
+    Every format reads into an `SwfLog`: the columns of the Standard Workload Format are the common ground of
+    job logs, and what a log does not know is -1 there.
+    """
+
+    name: str
+
+    def can_read(self, path: Path) -> bool:
+        """Whether the file's beginning looks like this format. TraceError if it cannot be opened."""
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """The whole log. A malformed line raises TraceError with file and line, or is counted if lenient."""
+
+
+def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient: bool = False) -> SwfLog:
+    """Read a job log in the named format, or in the first one (by name) that says it can read the file.
+
+    Raises TraceError for a file that is absent, empty, damaged or in no known format, and for a malformed
+    line; ValueError for an unknown format name.
+    """
+    path = Path(path)
+    with open_trace(path) as stream:
+        if not stream.read(1):
+            raise TraceError(f"{path}: the file is empty")
+    names = plugin_names(GROUP) if trace_format is None else [trace_format]
+    for name in names:
+        reader: TraceFormat = find_plugin(GROUP, name)()
+        if trace_format is not None or reader.can_read(path):
+            return reader.read(path, lenient=lenient)
+    raise TraceError(f"{path}: not a trace in a known format (known: {', '.join(names)})")

@@ -1,0 +1,239 @@
+"""Input rules: from a log as it was recorded to jobs that can be replayed (design, section 4).
+
+A job keeps its place only if it has a submit time, a run time of at least a second, a size, and fits the
+cluster; what is left out is counted by reason. Nothing is repaired silently: every repair is counted too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.workload.files import TraceError
+from emulator.workload.swf import UNKNOWN, SwfLog
+from emulator.workload.table import JobTable, Kind
+from emulator.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.workload.swf import Column
+
+NO_SUBMIT = "no submit time"
+NO_RUN = "no run time"
+NO_SIZE = "no size"
+TOO_LONG = "longer than 285 years"
+TOO_WIDE = "wider than the cluster"
+
+ESTIMATE_MISSING = "estimate missing, run time taken"
+ESTIMATE_CUT = "estimate longer than 285 years, cut"
+OVERRUN = "ran longer than its estimate"
+MALFORMED = "malformed line"
+RENUMBERED = "job number missing or taken, renumbered"
+RELABELLED = "{} number too large, renumbered"
+
+_LONGEST_S = 9_000_000_000
+"""What fits 64-bit microseconds a thousand times, so that sums of times fit too."""
+_LARGEST_INT32 = 2**31 - 1
+
+
+def to_jobs(
+    log: SwfLog,
+    *,
+    nodes: int | None,
+    procs_per_node: int = 1,
+    overrun: Literal["extend", "kill"] = "extend",
+) -> Workload:
+    """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
+
+    * Size: requested processors (field 8), else allocated ones (field 5), in whole nodes, rounded up.
+    * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
+      (`extend`) or is cut at it (`kill`).
+    * Order (submit, job number); the first kept job is submitted at 0. A number that is taken (or missing) is
+      replaced by one behind the largest.
+    * `nodes=None` takes the size in the header, see `cluster_size`.
+    * User, group, queue or status numbers beyond 32 bits (hashes) are replaced by 1, 2, ... in their order.
+
+    Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
+    """
+    if procs_per_node < 1:
+        raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
+    if overrun not in ("extend", "kill"):
+        raise ValueError(f"overrun is 'extend' or 'kill', not {overrun!r}")
+    cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
+    if not 1 <= cluster <= _LARGEST_INT32:
+        raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
+    if not len(log):
+        raise TraceError(f"{log.source}: there are no job lines")
+
+    sizes = _sizes(log, procs_per_node)
+    rows, left_out = _replayable(log, sizes, cluster)
+    if not len(rows):
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise TraceError(f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})")
+
+    counted = {MALFORMED: log.malformed}
+    submit_s = log.column("submit_s")[rows]
+    shift_s = submit_s.min()
+    run_us = _micros(log.column("run_s")[rows])
+    run_us, estimate_us = _limits(run_us, log.column("requested_s")[rows], overrun, counted)
+    number = _unique_numbers(_whole(log.column("number")[rows]), counted)
+    submit_us = _micros(submit_s - shift_s)
+    order = np.lexsort((number, submit_us))
+    jobs = JobTable(
+        number=number[order],
+        submit_us=submit_us[order],
+        run_us=run_us[order],
+        estimate_us=estimate_us[order],
+        nodes=sizes[rows][order].astype(np.int32),
+        kind=np.full(len(rows), Kind.BATCH, np.int8),
+        **{name: _labels(log, name, rows, counted)[order] for name in ("queue", "user", "group", "status")},
+    )
+    return Workload(
+        jobs=jobs,
+        nodes=cluster,
+        rows=rows[order],
+        shift_s=float(shift_s),
+        left_out=left_out,
+        counted={what: count for what, count in counted.items() if count},
+        source=log.source,
+    )
+
+
+def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
+    """The number of nodes by the log's header. Raises TraceError if the header does not say.
+
+    With one processor a node, a node is whatever the log counts, and MaxProcs says how many there are; with
+    more, MaxNodes does. Each stands in for the other.
+    """
+    max_procs, max_nodes = log.key_int("MaxProcs"), log.key_int("MaxNodes")
+    by_procs = max_procs // procs_per_node if max_procs else None
+    size = (by_procs or max_nodes) if procs_per_node == 1 else (max_nodes or by_procs)
+    if not size or size < 1:
+        raise TraceError(
+            f"{log.source}: the header has no MaxProcs or MaxNodes; say how many nodes the cluster has"
+        )
+    return size
+
+
+def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:
+    """Jobs as a log, to be written with `write_swf`; `to_jobs` gives the same jobs back.
+
+    The format has no place for leases: ValueError if there is one among the jobs.
+    """
+    if (jobs.kind != Kind.BATCH).any():
+        raise ValueError("the Standard Workload Format has no on-demand leases; write the batch jobs alone")
+    header = [
+        "; Version: 2.2",
+        f"; MaxJobs: {len(jobs)}",
+        f"; MaxRecords: {len(jobs)}",
+        f"; MaxNodes: {nodes}",
+        f"; MaxProcs: {nodes}",
+        *(f"; Note: {line}" for line in note.splitlines()),
+    ]
+    return SwfLog.build(
+        len(jobs),
+        header,
+        number=jobs.number,
+        submit_s=jobs.submit_us / US,
+        run_s=jobs.run_us / US,
+        allocated_procs=jobs.nodes,
+        requested_procs=jobs.nodes,
+        requested_s=jobs.estimate_us / US,
+        status=jobs.status,
+        user=jobs.user,
+        group=jobs.group,
+        queue=jobs.queue,
+    )
+
+
+def _sizes(log: SwfLog, procs_per_node: int) -> NDArray[np.int64]:
+    """Whole nodes of each row, 0 or less where unknown."""
+    requested, allocated = log.column("requested_procs"), log.column("allocated_procs")
+    procs = np.where(requested > 0, requested, allocated)
+    return -(-_whole(np.ceil(procs)) // procs_per_node)
+
+
+def _replayable(
+    log: SwfLog, sizes: NDArray[np.int64], cluster: int
+) -> tuple[NDArray[np.intp], dict[str, int]]:
+    """The rows that can be replayed, and how many cannot, each counted under the first reason that holds."""
+    submit_s, run_s = log.column("submit_s"), log.column("run_s")
+    reasons = {
+        NO_SUBMIT: submit_s < 0,
+        NO_RUN: run_s < 1,
+        NO_SIZE: sizes < 1,
+        TOO_WIDE: sizes > cluster,
+        TOO_LONG: (run_s > _LONGEST_S) | (submit_s > _LONGEST_S),
+    }
+    fits = np.ones(len(log), np.bool_)
+    left_out: dict[str, int] = {}
+    for reason, holds in reasons.items():
+        count = int((fits & holds).sum())
+        if count:
+            left_out[reason] = count
+        fits &= ~holds
+    return np.flatnonzero(fits), left_out
+
+
+def _limits(
+    run_us: NDArray[np.int64],
+    requested_s: Column,
+    overrun: Literal["extend", "kill"],
+    counted: dict[str, int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Run times and estimates after the rules for both."""
+    missing = requested_s <= 0
+    # Rounded to microseconds a positive estimate may become 0.
+    stated_us = np.maximum(_micros(np.clip(requested_s, 0, _LONGEST_S)), 1)
+    estimate_us = np.where(missing, run_us, stated_us)
+    over = run_us > estimate_us
+    counted[ESTIMATE_MISSING] = int(missing.sum())
+    counted[ESTIMATE_CUT] = int((requested_s > _LONGEST_S).sum())
+    counted[OVERRUN] = int(over.sum())
+    if overrun == "extend":
+        return run_us, np.maximum(run_us, estimate_us)
+    return np.minimum(run_us, estimate_us), estimate_us
+
+
+def _unique_numbers(number: NDArray[np.int64], counted: dict[str, int]) -> NDArray[np.int64]:
+    """Job numbers of which each is there once: a later row with a taken number gets a new one."""
+    first = np.zeros(len(number), np.bool_)
+    first[np.unique(number, return_index=True)[1]] = True
+    renumber = ~first | (number < 0)
+    count = int(renumber.sum())
+    counted[RENUMBERED] = count
+    if not count:
+        return number
+    numbers = number.copy()
+    largest = max(0, int(number.max()))
+    if largest > np.iinfo(np.int64).max - count:
+        return np.arange(1, len(number) + 1)
+    numbers[renumber] = largest + 1 + np.arange(count)
+    return numbers
+
+
+def _labels(log: SwfLog, name: str, rows: NDArray[np.intp], counted: dict[str, int]) -> NDArray[np.int32]:
+    """A column of names in the shape of numbers, in 32 bits; -1 where unknown."""
+    values = np.maximum(_whole(log.column(name)[rows]), UNKNOWN)
+    if values.max() > _LARGEST_INT32:
+        known = values > UNKNOWN
+        _, inverse = np.unique(values[known], return_inverse=True)
+        values[known] = inverse + 1
+        counted[RELABELLED.format(name)] = int(known.sum())
+    return values.astype(np.int32)
+
+
+def _whole(column: Column) -> NDArray[np.int64]:
+    if column.dtype == np.int64:
+        return column.astype(np.int64)
+    return np.clip(np.rint(column), -(2.0**62), 2.0**62).astype(np.int64)
+
+
+def _micros(time_s: NDArray[Any]) -> NDArray[np.int64]:
+    if time_s.dtype == np.int64:
+        return time_s.astype(np.int64) * US
+    micros: NDArray[np.int64] = np.rint(time_s * US).astype(np.int64)
+    return micros

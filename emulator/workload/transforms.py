@@ -1,0 +1,119 @@
+"""Transforms of a job table: cut it, stretch it, move it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from balancer.clock import NEVER_US, micros
+from emulator.workload.plugins import check_number, make_plugin
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.workload.table import JobTable
+
+GROUP = "emulator.transforms"
+_LONGEST_S = 9_000_000_000
+
+
+@runtime_checkable
+class Transform(Protocol):
+    """Jobs in, jobs out. A frozen dataclass whose fields are its parameters, declared in the group above."""
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:
+        """The changed jobs, sorted by (submit, number). `nodes` is the size of the cluster."""
+
+
+def parse_transforms(items: object) -> list[Transform]:
+    """The transforms of a scenario's list: `[{"window": {"begin_s": 0, "end_s": 86400}}, {"limit": 5}]`.
+
+    Raises ValueError for an unknown name or parameter (with the nearest right one) or a bad value.
+    """
+    if items is None:
+        return []
+    if not isinstance(items, list):
+        raise ValueError(f"transforms are a list, not {items!r}")  # noqa: TRY004 - a border: one kind of error
+    return [make_plugin(GROUP, item) for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Keeps the jobs submitted in [begin_s, end_s); the window's begin becomes time 0."""
+
+    begin_s: float
+    end_s: float
+
+    def __post_init__(self) -> None:
+        check_number("window", "begin_s", self.begin_s, at_least=0, at_most=_LONGEST_S)
+        check_number("window", "end_s", self.end_s, above=self.begin_s, at_most=_LONGEST_S)
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        begin, end = np.searchsorted(jobs.submit_us, [micros(self.begin_s), micros(self.end_s)])
+        kept = jobs.take(np.arange(begin, end))
+        return replace(kept, submit_us=kept.submit_us - micros(self.begin_s))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleInterarrival:
+    """Multiplies the time between submits: 0.5 brings the same jobs in half the time, at twice the load."""
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_number("scale_interarrival", "factor", self.factor, above=0)
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        if not len(jobs):
+            return jobs
+        first_us = jobs.submit_us[0]
+        offset_us = (jobs.submit_us - first_us) * float(self.factor)
+        if offset_us[-1] > micros(_LONGEST_S):
+            raise ValueError(
+                f"scale_interarrival: factor {self.factor:g} moves the last job beyond 285 years"
+            )
+        return _resubmit(jobs, first_us + np.rint(offset_us).astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Keeps the first jobs, this many."""
+
+    jobs: int
+
+    def __post_init__(self) -> None:
+        check_number("limit", "jobs", self.jobs, at_least=1, whole=True)
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        return jobs.take(np.arange(min(self.jobs, len(jobs))))
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Adds to all submit times; a negative value must not bring a job before time 0."""
+
+    by_s: float
+
+    def __post_init__(self) -> None:
+        check_number("shift", "by_s", self.by_s, at_least=-_LONGEST_S, at_most=_LONGEST_S)
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        by_us = micros(self.by_s)
+        if (
+            len(jobs)
+            and not 0 <= int(jobs.submit_us[0]) + by_us <= int(jobs.submit_us[-1]) + by_us < NEVER_US
+        ):
+            raise ValueError(
+                f"shift: by_s {self.by_s:g} moves the first job before time 0; it is submitted at "
+                f"{jobs.submit_us[0] / 1e6:g} s"
+            )
+        return replace(jobs, submit_us=jobs.submit_us + by_us)
+
+
+def _resubmit(jobs: JobTable, submit_us: NDArray[np.int64]) -> JobTable:
+    """The jobs at other submit times, sorted again: jobs that now come together go by number."""
+    moved = replace(jobs, submit_us=submit_us)
+    order = np.lexsort((moved.number, moved.submit_us))
+    return moved.take(order)

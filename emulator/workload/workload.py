@@ -1,0 +1,30 @@
+"""A workload: jobs that fit a cluster, and an account of what became of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from emulator.workload.table import JobTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """The jobs of a log that can be replayed on `nodes` nodes.
+
+    `rows[i]` is the row of the log that job i comes from. `left_out` counts rows of the log that are not in
+    `jobs`, by reason: `len(jobs) + sum(left_out.values())` is the number of rows. `counted` counts what was
+    changed or noticed on the way. `shift_s` was taken off all submit times, so that the first is 0.
+    """
+
+    jobs: JobTable
+    nodes: int
+    rows: NDArray[np.intp]
+    shift_s: float = 0.0
+    left_out: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    source: str = "<memory>"

@@ -1,0 +1,38 @@
+"""Builders for the workload tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The reference data beside the checkout."""
+    return SHARED
+
+
+@pytest.fixture
+def swf_line():
+    """A builder of job lines: unnamed fields are unknown."""
+
+    def build(number=1, submit=0, *, run=60, requested=4, estimate=120, wait=0, user=-1):
+        fields = [number, submit, wait, run, -1, -1, -1, requested, estimate, -1, 1, user, *[-1] * 6]
+        return " ".join(map(str, fields))
+
+    return build
+
+
+@pytest.fixture
+def swf_file(tmp_path):
+    """A builder of log files from lines."""
+
+    def build(*lines, name="log.swf"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    return build
