@@ -39,8 +39,15 @@ class _Point(IntEnum):
 class Harness:
     """A cluster, a mechanism and virtual time. `run` to the end; `record` whenever wanted."""
 
-    def __init__(self, cluster: Cluster, mechanism: Mechanism | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        mechanism: Mechanism | None = None,
+        *,
+        node_names: tuple[str, ...] | None = None,
+    ) -> None:
         self.cluster = cluster
+        self.node_names = node_names or default_node_names(cluster.node_count)
         self.mechanism = mechanism
         self._at_begin = ability(mechanism, HasBegin)  # type: ignore[type-abstract]
         self._at_timer = ability(mechanism, HasTimer)  # type: ignore[type-abstract]
@@ -167,7 +174,7 @@ class Harness:
 
     # Afterwards.
 
-    def record(self, *, node_names: tuple[str, ...] | None = None, interrupted: str = "") -> RunRecord:
+    def record(self, *, interrupted: str = "") -> RunRecord:
         """What happened so far."""
         cluster = self.cluster
         runs = cluster.run_table()
@@ -176,7 +183,7 @@ class Harness:
         horizon_us = self.now_us if interrupted else max(last_end_us, last_move_us)
         return RunRecord(
             jobs=cluster.job_table(),
-            node_names=node_names or default_node_names(cluster.node_count),
+            node_names=self.node_names,
             state=cluster.state.astype(np.int8),
             start_us=cluster.start_us.copy(),
             end_us=cluster.end_us.copy(),

@@ -24,6 +24,10 @@ class Actions(Protocol):
     def now_us(self) -> int: ...
 
     @property
+    def node_names(self) -> tuple[str, ...]:
+        """Name of each node."""
+
+    @property
     def cluster(self) -> Cluster:
         """To look at; what changes it goes through the methods below."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from emulator.workload.files import TraceError, open_trace
-from emulator.workload.plugins import find_plugin, plugin_names
+from emulator.plugins import find_plugin, plugin_names
 
 if TYPE_CHECKING:
     from os import PathLike

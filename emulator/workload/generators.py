@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from balancer.clock import US
-from emulator.workload.plugins import check_number, make_plugin
+from emulator.plugins import check_number, make_plugin
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:

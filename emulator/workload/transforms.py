@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from balancer.clock import NEVER_US, micros
-from emulator.workload.plugins import check_number, make_plugin
+from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

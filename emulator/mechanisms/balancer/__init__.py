@@ -1,1 +1,5 @@
-"""The Balancer (balancer-liu-2018) as a mechanism: the service's own life cycle and algorithms, in any clock."""
+"""The Balancer (balancer-liu-2018) as a mechanism: the service's own life cycle, on any clock."""
+
+from emulator.mechanisms.balancer.mechanism import BalancerMechanism
+
+__all__ = ["BalancerMechanism"]

@@ -1,0 +1,131 @@
+"""The Balancer as a mechanism of the harness: it only translates between leases and the policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.algorithms.loader import load_algorithm
+from balancer.clock import micros
+from balancer.lifecycle.settings import PickOrder, Settings
+from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
+from emulator.plugins import check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.mechanism import Actions
+    from emulator.mechanisms.balancer.policy import Outcome
+
+
+@dataclass(slots=True)
+class BalancerMechanism:
+    """Moves idle nodes between batch and on-demand (balancer-liu-2018); the same decisions as the service.
+
+    `algorithm`: `basic`, `hint`, or another plug-in. `static_reserve`: R, nodes that stay on-demand.
+    `wait_s`: W, how long a request may wait for nodes. `idle_hold_s`: I, how long a node beyond the reserve
+    stays on-demand. `pick`: which idle node goes first. `notice_s`: H, how long before its arrival each lease
+    is announced to the Balancer (0: not at all).
+    """
+
+    algorithm: str = "basic"
+    static_reserve: int = 0
+    wait_s: float = 0
+    idle_hold_s: float = 600
+    pick: str = "longest_idle"
+    notice_s: float = 0
+    notice_us: int = field(init=False)
+    _policy: BalancerPolicy = field(init=False, repr=False)
+    _was_busy: NDArray[np.bool_] = field(init=False, repr=False)
+    _since_us: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_number("balancer", "static_reserve", self.static_reserve, at_least=0, whole=True)
+        for name in ("wait_s", "idle_hold_s", "notice_s"):
+            check_number("balancer", name, getattr(self, name), at_least=0)
+        self.notice_us = micros(self.notice_s)
+        self.settings()
+        load_algorithm(self.algorithm)
+
+    def settings(self) -> Settings:
+        """The Balancer's own settings."""
+        return Settings(
+            static_reserve=self.static_reserve,
+            wait_us=micros(self.wait_s),
+            idle_hold_us=micros(self.idle_hold_s),
+            pick=PickOrder(self.pick),
+        )
+
+    def on_begin(self, act: Actions) -> None:
+        nodes = act.cluster.node_count
+        if self.static_reserve > nodes:
+            raise ValueError(f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes")
+        self._policy = BalancerPolicy(
+            act.node_names, load_algorithm(self.algorithm), self.settings(), _BatchPool(act)
+        )
+        self._was_busy = np.zeros(nodes, np.bool_)
+        self._since_us = np.zeros(nodes, np.int64)
+        self._carry_out(self._policy.timer(act.now_us), act)
+
+    def on_arrival(self, job: int, act: Actions) -> None:
+        self._look(act)
+        self._carry_out(self._policy.request(act.now_us, job, act.cluster.nodes_wanted(job)), act)
+
+    def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:  # noqa: ARG002
+        self._look(act)
+        self._carry_out(self._policy.release(act.now_us, nodes.tolist()), act)
+
+    def on_notice(self, job: int, act: Actions) -> None:
+        self._look(act)
+        by_us = act.now_us + self.notice_us
+        self._carry_out(self._policy.add_reserve(act.now_us, by_us, act.cluster.nodes_wanted(job)), act)
+
+    def on_timer(self, act: Actions) -> None:
+        self._look(act)
+        self._carry_out(self._policy.timer(act.now_us), act)
+
+    def on_job_end(self, act: Actions) -> None:
+        self._look(act)
+
+    def _look(self, act: Actions) -> None:
+        """Tell the policy what changed in the batch pool since it last looked (the service has hooks for it)."""
+        cluster = act.cluster
+        in_batch = cluster.node_offline == 0
+        busy = cluster.node_job >= 0
+        changed = in_batch & ((busy != self._was_busy) | (~busy & (cluster.node_since_us != self._since_us)))
+        rows = np.flatnonzero(changed)
+        if len(rows):
+            self._was_busy[rows] = busy[rows]
+            self._since_us[rows] = cluster.node_since_us[rows]
+            words = np.where(busy[rows], "busy", "idle").tolist()
+            since_us = self._since_us[rows].tolist()
+            states = dict(zip(rows.tolist(), zip(words, since_us, strict=True), strict=True))
+            self._carry_out(self._policy.observe(act.now_us, states), act)
+
+    def _carry_out(self, outcomes: list[Outcome], act: Actions) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, Granted):
+                act.start(outcome.lease_id, outcome.nodes)
+            elif isinstance(outcome, Rejected):
+                act.reject(outcome.lease_id, outcome.reason)
+        wake_us = self._policy.next_wake_us
+        if wake_us is not None:
+            act.wake(wake_us)
+        act.watch_ends(self._policy.wants_idle)
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchPool:
+    """The batch pool as the policy sees it: it obeys at once."""
+
+    act: Actions
+
+    def take(self, nodes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        return self.act.reserve(nodes)
+
+    def give(self, nodes: Sequence[int]) -> None:
+        self.act.release(nodes)

@@ -1,0 +1,115 @@
+"""From a scenario to a run record, in virtual time. (The live clock: `emulator/live/fleet.py`.)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from balancer.clock import seconds, wall_us
+from emulator.harness.cluster import Cluster
+from emulator.harness.harness import Harness
+from emulator.plugins import make_plugin
+from emulator.scenario import Scenario, ScenarioError
+from emulator.workload.formats import load
+from emulator.workload.generators import parse_generators
+from emulator.workload.rules import TOO_WIDE, to_jobs
+from emulator.workload.streams import stream
+from emulator.workload.table import JobTable
+from emulator.workload.transforms import parse_transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import RunRecord
+
+GROUP = "emulator.mechanisms"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A scenario's jobs, ready to run, with what the input rules did to them."""
+
+    jobs: JobTable
+    nodes: int
+    left_out: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+
+
+def prepare(scenario: Scenario) -> Prepared:
+    """Read or generate the jobs and transform them. Raises ScenarioError or the reader's TraceError."""
+    part = scenario.workload
+    try:
+        transforms = parse_transforms(part.transforms)
+        generators = parse_generators(part.generate)
+    except ValueError as error:
+        raise ScenarioError(f"workload: {error}") from error
+    if part.trace is not None:
+        log = load(part.trace, lenient=part.lenient)
+        work = to_jobs(
+            log, nodes=scenario.nodes, procs_per_node=part.procs_per_node, overrun=part.overrun
+        )
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
+    else:
+        if scenario.nodes is None:
+            raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
+        jobs = JobTable.empty()
+        for number, generator in enumerate(generators):
+            name = f"workload.generate.{number}"
+            try:
+                jobs = jobs.merge(generator.generate(stream(scenario.seed, name), nodes=scenario.nodes))
+            except ValueError as error:
+                raise ScenarioError(f"{name}: {error}") from error
+        prepared = Prepared(jobs, scenario.nodes)
+    jobs = prepared.jobs
+    for transform in transforms:
+        try:
+            jobs = transform.apply(jobs, nodes=prepared.nodes)
+        except ValueError as error:
+            raise ScenarioError(f"workload.transforms: {error}") from error
+    left_out = dict(prepared.left_out)
+    fits = jobs.nodes <= prepared.nodes
+    if not fits.all():
+        left_out[TOO_WIDE] = left_out.get(TOO_WIDE, 0) + int((~fits).sum())
+        jobs = jobs.take(fits)
+    if not len(jobs):
+        raise ScenarioError("workload: no job is left to run after the input rules and transforms")
+    return replace(prepared, jobs=jobs, left_out=left_out)
+
+
+def make_mechanism(scenario: Scenario) -> Mechanism | None:
+    """The scenario's mechanism with its parameters. Raises ScenarioError."""
+    if scenario.mechanism is None:
+        return None
+    try:
+        return cast("Mechanism", make_plugin(GROUP, scenario.mechanism))
+    except ValueError as error:
+        raise ScenarioError(f"mechanism: {error}") from error
+
+
+def run_virtual(
+    scenario: Scenario, prepared: Prepared, on_progress: Callable[[int, int], bool] | None = None
+) -> RunRecord:
+    """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
+    began_us = wall_us()
+    cluster = Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
+    harness = Harness(cluster, make_mechanism(scenario))
+    complete = harness.run(on_progress)
+    return describe(
+        harness.record(interrupted="" if complete else "stopped by the user"),
+        scenario,
+        prepared,
+        wall_s=seconds(wall_us() - began_us),
+    )
+
+
+def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:
+    """The record with what is known about its input."""
+    return replace(
+        record,
+        left_out=dict(prepared.left_out),
+        counted=dict(prepared.counted),
+        scenario=scenario.as_json(),
+        seed=scenario.seed,
+        **changes,
+    )

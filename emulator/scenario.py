@@ -1,0 +1,173 @@
+"""The scenario file: one YAML document that says everything about a run.
+
+A key that does not exist is an error that names it and the nearest right one. The whole scenario is stored
+with each result, so that a run can be repeated from its folder.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from emulator.schedulers.config import SchedulerConfig
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be run; the message names the file and the key."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkloadPart(_Part):
+    """Where the jobs come from: a trace or generators, then transforms, in order."""
+
+    trace: Path | None = None
+    generate: list[Any] = Field(default_factory=list)
+    transforms: list[Any] = Field(default_factory=list)
+    overrun: Literal["extend", "kill"] = "extend"
+    procs_per_node: int = Field(default=1, ge=1)
+    lenient: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadPart:
+        if (self.trace is None) == (not self.generate):
+            raise ValueError("give either `trace` or `generate`")
+        return self
+
+
+class LivePart(_Part):
+    """How a live run is done (`--clock live`); without meaning in virtual time.
+
+    `pace`: `held` (the clock waits for whoever has work due), `free` (it does not; the lag is measured) or
+    `strict` (free, and the run fails when the lag exceeds `max_lag_s` of wall time). `hooks`: the Balancer's
+    prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer.
+    """
+
+    speed: float = Field(default=600, gt=0)
+    pace: Literal["held", "free", "strict"] = "held"
+    max_lag_s: float = Field(default=2.0, gt=0)
+    hooks: Literal["in_process", "script"] = "in_process"
+
+
+class ResultsPart(_Part):
+    """How figures are computed."""
+
+    bounded_slowdown_threshold_s: float = Field(default=10, gt=0)
+
+
+class Scenario(_Part):
+    """A run. `mechanism` is a plug-in as `name: {parameters}`; null: on-demand leases are rejected."""
+
+    name: str = "unnamed"
+    seed: int = Field(default=1, ge=0)
+    nodes: int | None = Field(default=None, ge=1)
+    workload: WorkloadPart
+    scheduler: str | dict[str, Any] = "fcfs+easy"
+    mechanism: str | dict[str, Any] | None = None
+    live: LivePart = LivePart()
+    results: ResultsPart = ResultsPart()
+
+    @field_validator("scheduler")
+    @classmethod
+    def _known_scheduler(cls, value: str | dict[str, Any]) -> str | dict[str, Any]:
+        _scheduler(value)
+        return value
+
+    @property
+    def scheduler_config(self) -> SchedulerConfig:
+        return _scheduler(self.scheduler)
+
+    def as_json(self) -> dict[str, Any]:
+        """The scenario with all defaults filled in, as it is stored with the results."""
+        return self.model_dump(mode="json")
+
+
+def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
+    return SchedulerConfig.parse(value) if isinstance(value, str) else SchedulerConfig.from_mapping(value)
+
+
+def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
+    """Read a scenario file and apply `a.b=value` changes (values are YAML). Raises ScenarioError."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
+    if not isinstance(document, dict):
+        raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
+    for change in changes:
+        _apply(document, change)
+    scenario = from_mapping(document, str(path))
+    trace = scenario.workload.trace
+    if trace is not None and not trace.is_absolute():
+        # A trace is named relative to the scenario that uses it, or to where the user stands.
+        beside = path.parent / trace
+        found = beside if beside.exists() else trace
+        workload = scenario.workload.model_copy(update={"trace": found})
+        scenario = scenario.model_copy(update={"workload": workload})
+    return scenario
+
+
+def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
+    """A scenario from its keys. Raises ScenarioError that names the first wrong one."""
+    try:
+        return Scenario.model_validate(document)
+    except ValidationError as error:
+        raise ScenarioError(f"{where}: {_explain(error)}") from error
+
+
+def _apply(document: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example mechanism.balancer.wait_s=300")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"--set {change}: not valid YAML: {_one_line(error)}") from error
+    place = document
+    for name in path[:-1]:
+        inner = place.get(name)
+        if isinstance(inner, str):
+            inner = {inner: {}}  # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
+        elif inner is None:
+            inner = {}
+        elif not isinstance(inner, dict):
+            raise ScenarioError(f"--set {change}: {name} is {inner!r} and has no keys of its own")
+        place[name] = inner
+        place = inner
+    place[path[-1]] = value
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _keys_at(first["loc"][:-1])
+        close = get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        return f"unknown key {place!r}; {hint}"
+    if first["type"] == "missing":
+        return f"{place!r} is missing"
+    text = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {text}" if place else text
+
+
+def _keys_at(location: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = Scenario
+    for part in location:
+        annotation = model.model_fields[str(part)].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+    return sorted(model.model_fields)
