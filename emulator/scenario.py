@@ -103,7 +103,7 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
     for change in changes:
-        _apply(document, change)
+        apply_change(document, change)
     scenario = from_mapping(document, str(path))
     trace = scenario.workload.trace
     if trace is not None and not trace.is_absolute():
@@ -123,7 +123,8 @@ def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
         raise ScenarioError(f"{where}: {_explain(error)}") from error
 
 
-def _apply(document: dict[str, Any], change: str) -> None:
+def apply_change(document: dict[str, Any], change: str) -> None:
+    """Set one key, `a.b=value`, where the value is YAML. Raises ScenarioError."""
     key, equals, text = change.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):

@@ -17,6 +17,7 @@ from emulator.harness.tables import (
     FINISHED,
     FUTURE,
     HEAP_N,
+    INSTANTS_LEFT,
     JOBS_N,
     KIND,
     LOG_N,
@@ -24,6 +25,7 @@ from emulator.harness.tables import (
     NEVER,
     NEXT_SUBMIT,
     NOW,
+    PAUSED,
     QUEUED,
     RUNS_N,
     STATE,
@@ -89,8 +91,8 @@ def advance(state: State, until: int) -> int:
 
     Returns AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
     (its submits and pass are `finish_instant`'s); AT_ENDS, if STOP_ON_END is set, after the ends of an
-    earlier instant (reg[NOW]), which `finish_instant` must complete; NEEDS_ROOM when the run table has to
-    grow first.
+    earlier instant (reg[NOW]), which `finish_instant` must complete; PAUSED between two instants, when
+    INSTANTS_LEFT are over; NEEDS_ROOM when the run table has to grow first.
     """
     job, node, free, queue, plan, heap, runs, log, _, _, reg = state
     while True:
@@ -103,6 +105,9 @@ def advance(state: State, until: int) -> int:
             if until != NEVER:
                 reg[NOW] = until
             return AT_UNTIL
+        if reg[INSTANTS_LEFT] == 0:
+            return PAUSED
+        reg[INSTANTS_LEFT] -= 1
         reg[NOW] = now
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)

@@ -34,9 +34,9 @@ RUN_COLUMNS = 5
 (
     NOW, FREE, QUEUE_LO, QUEUE_HI, PLAN_LO, PLAN_HI, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
     BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT, KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD,
-    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N,
-) = range(25)  # fmt: skip
-REGISTERS = 25
+    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, INSTANTS_LEFT,
+) = range(26)  # fmt: skip
+REGISTERS = 26
 
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
@@ -45,7 +45,7 @@ BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE = range(3)
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
 # Why `advance` came back.
-AT_UNTIL, AT_ENDS, NEEDS_ROOM = range(3)
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

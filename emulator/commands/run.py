@@ -1,0 +1,194 @@
+"""`emulator run`: a scenario or a trace, in virtual time or live."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from emulator.scenario import Scenario, ScenarioError, from_mapping, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from emulator.harness.record import RunRecord
+    from emulator.runner import Prepared
+
+
+class InputError(click.ClickException):
+    """Bad input: one clear line, exit status 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:  # noqa: ARG002
+        click.echo(f"emulator: {self.message}", err=True)
+
+
+class Interrupted:
+    """Set by Ctrl-C (or SIGTERM) while a run is on: the run ends soon and leaves a valid, partial result."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.reason)
+
+    def by(self, number: int, _: Any) -> None:
+        if self.reason:  # the second time the user means it
+            raise KeyboardInterrupt
+        self.reason = signal.Signals(number).name
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupted]:
+    """Catch SIGINT and SIGTERM for the time of a run."""
+    interrupted = Interrupted()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, interrupted.by) for number in signals]
+    try:
+        yield interrupted
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+
+
+@click.command()
+@click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
+@click.option("--clock", type=click.Choice(["virtual", "live"]), default="virtual", show_default=True,
+              help="Virtual time, or real processes on an accelerated clock.")  # fmt: skip
+@click.option("--speed", type=float, help="Live: cluster seconds in a second (default: the scenario's).")
+@click.option("--seed", type=int, help="Seed of all random streams (default: the scenario's).")
+@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True,
+              help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
+@click.option("--trace", type=click.Path(path_type=Path), help="Run a job log instead of a scenario.")
+@click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
+@click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
+@click.option("--overrun", type=click.Choice(["extend", "kill"]),
+              help="Jobs that ran longer than their estimate: extend the estimate (default) or kill.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: runs/NAME).")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--check", is_flag=True, help="Hold the run against the laws (nothing lost, nothing twice).")
+def run(  # noqa: PLR0913, PLR0917
+    scenario_file: Path | None,
+    clock: str,
+    speed: float | None,
+    seed: int | None,
+    changes: tuple[str, ...],
+    trace: Path | None,
+    nodes: int | None,
+    scheduler: str | None,
+    overrun: str | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    check: bool,
+) -> None:
+    """Run a scenario (or, with --trace, a job log) and write its results into one folder.
+
+    Without --clock live everything happens in virtual time. Ctrl-C ends the run early with a valid, partial
+    result.
+    """
+    from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.workload.files import TraceError  # noqa: PLC0415
+
+    try:
+        scenario = _scenario(
+            scenario_file, changes, trace=trace, nodes=nodes, scheduler=scheduler, overrun=overrun,
+            seed=seed, speed=speed,
+        )  # fmt: skip
+        folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
+        summary = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
+    except (ScenarioError, TraceError, ResultsError) as error:
+        raise InputError(str(error)) from error
+    from emulator.report.files import to_json  # noqa: PLC0415
+    from emulator.report.progress import render_summary  # noqa: PLC0415
+
+    if as_json:
+        click.echo(to_json(summary), nl=False)
+    else:
+        Console().print(render_summary(summary, folder))
+    if summary["interrupted"]:
+        sys.exit(130)
+
+
+def _scenario(  # noqa: PLR0913
+    path: Path | None,
+    changes: tuple[str, ...],
+    *,
+    trace: Path | None,
+    nodes: int | None,
+    scheduler: str | None,
+    overrun: str | None,
+    seed: int | None,
+    speed: float | None,
+) -> Scenario:
+    """The scenario file with the command line's changes, or one made of the command line alone."""
+    given = {
+        "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun, "seed": seed, "live.speed": speed,
+    }  # fmt: skip
+    more = tuple(f"{key}={value}" for key, value in given.items() if value is not None)
+    if path is not None:
+        if trace is not None:
+            raise ScenarioError("give either a scenario file or --trace, not both")
+        return load(path, changes + more)
+    if trace is None:
+        raise ScenarioError("give a scenario file or --trace FILE; scenarios/default.yaml is a good start")
+    document: dict[str, Any] = {"name": trace.name.split(".")[0], "workload": {"trace": str(trace)}}
+    from emulator.scenario import apply_change  # noqa: PLC0415 - next to its use
+
+    for change in changes + more:
+        apply_change(document, change)
+    return from_mapping(document, "command line")
+
+
+def _run(scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool) -> dict[str, Any]:
+    from emulator.report import files  # noqa: PLC0415
+    from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
+
+    files.check_target(folder)
+    prepared = prepare(scenario)
+    make_mechanism(scenario)  # a wrong parameter is an error before anything has run
+    with interruptible() as interrupted:
+        if clock == "live":
+            record = _live(scenario, prepared, folder, interrupted, quiet=quiet)
+        else:
+            record = _virtual(scenario, prepared, interrupted, quiet=quiet)
+    if check:
+        from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+
+        assert_lawful(record)
+    threshold_s = scenario.results.bounded_slowdown_threshold_s
+    return files.write(record, folder, bounded_slowdown_threshold_s=threshold_s)
+
+
+def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *, quiet: bool) -> RunRecord:
+    from emulator.report.progress import RunProgress  # noqa: PLC0415
+    from emulator.runner import run_virtual  # noqa: PLC0415
+
+    with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
+
+        def on_progress(now_us: int, ended: int) -> bool:
+            progress.update(now_us, ended)
+            return not interrupted
+
+        try:
+            return run_virtual(scenario, prepared, on_progress)
+        except ValueError as error:
+            raise ScenarioError(str(error)) from error
+
+
+def _live(
+    scenario: Scenario, prepared: Prepared, folder: Path, interrupted: Interrupted, *, quiet: bool
+) -> RunRecord:
+    from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
+
+    try:
+        return run_live(scenario, prepared, folder, interrupted, quiet=quiet)
+    except FleetError as error:
+        raise InputError(str(error)) from error
