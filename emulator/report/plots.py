@@ -99,7 +99,8 @@ def draw(name: str, label: str, paint: Callable[[Axes, bool], None], *, height: 
             axes.patch.set_alpha(0)
             paint(axes, is_wide)
             buffer = io.StringIO()
-            canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+            metadata = {"Date": None, "Creator": None}  # no time of making, no address of a program
+            canvas.print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
         return _as_inline(buffer.getvalue(), f"{name}-{'wide' if is_wide else 'narrow'}", label)
 
     return Plot(name, one(10.4, is_wide=True), one(4.6, is_wide=False))
@@ -112,7 +113,8 @@ def _as_inline(svg: str, prefix: str, label: str) -> str:
     svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{prefix}-", svg)
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r" font-family: [^;\"]+;", "", svg)
-    svg = re.sub(r"(\d+\.\d)\d+", r"\1", svg)  # a tenth of a point is finer than any screen
+    # A tenth of a point is finer than any screen; only opacities need their digits.
+    svg = re.sub(r"(opacity: )?(\d+\.\d)\d+", lambda found: found[0] if found[1] else found[2], svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
@@ -140,7 +142,8 @@ class TimeAxis:
         return np.linspace(self.begin_us, max(self.horizon_us, self.begin_us + 1), points + 1)
 
     def dress(self, axes: Axes) -> None:
-        axes.set_xlim(float(self.of(self.begin_us)), float(self.of(max(self.horizon_us, self.begin_us + 1))))
+        begin, end = self.of(self.begin_us), self.of(max(self.horizon_us, self.begin_us + 1))
+        axes.set_xlim(float(begin), float(end))
         steps = [1, 2, 3, 6, 10] if self.unit[0] == "hours" else [1, 2, 5, 10]
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=steps))
         axes.set_xlabel(f"cluster time ({self.unit[0]})", fontsize=10)
@@ -149,7 +152,7 @@ class TimeAxis:
 def _steps(
     line: Timeline, values: NDArray[np.int64], axis: TimeAxis, points: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A step function as corners of a line: exact when there are few steps, else the mean of each interval."""
+    """A step function as corners of a line: exact when steps are few, else the mean of each interval."""
     if len(line.at_us) <= points:
         edges, heights = np.append(line.at_us, line.horizon_us).astype(float), values.astype(float)
     else:

@@ -171,7 +171,7 @@ def simulate(*, jobs: int = 500, leases: int = 36, nodes: int = 64, seed: int = 
     table = batch.merge(asked) if leases else batch
     simulation = Simulation(table, nodes, reserve=4 if leases else 0)
     hour_us = 3600 * US
-    faults = [(50 * hour_us, "fail", 20), (62 * hour_us, "repair", 20)] if leases else []
+    faults = [(30 * hour_us, "fail", 20), (42 * hour_us, "repair", 20)] if leases else []
     simulation.run(week_us, faults)
     return RunRecord(
         jobs=table,
