@@ -1,4 +1,4 @@
-"""EASY promises one thing: backfilling never delays the head. Checked on finished schedules, by replaying them."""
+"""EASY promises one thing: backfilling never delays the head. Checked on finished schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def assert_easy_protects_head(jobs: list[Job], nodes: int, schedule: dict[int, t
 
     A job becomes the head at the time the last job ahead of it has started (or at its own submit, if nobody
     waits). Its shadow is the first time at which the jobs that run then, backfilled ones of that very
-    time left out, would leave it room if they ran for all of their estimates. Returns how many heads had to wait.
+    time left out, would leave it room if they ran for all of their estimates. Returns how many heads waited.
     """
     in_order = sorted(jobs, key=lambda job: (job.submit_us, job.number))
     became_head_us = 0
@@ -41,8 +41,8 @@ def assert_easy_protects_head(jobs: list[Job], nodes: int, schedule: dict[int, t
                 free += job.nodes
                 shadow_us = schedule[job.number][0] + job.estimate_us
             assert start_us <= shadow_us, (
-                f"job {head.number} was the head from {became_head_us} us with a reservation at {shadow_us} us, "
-                f"but started at {start_us} us"
+                f"job {head.number} was the head from {became_head_us} us, reserved for {shadow_us} us, "
+                f"and started at {start_us} us"
             )
         became_head_us = max(became_head_us, start_us)
     return blocked

@@ -1,7 +1,7 @@
 """Schedules the slow and obvious way: the truth that the compiled kernel must equal job by job.
 
-Written from `docs/schedulers.md` and from nothing else; the rule numbers below are the numbers there. Nothing is
-kept between passes that could be computed anew, nothing is made fast.
+Written from `docs/schedulers.md` and from nothing else; rule numbers are the numbers there. Nothing is kept
+between passes that could be computed anew, nothing is made fast.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Machine:
         return self.schedule
 
     def one_instant(self) -> None:
-        """All ends, then all submits, in order of (submit, number); a pass after all or after each of them."""
+        """All ends, then all submits, by (submit, number); a pass after all or after each of them."""
         after_each = self.options.pass_ == "event"
         ending = [job for job, start in self.running.items() if start + job.run_us == self.now]
         for job in sorted(ending, key=_submit_order):
@@ -147,9 +147,7 @@ class _Machine:
         def free_at(time: int) -> int:
             return self.free() + sum(job.nodes for job, end in expected_ends.items() if end <= time)
 
-        expected_ends = {
-            job: max(start + job.estimate_us, self.now) for job, start in self.running.items()
-        }
+        expected_ends = {job: max(start + job.estimate_us, self.now) for job, start in self.running.items()}
         shadow = min(end for end in expected_ends.values() if free_at(end) >= head.nodes)
         return shadow, free_at(shadow) - head.nodes if self.options.spare_nodes else 0
 
@@ -201,7 +199,7 @@ class Profile:
             self.steps = sorted([*self.steps, (at, free_then)])
 
     def earliest(self, nodes: int, duration: int) -> int:
-        """The first time from which `nodes` are free for `duration`; it is now or one at which nodes come free."""
+        """The first time from which `nodes` are free for `duration`: now, or one at which nodes come free."""
         start = None
         for time, free in self.steps:
             if start is not None and time >= start + duration:
