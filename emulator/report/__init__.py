@@ -1,0 +1,1 @@
+"""What people see of a run: the results folder, the report, comparisons, progress."""

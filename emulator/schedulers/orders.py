@@ -64,6 +64,7 @@ def known_orders() -> tuple[str, ...]:
     return tuple(sorted(entry.name for entry in entry_points(group=GROUP)))
 
 
+@cache
 def order_named(name: str) -> QueueOrder:
     """The plug-in of this name (`SchedulerConfig` has checked that there is one)."""
     (entry,) = entry_points(group=GROUP, name=name)

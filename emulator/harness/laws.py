@@ -1,0 +1,353 @@
+"""The laws that hold for every run, whatever the scheduler and the mechanism: `check` names each breach.
+
+`assert_lawful` is for tests, `emulator run --check` prints what `check` returns. Only the record is read, by
+other means than those that made it. Everything is vectorised: millions of jobs take seconds. If the record's
+arrays do not fit together (`well_formed`), the other laws are not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import seconds
+from emulator.harness.node_use import NodeUse
+from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+_MOST = 10
+"""So many breaches of one law are told one by one, the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`law` is the name of a function below without its underscore; `text` is a sentence."""
+
+    law: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.text}"
+
+
+class UnlawfulRunError(AssertionError):
+    """A run broke a law: a bug in the scheduler, the mechanism or the record."""
+
+
+def check(record: RunRecord, *, jobs_in: int | None = None) -> list[Violation]:
+    """Every breach of a law. `jobs_in`, the number of jobs of the input, is held against it."""
+    facts = _Facts(record, jobs_in)
+    broken = _look(_well_formed, facts)
+    if not broken:
+        for law in _LAWS:
+            broken += _look(law, facts)
+    return broken
+
+
+def assert_lawful(record: RunRecord, *, jobs_in: int | None = None) -> None:
+    """Raise `UnlawfulRunError` with every breach on a line of its own."""
+    if broken := check(record, jobs_in=jobs_in):
+        raise UnlawfulRunError("\n".join(map(str, broken)))
+
+
+def _look(law: Callable[[_Facts], Iterable[str]], facts: _Facts) -> list[Violation]:
+    return [Violation(law.__name__.removeprefix("_"), text) for text in law(facts)]
+
+
+class _Facts(NodeUse):
+    """What the laws look at, and names for sentences."""
+
+    def __init__(self, record: RunRecord, jobs_in: int | None) -> None:
+        super().__init__(record)
+        self.jobs_in = jobs_in
+
+    def job(self, row: int) -> str:
+        return f"job {self.record.jobs.number[row]}"
+
+    def state(self, row: int) -> str:
+        return JobState(int(self.record.state[row])).name
+
+    def run(self, row: int) -> str:
+        """The job of a run and when it had its nodes."""
+        runs = self.record.runs
+        end = "now" if runs.outcome[row] == RunOutcome.RUNNING else _s(runs.end_us[row])
+        return f"{self.job(int(runs.job[row]))} ({_s(runs.start_us[row])} to {end})"
+
+    def node(self, row: int) -> str:
+        return f"node {self.record.node_names[row]}"
+
+
+def _s(time_us: Any) -> str:
+    return f"{seconds(int(time_us)):.15g} s"
+
+
+def _tell(rows: NDArray[Any], sentence: Callable[[int], str]) -> Iterator[str]:
+    """A sentence for each row, for the first few at least."""
+    indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    for row in indices[:_MOST]:
+        yield sentence(int(row))
+    if len(indices) > _MOST:
+        yield f"and {len(indices) - _MOST} more like these"
+
+
+def _well_formed(facts: _Facts) -> Iterator[str]:
+    """The arrays fit together, indices exist, runs and moves are in order of time."""
+    record, runs = facts.record, facts.record.runs
+    unfit = [*_wrong_lengths(facts), *_wrong_indices(facts)]
+    yield from unfit
+    if unfit:
+        return
+    if record.horizon_us < record.begin_us:
+        yield f"the record ends at {_s(record.horizon_us)}, before it begins at {_s(record.begin_us)}"
+    unknown = ~np.isin(record.state, list(JobState))
+    yield from _tell(unknown, lambda row: f"{facts.job(row)} is in state {record.state[row]}, which is none")
+    early = np.flatnonzero(np.diff(runs.start_us) < 0) + 1
+    yield from _tell(early, lambda row: f"the run of {facts.run(row)} is listed after one that started later")
+    for one, next_ in pairwise(record.moves):
+        if next_.at_us < one.at_us:
+            yield f"a move at {_s(next_.at_us)} is listed after one at {_s(one.at_us)}"
+
+
+def _wrong_lengths(facts: _Facts) -> Iterator[str]:
+    record, runs = facts.record, facts.record.runs
+    jobs, count = len(record.jobs), len(runs.job)
+    for name, rows in (("state", record.state), ("start_us", record.start_us), ("end_us", record.end_us)):
+        if len(rows) != jobs:
+            yield f"{name} has {len(rows)} rows for {jobs} jobs"
+    for name, column in (("start_us", runs.start_us), ("end_us", runs.end_us), ("outcome", runs.outcome)):
+        if len(column) != count:
+            yield f"column {name} of the runs has {len(column)} rows for {count} runs"
+    first = runs.first
+    if len(first) != count + 1 or first[0] != 0 or first[-1] != len(runs.node) or np.any(np.diff(first) < 0):
+        yield f"`first` of the runs does not cut {len(runs.node)} nodes into {count} runs"
+
+
+def _wrong_indices(facts: _Facts) -> Iterator[str]:
+    record = facts.record
+    moved = np.array([node for move in record.moves for node in move.nodes], np.int64)
+    leases = np.array([lease.job for lease in record.leases], np.int64)
+    for what, indices, kind, count in (
+        ("a run", record.runs.job, "job", len(record.jobs)),
+        ("a lease outcome", leases, "job", len(record.jobs)),
+        ("a run", record.runs.node, "node", facts.nodes),
+        ("a move", moved, "node", facts.nodes),
+    ):
+        if len(indices) and not (indices.min() >= 0 and indices.max() < count):
+            yield f"{what} names a {kind} outside of the {count} there are"
+
+
+def _no_number_twice(facts: _Facts) -> Iterator[str]:
+    numbers, counts = np.unique(facts.record.jobs.number, return_counts=True)
+    yield from _tell(counts > 1, lambda row: f"job {numbers[row]} is in the table {counts[row]} times")
+
+
+def _no_start_before_submit(facts: _Facts) -> Iterator[str]:
+    runs, jobs = facts.record.runs, facts.record.jobs
+    yield from _tell(
+        runs.start_us < jobs.submit_us[runs.job],
+        lambda row: f"{facts.run(row)} was submitted at {_s(jobs.submit_us[runs.job[row]])}, after its start",
+    )
+
+
+def _runs_last_as_long_as_they_should(facts: _Facts) -> Iterator[str]:
+    """Simulated batch jobs: a finished run lasts its run time, a killed one its limit, others not longer."""
+    record, runs, jobs = facts.record, facts.record.runs, facts.record.jobs
+    closed = runs.outcome != RunOutcome.RUNNING
+    ends_us = np.where(closed, runs.end_us, np.maximum(record.horizon_us, runs.start_us))
+    lasted_us = ends_us - runs.start_us
+    yield from _tell(lasted_us < 0, lambda row: f"{facts.run(row)} ends before it starts")
+    late = closed & (runs.end_us > record.horizon_us)
+    yield from _tell(late, lambda row: f"{facts.run(row)} ends after the record, at {_s(record.horizon_us)}")
+    if record.clock != "virtual":
+        return
+    run_us = jobs.run_us[runs.job]
+    killed = runs.outcome == RunOutcome.KILLED
+    wanted_us = np.where(killed, np.minimum(run_us, jobs.estimate_us[runs.job]), run_us)
+    to_its_end = killed | (runs.outcome == RunOutcome.FINISHED)
+    wrong = np.where(to_its_end, lasted_us != wanted_us, lasted_us > wanted_us)
+    yield from _tell(
+        wrong & (lasted_us >= 0) & (jobs.kind[runs.job] == Kind.BATCH),
+        lambda row: (
+            f"{facts.run(row)} lasted {_s(lasted_us[row])} and should have lasted {_s(wanted_us[row])}"
+        ),
+    )
+
+
+def _states_agree_with_runs(facts: _Facts) -> Iterator[str]:
+    """An ended job has one run that came to an end, with its times; a running one has an open run."""
+    record, runs = facts.record, facts.record.runs
+    count = len(record.jobs)
+    final = (runs.outcome == RunOutcome.FINISHED) | (runs.outcome == RunOutcome.KILLED)
+    finals = np.bincount(runs.job[final], minlength=count)
+    opens = np.bincount(runs.job[runs.outcome == RunOutcome.RUNNING], minlength=count)
+    ended, running = record.state == JobState.ENDED, record.state == JobState.RUNNING
+    yield from _tell(
+        finals != ended,
+        lambda row: f"{facts.job(row)} is {facts.state(row)} and {finals[row]} of its runs came to an end",
+    )
+    yield from _tell(
+        opens != running,
+        lambda row: f"{facts.job(row)} is {facts.state(row)} and {opens[row]} of its runs still go on",
+    )
+    last = np.flatnonzero(final)
+    row_of = runs.job[last]
+    differs = (record.start_us[row_of] != runs.start_us[last]) | (record.end_us[row_of] != runs.end_us[last])
+    yield from _tell(
+        last[differs],
+        lambda row: (
+            f"{facts.run(row)} is said to have run from {_s(record.start_us[runs.job[row]])} "
+            f"to {_s(record.end_us[runs.job[row]])}"
+        ),
+    )
+    if np.any(np.bincount(runs.job, minlength=count) > 1):
+        # Runs are in order of start; a stable sort puts the runs of one job together and keeps that.
+        order = np.argsort(runs.job, kind="stable")
+        again = (runs.job[order][1:] == runs.job[order][:-1]) & (
+            runs.start_us[order][1:] < facts.run_end_us[order][:-1]
+        )
+        yield from _tell(order[1:][again], lambda row: f"{facts.run(row)} was still running when it started")
+
+
+def _every_job_is_accounted_for(facts: _Facts) -> Iterator[str]:
+    """Jobs in = ended + waiting + running + rejected + cancelled + left out; nobody was forgotten."""
+    record = facts.record
+    left_out = sum(record.left_out.values())
+    if facts.jobs_in is not None and facts.jobs_in != len(record.jobs) + left_out:
+        yield f"{facts.jobs_in} jobs came in, {len(record.jobs)} are here, {left_out} were left out"
+    forgotten = (record.state == JobState.FUTURE) & (record.jobs.submit_us < record.horizon_us)
+    yield from _tell(
+        forgotten,
+        lambda row: (
+            f"{facts.job(row)} was due at {_s(record.jobs.submit_us[row])} and was never submitted, "
+            f"though the record goes on to {_s(record.horizon_us)}"
+        ),
+    )
+
+
+def _every_run_is_as_wide_as_asked(facts: _Facts) -> Iterator[str]:
+    if facts.has_node_identities:
+        runs, jobs = facts.record.runs, facts.record.jobs
+        given, asked = np.diff(runs.first), jobs.nodes[runs.job]
+        yield from _tell(
+            given != asked, lambda row: f"{facts.run(row)} asked for {asked[row]} nodes and got {given[row]}"
+        )
+
+
+def _no_node_is_booked_twice(facts: _Facts) -> Iterator[str]:
+    if facts.has_node_identities:
+        stays = facts.stays
+        # If any two stays on a node overlap, two neighbours do.
+        clash = (stays.node[1:] == stays.node[:-1]) & (stays.start_us[1:] < stays.end_us[:-1])
+        yield from _tell(clash, lambda row: _booked_twice(facts, row))
+    else:
+        yield from _never_more_than_there_are(facts)
+
+
+def _booked_twice(facts: _Facts, row: int) -> str:
+    run, next_run = int(facts.stays.run[row]), int(facts.stays.run[row + 1])
+    node = facts.node(int(facts.stays.node[row]))
+    if run == next_run:
+        return f"{facts.run(run)} has {node} twice"
+    return f"{node} is booked twice: {facts.run(run)} and {facts.run(next_run)}"
+
+
+def _never_more_than_there_are(facts: _Facts) -> Iterator[str]:
+    """Without node identities: at no time do the runs have more nodes than are not taken from them."""
+    record, runs = facts.record, facts.record.runs
+    allotted = any(stint.pool == NodePool.OD_ALLOC for stint in facts.stints)
+    counts = np.ones(len(runs.job), np.bool_)
+    if allotted:
+        counts = ~facts.is_lease(np.arange(len(runs.job)))
+    width = record.jobs.nodes[runs.job][counts].astype(np.int64)
+    stint_us = np.array([(stint.start_us, stint.end_us) for stint in facts.stints], np.int64).reshape(-1, 2)
+    one = np.ones(len(stint_us), np.int64)
+    times_us = np.concatenate(
+        (runs.start_us[counts], facts.run_end_us[counts], stint_us[:, 0], stint_us[:, 1])
+    )
+    order = np.argsort(times_us, kind="stable")
+    in_use = np.cumsum(np.concatenate((width, -width, one, -one))[order])
+    times_us = times_us[order]
+    settled = np.append(times_us[1:] != times_us[:-1], True) if len(times_us) else np.zeros(0, np.bool_)
+    yield from _tell(
+        settled & (in_use > facts.nodes),
+        lambda row: f"{in_use[row]} nodes are in use at {_s(times_us[row])}, there are {facts.nodes}",
+    )
+
+
+def _a_node_given_away_runs_no_batch_job(facts: _Facts) -> Iterator[str]:
+    """OD_ALLOC and OD_RESERVE run no batch job, OD_RESERVE no lease; on a DOWN node nothing starts."""
+    if not facts.has_node_identities:
+        return
+    sentences = []
+    for overlap in facts.overlaps:
+        stint, run = overlap.stint, overlap.run
+        if stint.pool == NodePool.DOWN:
+            wrong = int(facts.record.runs.start_us[run]) >= stint.start_us
+        else:
+            wrong = stint.pool == NodePool.OD_RESERVE or not facts.is_lease(run)
+        if wrong:
+            sentences.append(
+                f"{facts.node(stint.node)} is {stint.pool} from {_s(stint.start_us)} to {_s(stint.end_us)} "
+                f"and runs {facts.run(run)}"
+            )
+    yield from _tell(np.arange(len(sentences)), sentences.__getitem__)
+
+
+def _each_lease_has_one_outcome(facts: _Facts) -> Iterator[str]:
+    """A lease that is over or has nodes was granted or rejected, once; a batch job was neither."""
+    record = facts.record
+    count = len(record.jobs)
+    decided = np.array([lease.job for lease in record.leases], np.int64)
+    outcomes = np.bincount(decided, minlength=count)
+    lease = record.jobs.kind == Kind.ON_DEMAND
+    yield from _tell(
+        ~lease & (outcomes > 0), lambda row: f"{facts.job(row)} is a batch job and has the outcome of a lease"
+    )
+    yield from _tell(
+        lease & (outcomes > 1), lambda row: f"lease {facts.job(row)} has {outcomes[row]} outcomes"
+    )
+    done = np.isin(record.state, (JobState.ENDED, JobState.RUNNING, JobState.REJECTED))
+    if not record.interrupted:
+        done |= record.state == JobState.QUEUED
+    yield from _tell(
+        lease & done & (outcomes == 0),
+        lambda row: f"lease {facts.job(row)} is {facts.state(row)} and was never decided",
+    )
+    for one in record.leases:
+        if one.granted == (record.state[one.job] == JobState.REJECTED):
+            answer = "granted" if one.granted else "rejected"
+            when = _s(one.decided_us)
+            yield f"lease {facts.job(one.job)} was {answer} at {when} and is {facts.state(one.job)}"
+        if one.decided_us < record.jobs.submit_us[one.job]:
+            yield f"lease {facts.job(one.job)} was decided at {_s(one.decided_us)}, before it was asked for"
+
+
+def _node_time_adds_up(facts: _Facts) -> Iterator[str]:
+    """Idle + batch + on-demand + reserve + down = nodes x duration, to the microsecond (I17)."""
+    account = facts.node_time()
+    if account.total_us != facts.total_us or account.idle_us < 0:
+        yield f"{account} adds up to {account.total_us} us, there are {facts.total_us} us"
+
+
+_LAWS = (
+    _no_number_twice,
+    _no_start_before_submit,
+    _runs_last_as_long_as_they_should,
+    _states_agree_with_runs,
+    _every_job_is_accounted_for,
+    _every_run_is_as_wide_as_asked,
+    _no_node_is_booked_twice,
+    _a_node_given_away_runs_no_batch_job,
+    _each_lease_has_one_outcome,
+    _node_time_adds_up,
+)

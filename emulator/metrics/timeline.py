@@ -1,0 +1,202 @@
+"""The cluster over time: node pools, queue length and utilisation as step functions, in exact integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.metrics import runs as run_figures
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+    Steps = NDArray[np.int64]
+
+POOLS = tuple(NodePool)
+_CODE = {pool: code for code, pool in enumerate(POOLS)}
+
+
+class InconsistentRecordError(ValueError):
+    """The record says that a node was in two pools at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Step functions: entry i holds from `at_us[i]` to `at_us[i + 1]`, the last one to `horizon_us`.
+
+    `at_us` starts with the record's begin and rises strictly. `pools` has the nodes in each pool and sums to
+    `nodes` at every step; `queued_jobs` and `queued_nodes` are the waiting batch jobs and their nodes.
+    """
+
+    at_us: Steps
+    horizon_us: int
+    nodes: int
+    pools: dict[NodePool, Steps]
+    queued_jobs: Steps
+    queued_nodes: Steps
+
+    @property
+    def lengths_us(self) -> Steps:
+        """How long each step holds."""
+        return np.diff(self.at_us, append=self.horizon_us)
+
+    @property
+    def used_nodes(self) -> Steps:
+        """Nodes with a job or a lease on them; over `nodes` it is the utilisation at each moment."""
+        return self.pools[NodePool.OA_BUSY] + self.pools[NodePool.OD_ALLOC]
+
+    def node_us(self) -> dict[NodePool, int]:
+        """Node-time in each pool in integer node-microseconds; adds up to nodes * (horizon - begin)."""
+        lengths = self.lengths_us
+        return {pool: int((count * lengths).sum()) for pool, count in self.pools.items()}
+
+
+def timeline(record: RunRecord) -> Timeline:
+    """The step functions of a record.
+
+    OD_RESERVE and DOWN come from the moves, OA_BUSY from the runs of batch jobs, OA_IDLE is the rest.
+    OD_ALLOC comes from the moves too, or, when a mechanism runs leases without moving their nodes (no move to
+    OD_ALLOC in the whole record), from the runs of leases. Raises InconsistentRecordError where the rest is
+    negative, that is, where a node was given away under a running job.
+    """
+    nodes = len(record.node_names)
+    changes = [*_move_changes(record), *_run_changes(record), *_queue_changes(record)]
+    at_us, curves = _accumulate(changes, record.begin_us, record.horizon_us)
+    reserve, allocated, busy, down, queued_jobs, queued_nodes = (curves[curve] for curve in _CURVES)
+    idle = nodes - reserve - allocated - busy - down
+    if (idle < 0).any():
+        step = int(np.argmax(idle < 0))
+        raise InconsistentRecordError(
+            f"at {at_us[step]} us of cluster time {nodes - idle[step]} of {nodes} nodes are taken: "
+            f"{busy[step]} busy with batch jobs, {allocated[step]} leased, {reserve[step]} in reserve, "
+            f"{down[step]} down"
+        )
+    return Timeline(
+        at_us=at_us,
+        horizon_us=record.horizon_us,
+        nodes=nodes,
+        pools={
+            NodePool.OD_RESERVE: reserve,
+            NodePool.OD_ALLOC: allocated,
+            NodePool.OA_IDLE: idle,
+            NodePool.OA_BUSY: busy,
+            NodePool.DOWN: down,
+        },
+        queued_jobs=queued_jobs,
+        queued_nodes=queued_nodes,
+    )
+
+
+_QUEUED_JOBS, _QUEUED_NODES = "queued_jobs", "queued_nodes"
+_CURVES = (
+    NodePool.OD_RESERVE,
+    NodePool.OD_ALLOC,
+    NodePool.OA_BUSY,
+    NodePool.DOWN,
+    _QUEUED_JOBS,
+    _QUEUED_NODES,
+)
+
+
+def _accumulate(changes: list[_Change], begin_us: int, horizon_us: int) -> tuple[Steps, dict[str, Steps]]:
+    """Changes of counts, in any order, as step functions on one common time axis.
+
+    What happened before the begin holds at the begin; what happens at the horizon is not seen.
+    """
+    when_us = np.concatenate([np.maximum(change.at_us, begin_us) for change in changes])
+    order = np.argsort(when_us, kind="stable")
+    order = order[: np.searchsorted(when_us, max(horizon_us, begin_us + 1), sorter=order)]
+    sorted_us = when_us[order]
+    last_of_time = np.flatnonzero(np.diff(sorted_us, append=np.iinfo(np.int64).max))
+    at_us = sorted_us[last_of_time]
+    starts_later = not len(at_us) or at_us[0] > begin_us
+    curves = {}
+    for curve in _CURVES:
+        by = np.concatenate(
+            [change.by.get(curve, np.zeros(len(change.at_us), np.int64)) for change in changes]
+        )
+        count = by[order].cumsum()[last_of_time]
+        curves[curve] = np.concatenate(([0], count)) if starts_later else count
+    return np.concatenate(([begin_us], at_us)) if starts_later else at_us, curves
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """At each time some of the curves change by some amount (negative: fall)."""
+
+    at_us: Steps
+    by: dict[str, Steps]
+
+
+def _move_changes(record: RunRecord) -> list[_Change]:
+    """A node that moves leaves one pool and enters another; before its first move it is in the batch pool."""
+    count = np.array([len(move.nodes) for move in record.moves], np.int64)
+    node = np.fromiter(chain.from_iterable(move.nodes for move in record.moves), np.int64, count.sum())
+    at_us = np.repeat(np.array([move.at_us for move in record.moves], np.int64), count)
+    code = np.repeat(np.array([_CODE[move.pool] for move in record.moves], np.int8), count)
+    order = np.lexsort((at_us, node))  # stable: moves of a node at one time stay in the record's order
+    node, at_us, code = node[order], at_us[order], code[order]
+    before = np.roll(code, 1)
+    before[np.flatnonzero(np.diff(node, prepend=-1))] = _CODE[NodePool.OA_IDLE]
+    given = (NodePool.OD_RESERVE, NodePool.OD_ALLOC, NodePool.DOWN)
+    by = {pool: (code == _CODE[pool]).astype(np.int64) - (before == _CODE[pool]) for pool in given}
+    return [_Change(at_us, {str(pool): delta for pool, delta in by.items()})]
+
+
+def _run_changes(record: RunRecord) -> list[_Change]:
+    """A run takes its nodes at its start and gives them back at its end."""
+    runs, widths = record.runs, run_figures.widths(record)
+    of_batch = record.jobs.kind[runs.job] == Kind.BATCH
+    moves_tell = any(move.pool is NodePool.OD_ALLOC for move in record.moves)
+    busy = np.where(of_batch, widths, 0)
+    leased = np.where(of_batch | moves_tell, 0, widths)
+    return [
+        _Change(runs.start_us, {NodePool.OA_BUSY: busy, NodePool.OD_ALLOC: leased}),
+        _Change(run_figures.ends_us(record), {NodePool.OA_BUSY: -busy, NodePool.OD_ALLOC: -leased}),
+    ]
+
+
+def _queue_changes(record: RunRecord) -> list[_Change]:
+    """A batch job enters the queue by its submit or a requeue and leaves it by its start or a cancel."""
+    jobs, runs = record.jobs, record.runs
+    is_batch = jobs.kind == Kind.BATCH
+    submitted = np.flatnonzero(is_batch & (record.state != JobState.FUTURE))
+    of_batch = is_batch[runs.job]
+    started, requeued = runs.job[of_batch], runs.job[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
+    requeued_us = runs.end_us[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
+    entries = np.bincount(np.concatenate((submitted, requeued)), minlength=len(jobs))
+    waits = entries - np.bincount(started, minlength=len(jobs)) > 0
+    gone = np.flatnonzero(waits & np.isin(record.state, (JobState.CANCELLED, JobState.REJECTED)))
+    # A job that was cancelled at an unknown time leaves at once, rather than never.
+    gone_us = np.maximum(record.end_us[gone], jobs.submit_us[gone])
+
+    def change(at_us: Steps, row: NDArray[np.integer[Any]], sign: int) -> _Change:
+        return _Change(
+            at_us,
+            {
+                _QUEUED_JOBS: np.full(len(row), sign, np.int64),
+                _QUEUED_NODES: sign * jobs.nodes[row].astype(np.int64),
+            },
+        )
+
+    return [
+        change(jobs.submit_us[submitted], submitted, 1),
+        change(requeued_us, requeued, 1),
+        change(runs.start_us[of_batch], started, -1),
+        change(gone_us, gone, -1),
+    ]
+
+
+def sampled(line: Timeline, values: Steps, edges_us: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of a step function between consecutive edges (one less than edges); keeps the area."""
+    area = np.concatenate(([0], np.cumsum(values * line.lengths_us)))
+    corners_us = np.concatenate((line.at_us, [line.horizon_us]))
+    at_edges = np.interp(edges_us, corners_us, area)
+    return np.asarray(np.diff(at_edges) / np.diff(edges_us))

@@ -1,0 +1,201 @@
+"""Two runs of one workload side by side, job by job: live against virtual, or mechanism against mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from balancer.clock import US
+from emulator.metrics import jobs as job_figures
+from emulator.metrics.runs import last_run_of_job
+from emulator.report.wording import duration, number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+_MOST_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StartDifference:
+    """A job that started at another time; None: it did not start in that run."""
+
+    job: int
+    start_a_s: float | None
+    start_b_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two runs differ. Jobs are matched by number; differences are b - a, figures in seconds.
+
+    `started_in_both` is what the start differences are over; `started_in_one` counts jobs that started in one
+    run only. `decision_difference` says in words where the sequence of grants and rejections parts, empty if
+    it does not. `largest` lists the jobs whose starts differ most, those that started in one run only first.
+    """
+
+    jobs_in_both: int
+    jobs_only_in_a: int
+    jobs_only_in_b: int
+    started_in_both: int
+    started_in_one: int
+    starts_that_differ: int
+    max_start_difference_s: float
+    mean_start_difference_s: float
+    max_end_difference_s: float
+    states_that_differ: int
+    decisions_a: int
+    decisions_b: int
+    same_decisions: bool
+    decision_difference: str
+    mean_wait_a_s: float | None
+    mean_wait_b_s: float | None
+    mean_wait_difference_percent: float | None
+    largest: tuple[StartDifference, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Same jobs, states, starts, ends and decisions, to the microsecond."""
+        return self.same_decisions and not (
+            self.jobs_only_in_a
+            or self.jobs_only_in_b
+            or self.started_in_one
+            or self.starts_that_differ
+            or self.states_that_differ
+            or self.max_end_difference_s
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison in JSON's types."""
+        return {"is_same": self.is_same, **asdict(self)}
+
+
+def compare(a: RunRecord, b: RunRecord) -> Comparison:
+    """Compare two records job by job and decision by decision.
+
+    A job's start is that of its last run. "The same decisions" are the same grants and rejections of the same
+    requests in the same order, whatever their times. A mean wait of 0 in `a` has no difference in percent.
+    """
+    both, rows_a, rows_b = np.intersect1d(a.jobs.number, b.jobs.number, return_indices=True)
+    start_a, end_a = (times[rows_a] for times in _last_run(a))
+    start_b, end_b = (times[rows_b] for times in _last_run(b))
+    started = (start_a >= 0) & (start_b >= 0)
+    in_one = (start_a >= 0) != (start_b >= 0)
+    ended = (end_a >= 0) & (end_b >= 0)
+    start_apart = np.abs(start_b - start_a)[started]
+    end_apart = np.abs(end_b - end_a)[ended]
+    wait_a, wait_b = _mean_wait_s(a), _mean_wait_s(b)
+    difference = _decision_difference(a, b)
+    return Comparison(
+        jobs_in_both=len(both),
+        jobs_only_in_a=len(a.jobs) - len(both),
+        jobs_only_in_b=len(b.jobs) - len(both),
+        started_in_both=int(started.sum()),
+        started_in_one=int(in_one.sum()),
+        starts_that_differ=int((start_apart > 0).sum()),
+        max_start_difference_s=int(start_apart.max(initial=0)) / US,
+        mean_start_difference_s=float(start_apart.mean()) / US if len(start_apart) else 0.0,
+        max_end_difference_s=int(end_apart.max(initial=0)) / US,
+        states_that_differ=int((a.state[rows_a] != b.state[rows_b]).sum()),
+        decisions_a=len(a.leases),
+        decisions_b=len(b.leases),
+        same_decisions=not difference,
+        decision_difference=difference,
+        mean_wait_a_s=wait_a,
+        mean_wait_b_s=wait_b,
+        mean_wait_difference_percent=100 * (wait_b - wait_a) / wait_a
+        if wait_a and wait_b is not None
+        else None,
+        largest=_largest(both, start_a, start_b),
+    )
+
+
+def _last_run(record: RunRecord) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Start and end of each job's last run, -1 where there is none."""
+    last = last_run_of_job(record)
+    start_us, end_us = record.start_us.copy(), record.end_us.copy()
+    ran = last >= 0
+    start_us[ran], end_us[ran] = record.runs.start_us[last[ran]], record.runs.end_us[last[ran]]
+    return start_us, end_us
+
+
+def _mean_wait_s(record: RunRecord) -> float | None:
+    rows = job_figures.batch_jobs_run(record)
+    return job_figures.mean_s(job_figures.wait_us(record.jobs.submit_us[rows], record.start_us[rows]))
+
+
+def _decisions(record: RunRecord) -> list[tuple[int, bool]]:
+    return [(int(record.jobs.number[lease.job]), lease.granted) for lease in record.leases]
+
+
+def _decision_difference(a: RunRecord, b: RunRecord) -> str:
+    decisions_a, decisions_b = _decisions(a), _decisions(b)
+    for place, (one, other) in enumerate(zip(decisions_a, decisions_b, strict=False), 1):
+        if one != other:
+            return f"decision {place}: {_in_words(*one)} in a, {_in_words(*other)} in b"
+    if len(decisions_a) != len(decisions_b):
+        return f"{len(decisions_a)} decisions in a, {len(decisions_b)} in b; the first ones agree"
+    return ""
+
+
+def _in_words(job: int, granted: bool) -> str:
+    return f"request {job} {'granted' if granted else 'rejected'}"
+
+
+def _largest(
+    number: NDArray[np.int64], start_a: NDArray[np.int64], start_b: NDArray[np.int64]
+) -> tuple[StartDifference, ...]:
+    apart = np.abs(start_b - start_a)
+    apart[(start_a >= 0) != (start_b >= 0)] = np.iinfo(np.int64).max
+    order = np.argsort(-apart, kind="stable")[:_MOST_LISTED]
+    return tuple(
+        StartDifference(int(number[row]), _start_s(start_a[row]), _start_s(start_b[row]))
+        for row in order
+        if apart[row] > 0
+    )
+
+
+def _start_s(start_us: np.int64) -> float | None:
+    return None if start_us < 0 else int(start_us) / US
+
+
+def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b") -> Table:
+    """The comparison as a table for the console."""
+    found = comparison
+    table = Table(title="Same run" if found.is_same else "The runs differ", title_justify="left", box=None)
+    table.add_column("")
+    table.add_column(name_a, justify="right")
+    table.add_column(name_b, justify="right")
+    table.add_column("difference", justify="right")
+    percent = found.mean_wait_difference_percent
+    table.add_row(
+        "mean wait",
+        duration(found.mean_wait_a_s),
+        duration(found.mean_wait_b_s),
+        number(None) if percent is None else f"{percent:+.2f} %",
+    )
+    table.add_row(
+        "on-demand decisions",
+        number(found.decisions_a),
+        number(found.decisions_b),
+        "same, same order" if found.same_decisions else found.decision_difference,
+    )
+    table.add_row("jobs in one run only", number(found.jobs_only_in_a), number(found.jobs_only_in_b), "")
+    for name, text in (
+        ("jobs compared", number(found.jobs_in_both)),
+        ("started in one run only", number(found.started_in_one)),
+        ("other final state", number(found.states_that_differ)),
+        ("started at another time", f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"),
+        ("largest start difference", duration(found.max_start_difference_s)),
+        ("mean start difference", duration(found.mean_start_difference_s)),
+        ("largest end difference", duration(found.max_end_difference_s)),
+    ):
+        table.add_row(name, "", "", text)
+    for row in found.largest:
+        table.add_row(f"start of job {row.job}", duration(row.start_a_s), duration(row.start_b_s), "")
+    return table

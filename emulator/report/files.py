@@ -1,0 +1,188 @@
+"""The results folder: written from a run record in one piece, and read back into one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from emulator.harness.record import RunRecord
+from emulator.metrics.summary import FORMAT, plain, summarize
+from emulator.report import html, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
+    "summary.json",
+    "jobs.csv",
+    "jobs.parquet",
+    "events.parquet",
+    "report.html",
+)
+RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)
+_OTHER_NAMES = frozenset({"logs"})
+_RECORD_KEY = b"emulator.record"
+_KEPT = ("node_names", "begin_us", "horizon_us", "left_out", "counted", "scenario", "seed", "clock")
+
+
+class ResultsError(Exception):
+    """A results folder cannot be written or read; the text says which, why and what to do (exit status 2)."""
+
+
+def write(record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: float = 10) -> dict[str, Any]:
+    """Write the results of a run into `out_dir` and return the summary.
+
+    Everything is written into a folder beside it first. A new folder appears by one rename; in a folder that
+    holds results already the files are replaced one by one, `summary.json` last, so that a folder with a
+    summary is always complete. Raises ResultsError, with nothing changed, if the folder holds something else
+    or cannot be written.
+    """
+    out_dir = Path(out_dir)
+    check_target(out_dir)
+    summary = summarize(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
+    with _writing(out_dir):
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=out_dir.parent, prefix=f".{out_dir.name}."))
+        try:
+            partial.chmod(0o755)
+            _write_files(record, summary, partial)
+            _put(partial, out_dir)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return summary
+
+
+def rewrite_report(out_dir: Path) -> Path:
+    """Make `report.html` anew from the other files of a results folder."""
+    record, summary = load(out_dir), load_summary(out_dir)
+    page = html.render(record, summary)
+    with (
+        _writing(out_dir),
+        tempfile.TemporaryDirectory(dir=out_dir.parent, prefix=f".{out_dir.name}.") as folder,
+    ):
+        made = Path(folder) / REPORT
+        made.write_text(page, encoding="utf-8")
+        made.replace(out_dir / REPORT)
+    return out_dir / REPORT
+
+
+def check_target(out_dir: Path) -> None:
+    """Raise ResultsError unless results may be written into `out_dir`: best asked before a long run."""
+    out_dir = Path(out_dir)
+    if not out_dir.exists():
+        return
+    if not out_dir.is_dir():
+        raise ResultsError(f"{out_dir} is a file; name a folder for the results")
+    with _writing(out_dir):
+        names = {path.name for path in out_dir.iterdir()}
+    if SUMMARY in names:
+        if _format_of(out_dir / SUMMARY) != FORMAT:
+            raise ResultsError(f"{out_dir / SUMMARY} was not written by this program; name another folder")
+    elif foreign := sorted(names - {*RESULT_FILES, *_OTHER_NAMES}):
+        raise ResultsError(
+            f"{out_dir} is not empty and holds no results of ours (found {foreign[0]}); name another folder"
+        )
+
+
+def load_summary(out_dir: Path) -> dict[str, Any]:
+    """`summary.json` of a results folder."""
+    path = Path(out_dir) / SUMMARY
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultsError(
+            f"{path} does not exist; name the folder that a run wrote its results into"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"cannot read {path}: {error}") from error
+    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+        raise ResultsError(f"{path} is not a summary in the format {FORMAT}")
+    return summary
+
+
+def load(out_dir: Path) -> RunRecord:
+    """The record that a results folder was written from, of its parquet files and its summary.
+
+    Moves and lease outcomes come back in order of time. The scenario comes back in JSON's types.
+    """
+    out_dir = Path(out_dir)
+    summary = load_summary(out_dir)
+    try:
+        jobs = pq.read_table(out_dir / JOBS)
+        events = pq.read_table(out_dir / EVENTS)
+        kept = json.loads(jobs.schema.metadata[_RECORD_KEY])
+        job_table, state, start_us, end_us = tables.jobs_from(jobs)
+        runs, moves, leases, marks = tables.events_from(events, job_table)
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ResultsError(f"cannot read the results in {out_dir}: {error}") from error
+    return RunRecord(
+        jobs=job_table,
+        state=state,
+        start_us=start_us,
+        end_us=end_us,
+        runs=runs,
+        moves=moves,
+        leases=leases,
+        marks=marks,
+        pace=tables.pace_from(summary.get("pace", {})),
+        wall_s=summary["wall_s"],
+        interrupted=summary["interrupted"],
+        **kept | {"node_names": tuple(kept["node_names"])},
+    )
+
+
+def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> None:
+    kept = json.dumps({name: plain(getattr(record, name)) for name in _KEPT}, ensure_ascii=False)
+    jobs = tables.jobs_table(record)
+    pq.write_table(jobs.replace_schema_metadata({_RECORD_KEY: kept}), folder / JOBS, compression="zstd")
+    pq.write_table(tables.events_table(record), folder / EVENTS, compression="zstd")
+    _write_csv(tables.batsim_table(record, jobs), folder / JOBS_CSV)
+    (folder / REPORT).write_text(html.render(record, summary), encoding="utf-8")
+    (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
+
+
+def to_json(summary: dict[str, Any]) -> str:
+    """A summary as text: two spaces of indent, keys in their order, NaN refused."""
+    return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    with path.open("wb") as file:
+        file.write((",".join(table.column_names) + "\n").encode())
+        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=False))
+
+
+def _put(partial: Path, out_dir: Path) -> None:
+    if not out_dir.exists() or not any(out_dir.iterdir()):
+        partial.rename(out_dir)  # also takes the place of an empty folder
+        return
+    (out_dir / SUMMARY).unlink(missing_ok=True)
+    for name in RESULT_FILES:
+        (partial / name).replace(out_dir / name)
+
+
+def _format_of(path: Path) -> object:
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return summary.get("format") if isinstance(summary, dict) else None
+
+
+@contextmanager
+def _writing(out_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ResultsError(
+            f"cannot write results into {out_dir}: {reason}; free space or name another folder with --out"
+        ) from error

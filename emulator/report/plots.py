@@ -1,0 +1,364 @@
+"""The report's plots as SVG text. Same record, same bytes.
+
+Colours are written as CSS variables, so that the page decides on light and dark; each plot is drawn twice,
+wide and narrow, so that its text stays readable on a phone.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from balancer.clock import US
+from emulator.harness.record import NodePool
+from emulator.metrics import jobs as job_figures
+from emulator.metrics import ondemand as ondemand_figures
+from emulator.metrics.timeline import sampled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+    from emulator.metrics.timeline import Timeline
+
+# Stand-ins that no one else uses; the page replaces each by a variable of the same name.
+_INK, _FAINT, _GRID, _ACCENT, _BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
+POOL_COLOURS = {
+    NodePool.DOWN: "#010213",
+    NodePool.OD_ALLOC: "#010211",
+    NodePool.OD_RESERVE: "#010212",
+    NodePool.OA_BUSY: "#010210",
+    NodePool.OA_IDLE: "#010214",
+}
+_VARIABLES = {
+    _INK: "ink",
+    _FAINT: "faint",
+    _GRID: "grid",
+    _ACCENT: "accent",
+    _BAD: "bad",
+    **{colour: pool.value.lower().replace("_", "-") for pool, colour in POOL_COLOURS.items()},
+}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "emulator-report",
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "text.color": _INK,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _FAINT,
+    "xtick.color": _GRID,
+    "ytick.color": _GRID,
+    "xtick.labelcolor": _FAINT,
+    "ytick.labelcolor": _FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "ytick.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": _GRID,
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+}
+_POINTS = {True: 480, False: 200}
+_MOST_MARKERS = 300
+_MOST_NUMBERED_MARKS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot: its name (an HTML id), and the same drawing for wide and for narrow screens."""
+
+    name: str
+    wide: str
+    narrow: str
+
+
+def draw(name: str, label: str, paint: Callable[[Axes, bool], None], *, height: float = 2.6) -> Plot:
+    """A plot whose content `paint(axes, is_wide)` draws; `label` describes it to those who cannot see it."""
+
+    def one(width: float, *, is_wide: bool) -> str:
+        with mpl.rc_context(_STYLE):
+            figure = Figure(figsize=(width, height))
+            canvas = FigureCanvasSVG(figure)
+            figure.patch.set_alpha(0)
+            # The same left and right margin in inches for all plots, so that their time axes line up.
+            axes = figure.add_axes((0.68 / width, 0.52 / height, 1 - 0.86 / width, 1 - 0.78 / height))
+            axes.patch.set_alpha(0)
+            paint(axes, is_wide)
+            buffer = io.StringIO()
+            metadata = {"Date": None, "Creator": None}  # no time of making, no address of a program
+            canvas.print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
+        return _as_inline(buffer.getvalue(), f"{name}-{'wide' if is_wide else 'narrow'}", label)
+
+    return Plot(name, one(10.4, is_wide=True), one(4.6, is_wide=False))
+
+
+def _as_inline(svg: str, prefix: str, label: str) -> str:
+    """An SVG document as part of a page: no prologue, ids that no other plot has, variables for colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{prefix}-", svg)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r" font-family: [^;\"]+;", "", svg)
+    # A tenth of a point is finer than any screen; only opacities need their digits.
+    svg = re.sub(r"(opacity: )?(\d+\.\d)\d+", lambda found: found[0] if found[1] else found[2], svg)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """Cluster time from begin to horizon in the unit that suits its length."""
+
+    begin_us: int
+    horizon_us: int
+
+    @property
+    def unit(self) -> tuple[str, int]:
+        span = self.horizon_us - self.begin_us
+        for name, unit_us, least in (("days", 86_400, 4), ("hours", 3_600, 3), ("minutes", 60, 3)):
+            if span >= least * unit_us * US:
+                return name, unit_us * US
+        return "seconds", US
+
+    def of(self, at_us: NDArray[np.integer[Any]] | NDArray[np.float64] | int) -> NDArray[np.float64]:
+        return np.asarray(at_us, np.float64) / self.unit[1]
+
+    def edges(self, points: int) -> NDArray[np.float64]:
+        return np.linspace(self.begin_us, max(self.horizon_us, self.begin_us + 1), points + 1)
+
+    def dress(self, axes: Axes) -> None:
+        begin, end = self.of(self.begin_us), self.of(max(self.horizon_us, self.begin_us + 1))
+        axes.set_xlim(float(begin), float(end))
+        steps = [1, 2, 3, 6, 10] if self.unit[0] == "hours" else [1, 2, 5, 10]
+        axes.xaxis.set_major_locator(MaxNLocator(8, steps=steps))
+        axes.set_xlabel(f"cluster time ({self.unit[0]})", fontsize=10)
+
+
+def _steps(
+    line: Timeline, values: NDArray[np.int64], axis: TimeAxis, points: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A step function as corners of a line: exact when steps are few, else the mean of each interval."""
+    if len(line.at_us) <= points:
+        edges, heights = np.append(line.at_us, line.horizon_us).astype(float), values.astype(float)
+    else:
+        edges = axis.edges(points)
+        heights = sampled(line, values, edges)
+    return np.repeat(axis.of(edges), 2)[1:-1], np.repeat(heights, 2)
+
+
+def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
+    for number, mark in enumerate(record.marks, 1):
+        x = float(axis.of(mark.at_us))
+        axes.axvline(x, color=_BAD, linewidth=0.9, linestyle=(0, (3, 3)))
+        if len(record.marks) <= _MOST_NUMBERED_MARKS:
+            axes.annotate(
+                str(number),
+                (x, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+                color=_BAD,
+            )
+    if record.interrupted:
+        axes.axvline(float(axis.of(record.horizon_us)), color=_BAD, linewidth=2.5)
+
+
+def node_states(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
+    """Nodes in each pool over time, stacked."""
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        top = np.cumsum([line.pools[pool] for pool in POOL_COLOURS], axis=0)
+        # From the tallest stack down, each to the ground: half the corners of bands, and no gaps between.
+        for stack, (pool, colour) in reversed(list(zip(top, POOL_COLOURS.items(), strict=True))):
+            if line.pools[pool].any():
+                x, height = _steps(line, stack, axis, _POINTS[is_wide])
+                axes.fill_between(x, 0, height, facecolor=colour, linewidth=0)
+        axes.set_ylim(0, max(line.nodes, 1))
+        axes.set_ylabel("nodes", fontsize=10)
+        axis.dress(axes)
+        _draw_marks(axes, record, axis)
+
+    return draw("node-states", "Nodes in each pool over time", paint, height=3.6)
+
+
+def utilization(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
+    """Share of the nodes that are in use over time."""
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        x, height = _steps(line, line.used_nodes, axis, _POINTS[is_wide])
+        share = 100 * height / max(line.nodes, 1)
+        axes.fill_between(x, 0, share, facecolor=_ACCENT, alpha=0.18, linewidth=0)
+        axes.plot(x, share, color=_ACCENT, linewidth=1.2)
+        axes.set_ylim(0, 104)
+        axes.set_yticks([0, 25, 50, 75, 100])
+        axes.set_ylabel("nodes in use (%)", fontsize=10)
+        axis.dress(axes)
+        _draw_marks(axes, record, axis)
+
+    return draw("utilization", "Utilisation over time", paint, height=2.3)
+
+
+def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
+    """Batch jobs that wait over time."""
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        x, height = _steps(line, line.queued_jobs, axis, _POINTS[is_wide])
+        axes.fill_between(x, 0, height, facecolor=_ACCENT, alpha=0.18, linewidth=0)
+        axes.plot(x, height, color=_ACCENT, linewidth=1.2)
+        axes.set_ylim(0, max(1, height.max(initial=0) * 1.08))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.set_ylabel("jobs waiting", fontsize=10)
+        axis.dress(axes)
+        _draw_marks(axes, record, axis)
+
+    return draw("queue-length", "Length of the batch queue over time", paint, height=2.3)
+
+
+def requests(record: RunRecord, axis: TimeAxis) -> Plot:
+    """On-demand requests at their arrival, granted and rejected; counted by interval when there are many."""
+    asked = ondemand_figures.requests(record)
+    at = axis.of(record.jobs.submit_us[asked.row])
+    width = record.jobs.nodes[asked.row]
+    granted, rejected = (
+        asked.answer == answer for answer in (ondemand_figures.GRANTED, ondemand_figures.REJECTED)
+    )
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        if len(at) <= _MOST_MARKERS:
+            colour = POOL_COLOURS[NodePool.OD_ALLOC]
+            axes.vlines(at[granted], 0, width[granted], color=colour, linewidth=1)
+            axes.plot(at[granted], width[granted], "o", color=colour, markersize=4.5, linestyle="none")
+            axes.vlines(at[rejected], 0, width[rejected], color=_BAD, linewidth=1)
+            axes.plot(at[rejected], width[rejected], "x", color=_BAD, markersize=7, mew=2, linestyle="none")
+            axes.set_ylim(0, max(1, int(width.max(initial=0))) * 1.15)
+            axes.set_ylabel("nodes asked for", fontsize=10)
+        else:
+            edges = axis.of(axis.edges(90 if is_wide else 40))
+            yes, no = (np.histogram(at[which], edges)[0] for which in (granted, rejected))
+            bar = np.diff(edges) * 0.9
+            axes.bar(edges[:-1], yes, bar, align="edge", color=POOL_COLOURS[NodePool.OD_ALLOC])
+            axes.bar(edges[:-1], no, bar, yes, align="edge", color=_BAD)
+            axes.set_ylabel("requests", fontsize=10)
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axis.dress(axes)
+        _draw_marks(axes, record, axis)
+
+    return draw("on-demand-requests", "On-demand requests, granted and rejected", paint, height=2.3)
+
+
+_WAITS = (
+    ("none", 1),
+    ("≤ 1 min", 60),
+    ("≤ 5 min", 300),
+    ("≤ 15 min", 900),
+    ("≤ 1 h", 3600),
+    ("≤ 4 h", 4 * 3600),
+    ("≤ 12 h", 12 * 3600),
+    ("≤ 1 d", 86_400),
+    ("≤ 3 d", 3 * 86_400),
+    ("longer", np.inf),
+)
+
+
+def wait_times(record: RunRecord) -> Plot:
+    """How many batch jobs waited how long; waits under a second count as none."""
+    rows = job_figures.batch_jobs_run(record)
+    wait_s = (record.start_us[rows] - record.jobs.submit_us[rows]) / US
+    place = np.searchsorted([limit for _, limit in _WAITS], wait_s)
+    count = np.bincount(place, minlength=len(_WAITS))
+    shown = len(_WAITS) - int(np.argmax(count[::-1] > 0)) if count.any() else 1
+    share = 100 * count[:shown] / max(1, count.sum())
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        names = [name if is_wide else name.replace("≤ ", "≤\n") for name, _ in _WAITS[:shown]]
+        axes.bar(range(shown), share, 0.72, color=_ACCENT)
+        for x, value in enumerate(share):
+            text = "" if value == 0 else "<1" if value < 1 else f"{value:.0f}"
+            axes.text(x, value + share.max() * 0.02, text, ha="center", va="bottom", fontsize=9.5)
+        axes.set_xticks(range(shown), names, fontsize=10 if is_wide else 8)
+        axes.set_ylim(0, max(1.0, share.max() * 1.12))
+        axes.set_ylabel("% of batch jobs", fontsize=10)
+
+    return draw("wait-times", "Distribution of wait times", paint, height=2.5)
+
+
+_SIZES = (1, 4, 16, 64, 256, 1024, np.inf)
+_LENGTHS = (
+    ("≤ 1 min", 60),
+    ("≤ 10 min", 600),
+    ("≤ 1 h", 3600),
+    ("≤ 4 h", 4 * 3600),
+    ("≤ 12 h", 12 * 3600),
+    ("≤ 1 d", 86_400),
+    ("> 1 d", np.inf),
+)
+
+
+def wait_by_size_and_length(record: RunRecord) -> Plot:
+    """Mean wait of batch jobs by nodes and by run time (heat map as in Minami 2023, Figs 10 and 11)."""
+    rows = job_figures.batch_jobs_run(record)
+    wait_s = (record.start_us[rows] - record.jobs.submit_us[rows]) / US
+    run_s = (record.end_us[rows] - record.start_us[rows]) / US
+    size = np.searchsorted(_SIZES, record.jobs.nodes[rows])
+    length = np.searchsorted([limit for _, limit in _LENGTHS], run_s)
+    columns = len(_LENGTHS)
+    cell = size * columns + length
+    count = np.bincount(cell, minlength=len(_SIZES) * columns).reshape(-1, columns)
+    total = np.bincount(cell, wait_s, minlength=len(_SIZES) * columns).reshape(-1, columns)
+    used = max(1, len(_SIZES) - int(np.argmax(count.sum(axis=1)[::-1] > 0))) if count.any() else 1
+    mean = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+    strongest = max(mean.max(), 60.0)
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        axes.grid(visible=False)
+        for (y, x), jobs in np.ndenumerate(count[:used]):
+            if jobs:
+                alpha = 0.06 + 0.6 * float(np.sqrt(mean[y, x] / strongest))
+                axes.add_patch(
+                    Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=_ACCENT, alpha=alpha, linewidth=0)
+                )
+                text = short_duration(float(mean[y, x]))
+                axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=10 if is_wide else 8)
+        axes.set_xlim(0, columns)
+        axes.set_ylim(0, used)
+        names = [name if is_wide else name.replace(" ", "\n", 1) for name, _ in _LENGTHS]
+        axes.set_xticks(np.arange(columns) + 0.5, names, fontsize=10 if is_wide else 8)
+        axes.set_yticks(np.arange(used) + 0.5, _size_names(used))
+        axes.tick_params(length=0)
+        axes.set_ylabel("nodes", fontsize=10)
+
+    return draw("wait-by-size", "Mean wait by job size and run time", paint, height=0.9 + 0.42 * used)
+
+
+def _size_names(count: int) -> Sequence[str]:
+    lows = [1, *(int(limit) + 1 for limit in _SIZES[:-1])]
+    highs = ["", *(f"-{int(limit)}" for limit in _SIZES[1:-1]), "+"]
+    return [f"{low}{high}" for low, high in zip(lows, highs, strict=True)][:count]
+
+
+def short_duration(time_s: float) -> str:
+    """A duration in two or three figures: `45 s`, `12 min`, `3.4 h`, `2.1 d`."""
+    if round(time_s) < 100:  # noqa: PLR2004 - up to here seconds read best
+        return f"{time_s:.0f} s"
+    for unit, unit_s, below in (("min", 60, 100), ("h", 3600, 48), ("d", 86_400, np.inf)):
+        amount = time_s / unit_s
+        if amount < below:
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "min" else f"{amount:.1f} {unit}"  # noqa: PLR2004
+    raise ValueError(f"{time_s} is no duration")

@@ -1,0 +1,192 @@
+"""What a run shows on the console: its progress while it lasts, its summary at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console, Group
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from balancer.clock import US, seconds, wall_us
+from emulator.report.wording import duration, number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SILENT_US = 2 * US
+_REDRAW_US = US // 5
+_LINE_US = 5 * US
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+
+
+class RunProgress:
+    """Progress of one run on stderr: a bar on a terminal, a line every five seconds elsewhere.
+
+    Nothing is shown in the first two seconds, nor ever when `quiet`. `update` costs well under a microsecond
+    of drawing unless something is due, so it may be called a thousand times a second.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: int,
+        end_us: int | None = None,
+        quiet: bool = False,
+        console: Console | None = None,
+        wall: Callable[[], int] = wall_us,
+    ) -> None:
+        """`jobs` to be run in all; `end_us`, where known, is the cluster time at which the run is over."""
+        self._jobs = jobs
+        self._end_us = end_us
+        self._console = console or Console(stderr=True)
+        self._quiet = quiet
+        self._wall = wall
+        self._begin_us = wall()
+        self._due_us = self._begin_us + _SILENT_US
+        self._first_us: int | None = None
+        self._bar: Progress | None = None
+        self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, cluster_us: int, jobs_done: int, granted: int = 0, rejected: int = 0) -> None:
+        """Where the run is now: cluster time, jobs ended, on-demand requests granted and rejected so far."""
+        if self._first_us is None:
+            self._first_us = cluster_us
+        self._last = (cluster_us, jobs_done, granted, rejected)
+        if not self._quiet and self._wall() >= self._due_us:
+            self._show()
+
+    def close(self) -> None:
+        """Take the bar off the terminal, so that the summary follows cleanly."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _show(self) -> None:
+        if not self._console.is_terminal:
+            self._console.print(self._text(), markup=False, highlight=False, soft_wrap=True)
+            self._due_us = self._wall() + _LINE_US
+            return
+        if self._bar is None:
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TextColumn("{task.description}", markup=False),
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+            )
+            self._bar.add_task("", total=1.0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=self._share(), description=self._text())
+        self._bar.refresh()
+        self._due_us = self._wall() + _REDRAW_US
+
+    def _share(self) -> float:
+        """How much of the run is done: the larger of the shares of jobs and of cluster time."""
+        cluster_us, jobs_done, _, _ = self._last
+        of_jobs = jobs_done / self._jobs if self._jobs else 0.0
+        first_us = self._first_us or 0
+        of_time = 0.0
+        if self._end_us is not None and self._end_us > first_us:
+            of_time = (cluster_us - first_us) / (self._end_us - first_us)
+        return min(1.0, max(of_jobs, of_time))
+
+    def _text(self) -> str:
+        cluster_us, jobs_done, granted, rejected = self._last
+        parts = [
+            f"cluster time {clock_text(seconds(cluster_us))}",
+            f"{number(jobs_done)} of {number(self._jobs)} jobs done",
+        ]
+        if granted or rejected:
+            parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
+        share = self._share()
+        if 0 < share < 1:
+            left_s = seconds(self._wall() - self._begin_us) * (1 - share) / share
+            parts.append(f"about {duration(left_s)} to go")
+        return ", ".join(parts)
+
+
+def clock_text(time_s: float) -> str:
+    """A cluster time with a width that hardly changes: `3 d 04:05:06`."""
+    whole = int(time_s)
+    days, rest = divmod(whole, _DAY_S)
+    text = f"{rest // _HOUR_S:02}:{rest % _HOUR_S // _MINUTE_S:02}:{rest % _MINUTE_S:02}"
+    return f"{days} d {text}" if days else text
+
+
+def render_summary(summary: dict[str, Any], out_dir: Path | None = None) -> Group:
+    """What the console shows when a run is over: the main figures with their units, and where the rest is."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for name, text in _summary_rows(summary):
+        table.add_row(name, Text(text))
+    lines: list[Text | Table] = []
+    if summary["interrupted"]:
+        lines.append(Text(f"Interrupted: {summary['interrupted']}", style="bold yellow"))
+    lines += [
+        Text(f"The record contradicts itself: {problem}", style="bold red") for problem in summary["problems"]
+    ]
+    lines.append(table)
+    if out_dir is not None:
+        lines.append(Text(f"Results are in {out_dir}; open {out_dir / 'report.html'}"))
+    return Group(*lines)
+
+
+def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    left_out = sum(summary["jobs_left_out"].values())
+    remarks = [
+        f"{number(count)} {what}"
+        for what, count in (
+            ("still running", summary["jobs_running"]),
+            ("still waiting", summary["jobs_waiting"]),
+            ("not submitted", summary["jobs_not_submitted"]),
+            ("cancelled", summary["jobs_cancelled"]),
+            ("left out", left_out),
+        )
+        if count
+    ]
+    rows = [("batch jobs run", ", ".join([number(summary["jobs_run"]), *remarks]))]
+    rows += [(f"left out: {reason}", number(count)) for reason, count in summary["jobs_left_out"].items()]
+    wait = ", ".join(
+        f"{name} {duration(summary[key])}"
+        for name, key in (("mean", "mean_wait_s"), ("median", "median_wait_s"), ("longest", "max_wait_s"))
+    )
+    threshold = number(summary["bounded_slowdown_threshold_s"])
+    rows += [
+        ("wait time", wait),
+        ("mean response", duration(summary["mean_response_s"])),
+        ("bounded slowdown", f"{number(summary['mean_bounded_slowdown'])} (threshold {threshold} s)"),
+        ("slowdown by area", number(summary["slowdown_weighted_by_area"])),
+        ("utilisation", _percent(summary["utilization"])),
+    ]
+    if "ondemand_requests" in summary:
+        batch, ondemand = _percent(summary["batch_utilization"]), _percent(summary["ondemand_utilization"])
+        whole = _percent(summary["utilization"])
+        rows[-1] = ("utilisation", f"{whole} (batch {batch}, on demand {ondemand})")
+        granted, asked = number(summary["ondemand_granted"]), number(summary["ondemand_requests"])
+        rejected = number(summary["ondemand_rejected"])
+        rows += [
+            ("on-demand requests", f"{granted} of {asked} granted, {rejected} rejected"),
+            ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-hours"),
+        ]
+    rows.append(("makespan", duration(summary["makespan_s"])))
+    pace = summary.get("pace", {})
+    if "held_s" in pace:
+        rows.append(("clock held", f"{duration(pace['held_s'])} in all, waiting for the machine"))
+    speed = summary["jobs_per_s"]
+    rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
+    return rows
+
+
+def _percent(share: float | None) -> str:
+    return number(None) if share is None else f"{100 * share:.2f} %"

@@ -1,0 +1,369 @@
+"""The files of a results folder as Arrow tables, and back. `docs/results.md` defines each column."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from balancer.clock import US
+from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
+from emulator.metrics.runs import last_run_of_job
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+_KINDS = tuple(kind.name.lower() for kind in Kind)
+_STATES = tuple(state.name.lower() for state in JobState)
+_OUTCOMES = tuple(outcome.name.lower() for outcome in RunOutcome)
+_UNKNOWN = ("queue", "user", "group", "status")
+
+# Events in the order in which they happen at one time (design, section 4): ends, failures and repairs,
+# requests and the moves and answers they cause, submits, then the starts of the scheduling pass.
+_ENDS = {RunOutcome.FINISHED: "end", RunOutcome.KILLED: "kill", RunOutcome.REQUEUED: "requeue"}
+_EVENTS = (
+    "end",
+    "kill",
+    "requeue",
+    "cancel",
+    "failure",
+    "lease_end",
+    "lease_request",
+    "move",
+    "lease_grant",
+    "lease_reject",
+    "lease_start",
+    "submit",
+    "start",
+    "mark",
+)
+_EVENT = {name: code for code, name in enumerate(_EVENTS)}
+_RANK = np.array([0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9])
+
+
+def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(names))
+
+
+def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> NDArray[np.int8]:
+    codes = pc.index_in(column.cast(pa.string()), value_set=pa.array(names))
+    if codes.null_count:
+        raise ValueError(f"column has a value other than {', '.join(names)}")
+    return np.asarray(codes.to_numpy(), np.int8)
+
+
+def _or_null(values: NDArray[Any]) -> pa.Array:
+    """Negative numbers stand for "unknown" or "none" inside, null in files."""
+    return pa.array(values, mask=values < 0)
+
+
+def _or_minus_one(column: pa.ChunkedArray, dtype: type[np.generic]) -> NDArray[Any]:
+    return np.asarray(pc.fill_null(column, -1).to_numpy(), dtype)
+
+
+def _lists(first: NDArray[np.int64], node: NDArray[np.int32]) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(first, pa.int32()), pa.array(node, pa.int32()))
+
+
+def _run_nodes(record: RunRecord) -> pa.ListArray:
+    return _lists(record.runs.first, record.runs.node)
+
+
+def jobs_table(record: RunRecord) -> pa.Table:
+    """`jobs.parquet`: one row a job or lease, sorted by (submit, number)."""
+    jobs, start_us, end_us = record.jobs, record.start_us, record.end_us
+    has_run = (start_us >= 0) & (end_us >= 0)
+    last = last_run_of_job(record)
+    columns: dict[str, pa.Array] = {
+        "job": pa.array(jobs.number),
+        "kind": _names(jobs.kind, _KINDS),
+        "state": _names(record.state, _STATES),
+        "submit_us": pa.array(jobs.submit_us),
+        "start_us": _or_null(start_us),
+        "end_us": _or_null(end_us),
+        "wait_us": pa.array(start_us - jobs.submit_us, mask=start_us < 0),
+        "response_us": pa.array(end_us - jobs.submit_us, mask=~has_run),
+        "run_us": pa.array(jobs.run_us),
+        "estimate_us": pa.array(jobs.estimate_us),
+        "nodes": pa.array(jobs.nodes),
+        "runs": pa.array(np.bincount(record.runs.job, minlength=len(jobs)).astype(np.int32)),
+        "node_list": _run_nodes(record).take(_or_null(last)),
+        **{name: _or_null(getattr(jobs, name)) for name in _UNKNOWN},
+    }
+    return pa.table(columns)
+
+
+def jobs_from(table: pa.Table) -> tuple[JobTable, NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
+    """The job table, states, starts and ends of `jobs.parquet`."""
+    jobs = JobTable(
+        number=table["job"].to_numpy(),
+        submit_us=table["submit_us"].to_numpy(),
+        run_us=table["run_us"].to_numpy(),
+        estimate_us=table["estimate_us"].to_numpy(),
+        nodes=table["nodes"].to_numpy(),
+        kind=_codes(table["kind"], _KINDS),
+        **{name: _or_minus_one(table[name], np.int32) for name in _UNKNOWN},
+    )
+    return (
+        jobs,
+        _codes(table["state"], _STATES),
+        _or_minus_one(table["start_us"], np.int64),
+        _or_minus_one(table["end_us"], np.int64),
+    )
+
+
+def events_table(record: RunRecord) -> pa.Table:
+    """`events.parquet`: everything that happened, in order.
+
+    `run` joins the start of a run with its end; `nodes` are indices into the node table; `text` is the reason
+    of a rejection or the text of a mark.
+    """
+    parts = [*_job_events(record), *_lease_events(record), *_move_events(record), *_mark_events(record)]
+    table = pa.concat_tables(parts)
+    time_us, code = table["time_us"].to_numpy(), table["event"].to_numpy()
+    order = np.lexsort((_rank(time_us, code), time_us))
+    table = table.take(pa.array(order)).combine_chunks()
+    event = _names(table["event"].to_numpy(), _EVENTS)
+    return table.set_column(table.schema.get_field_index("event"), "event", event)
+
+
+def _rank(time_us: NDArray[np.int64], code: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Place of each event among those of its time; moves stay in the record's order among themselves.
+
+    A failure comes before the moves that requests cause, unless the record has it after one of the same time.
+    """
+    rank = _RANK[code]
+    moves = np.flatnonzero((code == _EVENT["move"]) | (code == _EVENT["failure"]))
+    moves = moves[np.argsort(time_us[moves], kind="stable")]
+    group = np.cumsum(np.diff(time_us[moves], prepend=-1) != 0) * len(_EVENTS)
+    rank[moves] = np.maximum.accumulate(rank[moves] + group) - group
+    return np.asarray(rank)
+
+
+def _part(
+    event: str | NDArray[np.int8],
+    time_us: NDArray[np.int64] | list[int],
+    *,
+    job: NDArray[np.int64] | None = None,
+    run: NDArray[np.int64] | None = None,
+    pool: pa.Array | None = None,
+    text: pa.Array | None = None,
+    nodes: pa.Array | None = None,
+) -> pa.Table:
+    count = len(time_us)
+    codes = np.full(count, _EVENT[event], np.int8) if isinstance(event, str) else event
+    return pa.table(
+        {
+            "time_us": pa.array(time_us, pa.int64()),
+            "event": pa.array(codes, pa.int8()),
+            "job": pa.nulls(count, pa.int64()) if job is None else pa.array(job),
+            "run": pa.nulls(count, pa.int64()) if run is None else pa.array(run),
+            "pool": pa.nulls(count, pa.string()) if pool is None else pool,
+            "text": pa.nulls(count, pa.string()) if text is None else text,
+            "nodes": pa.nulls(count, pa.list_(pa.int32())) if nodes is None else nodes,
+        }
+    )
+
+
+def _job_events(record: RunRecord) -> list[pa.Table]:
+    jobs, runs = record.jobs, record.runs
+    arrived = record.state != JobState.FUTURE
+    number, is_lease = jobs.number[runs.job], jobs.kind[runs.job] == Kind.ON_DEMAND
+    over = np.flatnonzero(runs.outcome != RunOutcome.RUNNING)
+    names = np.array([_EVENT[_ENDS.get(outcome, "cancel")] for outcome in RunOutcome], np.int8)
+    ends = np.where(
+        is_lease & (runs.outcome == RunOutcome.FINISHED), _EVENT["lease_end"], names[runs.outcome]
+    ).astype(np.int8)
+    starts = np.where(is_lease, _EVENT["lease_start"], _EVENT["start"]).astype(np.int8)
+    submits = np.where(jobs.kind == Kind.ON_DEMAND, _EVENT["lease_request"], _EVENT["submit"]).astype(np.int8)
+    return [
+        _part(ends[over], runs.end_us[over], job=number[over], run=over),
+        _part(submits[arrived], jobs.submit_us[arrived], job=jobs.number[arrived]),
+        _part(starts, runs.start_us, job=number, run=np.arange(len(number)), nodes=_run_nodes(record)),
+    ]
+
+
+def _lease_events(record: RunRecord) -> list[pa.Table]:
+    if not record.leases:
+        return []
+    code = [_EVENT["lease_grant" if lease.granted else "lease_reject"] for lease in record.leases]
+    return [
+        _part(
+            np.array(code, np.int8),
+            [lease.decided_us for lease in record.leases],
+            job=record.jobs.number[[lease.job for lease in record.leases]],
+            text=pa.array([lease.reason for lease in record.leases], pa.string()),
+        )
+    ]
+
+
+def _move_events(record: RunRecord) -> list[pa.Table]:
+    if not record.moves:
+        return []
+    down: set[int] = set()
+    codes = []
+    for move in record.moves:
+        fails = move.pool is NodePool.DOWN
+        codes.append(_EVENT["failure" if fails or not down.isdisjoint(move.nodes) else "move"])
+        down = down.union(move.nodes) if fails else down.difference(move.nodes)
+    first = np.cumsum([0, *(len(move.nodes) for move in record.moves)])
+    node = np.fromiter(chain.from_iterable(move.nodes for move in record.moves), np.int32, first[-1])
+    return [
+        _part(
+            np.array(codes, np.int8),
+            [move.at_us for move in record.moves],
+            pool=pa.array([move.pool.value for move in record.moves]),
+            nodes=_lists(first, node),
+        )
+    ]
+
+
+def _mark_events(record: RunRecord) -> list[pa.Table]:
+    texts = pa.array([mark.text for mark in record.marks], pa.string())
+    return [_part("mark", [mark.at_us for mark in record.marks], text=texts)] if record.marks else []
+
+
+def events_from(
+    table: pa.Table, jobs: JobTable
+) -> tuple[RunTable, tuple[PoolMove, ...], tuple[LeaseOutcome, ...], tuple[Mark, ...]]:
+    """Runs, moves, lease outcomes and marks of `events.parquet`."""
+    code = _codes(table["event"], _EVENTS)
+
+    def of(*names: str) -> pa.Table:
+        return table.filter(pa.array(np.isin(code, [_EVENT[name] for name in names])))
+
+    moves = tuple(
+        PoolMove(row["time_us"], tuple(row["nodes"]), NodePool(row["pool"]))
+        for row in of("move", "failure").select(["time_us", "nodes", "pool"]).to_pylist()
+    )
+    decided = of("lease_grant", "lease_reject")
+    rows = _row_of_job(decided["job"].to_numpy(), jobs)
+    leases = tuple(
+        LeaseOutcome(int(row), event["event"] == "lease_grant", event["time_us"], event["text"])
+        for row, event in zip(rows, decided.select(["time_us", "event", "text"]).to_pylist(), strict=True)
+    )
+    marks = tuple(Mark(row["time_us"], row["text"]) for row in of("mark").to_pylist())
+    ends = of("end", "kill", "requeue", "cancel", "lease_end")
+    return _runs_from(of("start", "lease_start"), ends, jobs), moves, leases, marks
+
+
+def _runs_from(starts: pa.Table, ends: pa.Table, jobs: JobTable) -> RunTable:
+    starts = starts.take(pa.array(np.argsort(starts["run"].to_numpy())))
+    count = len(starts)
+    end_us, outcome = np.full(count, -1, np.int64), np.full(count, RunOutcome.RUNNING, np.int8)
+    run = ends["run"].to_numpy()
+    end_us[run] = ends["time_us"].to_numpy()
+    names = {"lease_end": RunOutcome.FINISHED, "cancel": RunOutcome.CANCELLED}
+    names |= {name: kind for kind, name in _ENDS.items()}
+    by_code = np.array([names.get(name, RunOutcome.RUNNING) for name in _EVENTS], np.int8)
+    outcome[run] = by_code[_codes(ends["event"], _EVENTS)]
+    nodes = starts["nodes"].combine_chunks()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(nodes), 0).to_numpy(zero_copy_only=False))
+    return RunTable(
+        job=_row_of_job(starts["job"].to_numpy(), jobs).astype(np.int32),
+        start_us=starts["time_us"].to_numpy(),
+        end_us=end_us,
+        outcome=outcome,
+        first=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
+        node=np.asarray(nodes.flatten().to_numpy(zero_copy_only=False), np.int32),
+    )
+
+
+def _row_of_job(number: NDArray[np.int64], jobs: JobTable) -> NDArray[np.intp]:
+    order = np.argsort(jobs.number, kind="stable")
+    place = np.minimum(np.searchsorted(jobs.number, number, sorter=order), max(len(order) - 1, 0))
+    rows = order[place] if len(order) else np.empty(0, np.intp)
+    if len(rows) != len(number) or (jobs.number[rows] != number).any():
+        raise ValueError("an event names a job that the job table does not have")
+    return np.asarray(rows)
+
+
+def pace_from(pace: dict[str, float]) -> dict[str, float]:
+    """The pace figures of a summary (seconds) as a record has them (microseconds)."""
+    return {
+        f"{name.removesuffix('_s')}_us" if name.endswith("_s") else name: (
+            value * US if name.endswith("_s") else value
+        )
+        for name, value in pace.items()
+    }
+
+
+_FINAL_STATE = {
+    JobState.FUTURE: "NOT_SUBMITTED",
+    JobState.QUEUED: "SUBMITTED",
+    JobState.HELD: "SUBMITTED",
+    JobState.RUNNING: "RUNNING",
+    JobState.ENDED: "COMPLETED_SUCCESSFULLY",
+    JobState.REJECTED: "REJECTED",
+    JobState.CANCELLED: "COMPLETED_KILLED",
+}
+_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+
+
+def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
+    """`jobs.csv`: the columns of Batsim's job output, which evalys reads; times in seconds."""
+    last = last_run_of_job(record)
+    has_run = last >= 0
+    outcome = np.full(len(last), RunOutcome.RUNNING, np.int8)
+    outcome[has_run] = record.runs.outcome[last[has_run]]
+    killed = (record.state == JobState.ENDED) & (outcome == RunOutcome.KILLED)
+    names = pa.array([*(_FINAL_STATE[state] for state in JobState), _WALLTIME_REACHED])
+    final = np.where(killed, len(JobState), record.state).astype(np.int8)
+    # A running job has a start but no end in its record; the start is that of its run.
+    start_us = record.start_us.copy()
+    going = (record.state == JobState.RUNNING) & has_run
+    start_us[going] = record.runs.start_us[last[going]]
+    started, ended = start_us >= 0, (record.start_us >= 0) & (record.end_us >= 0)
+    submit_us, run_us = record.jobs.submit_us, record.end_us - record.start_us
+    turnaround_us = record.end_us - submit_us
+    number = pc.cast(jobs["job"], pa.string())
+    count = len(last)
+
+    def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
+        return pa.array(values_us / US, mask=None if known is None else ~known)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = pa.array(turnaround_us / run_us, mask=~ended | (run_us <= 0))
+    columns = {
+        "job_id": number,
+        "workload_name": pa.repeat(pa.scalar(str(record.scenario.get("name", "workload"))), count),
+        "profile": jobs["kind"].cast(pa.string()),
+        "submission_time": seconds(submit_us),
+        "requested_number_of_resources": jobs["nodes"],
+        "requested_time": seconds(record.jobs.estimate_us),
+        "success": pa.array((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
+        "final_state": pa.DictionaryArray.from_arrays(pa.array(final), names).cast(pa.string()),
+        "starting_time": seconds(start_us, started),
+        "execution_time": seconds(run_us, ended),
+        "finish_time": seconds(record.end_us, ended),
+        "waiting_time": seconds(start_us - submit_us, started),
+        "turnaround_time": seconds(turnaround_us, ended),
+        "stretch": stretch,
+        "allocated_resources": intervals(record.runs.first, record.runs.node).take(
+            pa.array(last, mask=~started | ~has_run)
+        ),
+        "consumed_energy": pa.repeat(pa.scalar(-1, pa.int8()), count),
+        "metadata": pc.binary_join_element_wise("runs=", jobs["runs"].cast(pa.string()), ""),
+    }
+    return pa.table(columns)
+
+
+def intervals(first: NDArray[np.int64], node: NDArray[np.int32]) -> pa.Array:
+    """Each run's nodes as text, consecutive ones joined: `0-3 7`."""
+    widths = np.diff(first)
+    run = np.repeat(np.arange(len(widths)), widths)
+    stride = int(node.max()) + 2 if len(node) else 1  # one free place, so that no two runs touch
+    key = np.sort(run * stride + node)
+    opens = np.flatnonzero(np.diff(key, prepend=-2) != 1)
+    closes = np.append(opens[1:], len(key)) - 1 if len(key) else opens
+    low, high = (pa.array(key[at] % stride).cast(pa.string()) for at in (opens, closes))
+    alone = pa.array(opens == closes)
+    text = pc.if_else(alone, low, pc.binary_join_element_wise(low, high, "-"))
+    offsets = np.searchsorted(key[opens], np.arange(len(widths) + 1) * stride)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), text), " ")

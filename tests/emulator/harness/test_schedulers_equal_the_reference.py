@@ -1,0 +1,157 @@
+"""The compiled kernel starts every job when the plain reference does, and every run keeps the laws."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from emulator.harness.laws import assert_lawful
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from oracle.head_protection import assert_easy_protects_head
+from oracle.reference import CHOICES, ORDERS, Job, Options, reference_schedule
+from oracle.workloads import QUEUES, job_table, random_workload, smallest_part
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+
+SCHEDULERS = [
+    (order, backfill, choice)
+    for order in ORDERS
+    for backfill, choice in (
+        ("none", "first_fit"),
+        *(("easy", choice) for choice in CHOICES),
+        ("conservative", "first_fit"),
+    )
+]
+
+
+def random_options(rng: np.random.Generator, choice: str) -> Options:
+    """Every option at its default half of the time."""
+
+    def one_of(default: object, other: object) -> object:
+        return default if rng.random() < 0.5 else other
+
+    return Options(
+        choice=choice,
+        estimates=one_of("user", "actual_for_queued"),  # type: ignore[arg-type]
+        pass_=one_of("instant", "event"),  # type: ignore[arg-type]
+        reservation=one_of("refreshed", "kept"),  # type: ignore[arg-type]
+        spare_nodes=bool(one_of(True, False)),
+        protect_head=bool(one_of(True, False)),
+        priorities={queue: int(rng.integers(-2, 3)) for queue in range(QUEUES) if rng.random() < 0.7},
+    )
+
+
+def kernel_run(jobs: list[Job], nodes: int, order: str, backfill: str, options: Options) -> RunRecord:
+    chosen = {field.name: getattr(options, field.name) for field in fields(options)}
+    return simulate(job_table(jobs), nodes, SchedulerConfig(order=order, backfill=backfill, **chosen))  # type: ignore[arg-type]
+
+
+def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
+    columns = (record.jobs.number, record.start_us, record.end_us)
+    return {
+        number: (start, end)
+        for number, start, end in zip(*(column.tolist() for column in columns), strict=True)
+    }
+
+
+def assert_equal_schedules(
+    jobs: list[Job], nodes: int, order: str, backfill: str, options: Options
+) -> RunRecord:
+    def both(part: list[Job]) -> tuple[dict[int, tuple[int, int]], dict[int, tuple[int, int]]]:
+        expected = reference_schedule(part, nodes, order=order, backfill=backfill, options=options)
+        return schedule_of(kernel_run(part, nodes, order, backfill, options)), expected
+
+    def differ(part: list[Job]) -> bool:
+        ours, expected = both(part)
+        return ours != expected
+
+    record = kernel_run(jobs, nodes, order, backfill, options)
+    if schedule_of(record) != reference_schedule(
+        jobs, nodes, order=order, backfill=backfill, options=options
+    ):
+        part = smallest_part(jobs, differ)
+        ours, expected = both(part)
+        pytest.fail(
+            f"{order}+{backfill} on {nodes} nodes with {options}\n"
+            + "\n".join(f"{job}: kernel {ours[job.number]}, reference {expected[job.number]}" for job in part)
+        )
+    assert_lawful(record, jobs_in=len(jobs))
+    return record
+
+
+def compare(order: str, backfill: str, choice: str, *, workloads: int, seed: int) -> None:
+    # The name of the scheduler is part of the seed, so that no two of them see the same workloads.
+    rng = np.random.default_rng([seed, *f"{order}+{backfill}+{choice}".encode()])
+    for _ in range(workloads):
+        jobs, nodes = random_workload(rng)
+        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+
+
+@pytest.mark.parametrize(("order", "backfill", "choice"), SCHEDULERS)
+def test_every_scheduler_starts_every_job_when_the_reference_does(
+    order: str, backfill: str, choice: str
+) -> None:
+    compare(order, backfill, choice, workloads=200, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "backfill", "choice"), SCHEDULERS)
+def test_every_scheduler_starts_thousands_of_workloads_like_the_reference(
+    order: str, backfill: str, choice: str
+) -> None:
+    compare(order, backfill, choice, workloads=2_000, seed=2)
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill: str) -> None:
+    rng = np.random.default_rng([3, *backfill.encode()])
+    for _ in range(100):
+        jobs, nodes = random_workload(rng, estimates="shorter")
+        order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
+        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_easy_never_delays_the_head_beyond_its_reservation(choice: str) -> None:
+    rng = np.random.default_rng([4, *choice.encode()])
+    blocked = 0
+    for round_ in range(100):
+        jobs, nodes = random_workload(rng)
+        kept = "kept" if round_ % 2 else "refreshed"
+        options = Options(choice=choice, reservation=kept, spare_nodes=round_ % 4 < 2)
+        schedule = schedule_of(kernel_run(jobs, nodes, "fcfs", "easy", options))
+        blocked += assert_easy_protects_head(jobs, nodes, schedule)
+    assert blocked > 500
+
+
+def test_a_head_that_nothing_protects_is_found_out() -> None:
+    """The checker of the test above notices when the promise is broken."""
+    jobs = [
+        Job(number=1, submit_us=0, run_us=10, estimate_us=10, nodes=1),
+        Job(number=2, submit_us=1, run_us=10, estimate_us=10, nodes=2),
+        Job(number=3, submit_us=2, run_us=20, estimate_us=20, nodes=1),
+    ]
+    protected = schedule_of(kernel_run(jobs, 2, "fcfs", "easy", Options()))
+    assert protected == {1: (0, 10), 2: (10, 20), 3: (20, 40)}
+    assert assert_easy_protects_head(jobs, 2, protected) == 2
+    unprotected = schedule_of(kernel_run(jobs, 2, "fcfs", "easy", Options(protect_head=False)))
+    assert unprotected == {1: (0, 10), 2: (22, 32), 3: (2, 22)}
+    with pytest.raises(AssertionError, match="job 2 was the head from 1 us, reserved for 10 us"):
+        assert_easy_protects_head(jobs, 2, unprotected)
+
+
+def test_a_run_without_node_identities_has_the_same_schedule_and_keeps_the_laws() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        jobs, nodes = random_workload(rng)
+        with_nodes, without = (
+            simulate(job_table(jobs), nodes, SchedulerConfig(), record_nodes=record_nodes)
+            for record_nodes in (True, False)
+        )
+        assert schedule_of(without) == schedule_of(with_nodes)
+        assert_lawful(without, jobs_in=len(jobs))

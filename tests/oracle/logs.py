@@ -1,0 +1,69 @@
+"""Real logs and known schedules of `../shared`, read line by line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+from balancer.clock import US
+from emulator.workload.table import JobTable
+
+SHARED = Path(__file__).parents[2].parent / "shared"
+
+
+def read_log(name: str, *, overrun: str = "extend", size: str = "requested") -> JobTable:
+    """A log of the archive by the input rule of `reference/schedules/README.md`.
+
+    `overrun` is `extend` (the estimate is raised to the run time) or `kill` (the run time is cut at the
+    estimate); `size` is `requested` (field 8, else field 5) or `allocated` (field 5).
+    """
+    rows = []
+    with gzip.open(SHARED / "traces" / f"{name}.swf.gz", "rt") as lines:
+        for line in lines:
+            if line.startswith(";"):
+                continue
+            fields = [int(float(text)) for text in line.split()]
+            number, submit, run, nodes, estimate = fields[0], fields[1], fields[3], fields[7], fields[8]
+            if nodes < 1 or size == "allocated":
+                nodes = fields[4]
+            if run < 1 or nodes < 1:
+                continue
+            if estimate < 1:
+                estimate = run
+            if overrun == "kill":
+                run = min(run, estimate)
+            rows.append((number, submit, run, max(estimate, run), nodes))
+    first = min(row[1] for row in rows)
+    return _table([(number, submit - first, *rest) for number, submit, *rest in rows])
+
+
+def read_known_input(jobs: int) -> JobTable:
+    """The first `jobs` replayable jobs of SDSC-SP2-1998-4.2-cln."""
+    names = ("job_id", "submit", "run", "estimate", "nodes")
+    rows = _csv(f"input_sdsc-sp2-cln_{jobs}")
+    return _table([tuple(int(row[name]) for name in names) for row in rows])
+
+
+def read_known_schedule(jobs: int) -> dict[int, tuple[int, int]]:
+    """Start and end by job number, in microseconds: FCFS and EASY on 128 nodes."""
+    return {
+        int(row["job_id"]): (int(row["start"]) * US, int(row["end"]) * US)
+        for row in _csv(f"reference_easy_sdsc-sp2-cln_{jobs}")
+    }
+
+
+def _csv(name: str) -> list[dict[str, str]]:
+    with gzip.open(SHARED / "reference" / "schedules" / f"{name}.csv.gz", "rt") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _table(rows: list[tuple[int, ...]]) -> JobTable:
+    number, submit, run, estimate, nodes = zip(*rows, strict=True)
+    return JobTable.build(
+        number=list(number),
+        submit_us=[time * US for time in submit],
+        run_us=[time * US for time in run],
+        estimate_us=[time * US for time in estimate],
+        nodes=list(nodes),
+    )
