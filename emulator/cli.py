@@ -1,4 +1,4 @@
-"""The command `emulator`. Each command is loaded when it is used, so that `--help` does not wait for kernels."""
+"""The command `emulator`. Each command is loaded when it is used: `--help` does not wait for kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a scenario to a run record, in virtual time. (The live clock: `emulator/live/fleet.py`.)"""
+"""From a scenario to a run record, in virtual time. The live clock is `emulator/live/fleet.py`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GROUP = "balancer.algorithms"
 
 
-class BadAlgorithm(Exception):  # noqa: N818 - names the thing
+class BadAlgorithm(Exception):
     """No such algorithm, one that cannot be loaded, or a wrong parameter; says which and what to do."""
 
 

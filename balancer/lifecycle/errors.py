@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a failure
+class Refused(Exception):
     """The event contradicts what is known; nothing changed. `code` is for programs, `detail` for people."""
 
     UNKNOWN_NODE = "unknown_node"
@@ -24,7 +24,7 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a failure
         super().__init__(f"{code}: {detail}")
 
 
-class BadPlan(Exception):  # noqa: N818 - names the thing
+class BadPlan(Exception):
     """An algorithm raised or planned nonsense; nothing was changed for it. Names the algorithm."""
 
     def __init__(self, algorithm: str, detail: str) -> None:

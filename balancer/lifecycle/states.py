@@ -82,7 +82,7 @@ ALLOWED: dict[NodeState, frozenset[tuple[NodeState, Cause]]] = {
 """The same table, by the state a node is in."""
 
 
-class IllegalTransition(Exception):  # noqa: N818 - the name says what it is
+class IllegalTransition(Exception):
     """A change that has no row in `TRANSITIONS`: a bug of ours. Carries and prints the node's story."""
 
     def __init__(

@@ -33,7 +33,7 @@ def mechanisms(as_json: bool) -> None:
 
     In a scenario: `mechanism: {NAME: {PARAMETER: VALUE}}`.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for entry in sorted(entry_points(group="emulator.mechanisms"), key=lambda entry: entry.name):
         plugin = entry.load()
         about = (inspect.getdoc(plugin) or "").strip()

@@ -74,7 +74,7 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--check", is_flag=True, help="Hold the run against the laws (nothing lost, nothing twice).")
-def run(  # noqa: PLR0913, PLR0917
+def run(  # noqa: PLR0917
     scenario_file: Path | None,
     clock: str,
     speed: float | None,
@@ -117,7 +117,7 @@ def run(  # noqa: PLR0913, PLR0917
         sys.exit(130)
 
 
-def _scenario(  # noqa: PLR0913
+def _scenario(
     path: Path | None,
     changes: tuple[str, ...],
     *,

@@ -6,6 +6,7 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
 _BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
 _FRONT = -(1 << 62)
+
+
+class Stop(IntEnum):
+    """Why `Cluster.advance` came back."""
+
+    AT_UNTIL = t.AT_UNTIL
+    """`until_us` has come; `finish_instant` must follow (unless it was NEVER_US: all is over)."""
+    AT_ENDS = t.AT_ENDS
+    """Jobs have ended at `now_us`, and somebody wants to know; `finish_instant` must follow."""
+    PAUSED = t.PAUSED
+    """Between two instants; nothing must follow."""
 
 
 class IllegalJobTransition(RuntimeError):
@@ -176,16 +188,16 @@ class Cluster:
 
     # Simulated time.
 
-    def advance(self, until_us: int, *, stop_on_end: bool = False) -> bool:
-        """Let everything before `until_us`, and the job ends at it, happen (t.NEVER: to the end).
+    def advance(self, until_us: int, *, stop_on_end: bool = False, pause_after: int = -1) -> Stop:
+        """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end).
 
-        True: stopped earlier, at `now_us`, because jobs ended and `stop_on_end` asked for it. Either way
-        `finish_instant` must follow, except when `until_us` is NEVER and there was nothing left.
+        Returns why it stopped; `stop_on_end` and `pause_after` (instants) make it stop earlier.
         """
         self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.INSTANTS_LEFT] = pause_after
         while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
             self._grow_runs()
-        return bool(code == t.AT_ENDS)
+        return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank
+from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import HasBegin, HasCompletion, HasJobEnd, HasNotice, HasTimer, ability
 from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
 from emulator.workload.table import Kind
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
     from emulator.harness.mechanism import Mechanism
 
-_SLICE_EVENTS_US = 30 * 86_400 * 1_000_000
-"""Without decision points, how much cluster time passes between two looks at progress and interruption."""
+_PAUSE_AFTER = 50_000
+"""Instants between two looks at progress and interruption, where there are no decision points."""
 
 
 class _Point(IntEnum):
@@ -125,24 +126,20 @@ class Harness:
         cluster = self.cluster
         while True:
             until_us = self._points[0][0] if self._points else NEVER_US
-            slice_us = cluster.next_event_us
-            if slice_us == NEVER_US and until_us == NEVER_US:
+            if until_us == NEVER_US and cluster.next_event_us == NEVER_US:
                 return True
-            if on_progress is not None:
-                if not on_progress(cluster.now_us, cluster.ended_count):
-                    return False
-                until_us = min(until_us, max(slice_us, self.now_us) + _SLICE_EVENTS_US)
-            ended = cluster.advance(until_us, stop_on_end=self._watching)
+            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=_PAUSE_AFTER)
             self.now_us = cluster.now_us
-            if ended:
+            if stop == Stop.AT_ENDS:
                 self._job_ended()
-            elif until_us == NEVER_US:
-                continue
-            else:
+                cluster.finish_instant(self.now_us)
+            elif stop == Stop.AT_UNTIL and until_us != NEVER_US:
                 if self._watching:
                     self._job_ended()
                 self._handle_points(until_us)
-            cluster.finish_instant(self.now_us)
+                cluster.finish_instant(self.now_us)
+            if on_progress is not None and not on_progress(self.now_us, cluster.ended_count):
+                return False
 
     def _job_ended(self) -> None:
         if self._at_job_end is not None:
