@@ -57,7 +57,7 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
         with os.fdopen(handle, "wb") as raw:
             if path.suffix == ".gz":
                 # No name and no time inside: equal data gives equal bytes.
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
                     yield cast("IO[bytes]", stream)
             elif path.suffix == ".xz":
                 with lzma.LZMAFile(raw, mode="wb") as xz_stream:

@@ -167,8 +167,14 @@ def test_a_trace_of_which_every_job_is_too_wide_is_an_error_that_says_so():
 
 
 def test_a_log_with_a_header_only_is_an_error(swf_file):
-    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines"):
+    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines$"):
         to_jobs(load(swf_file("; MaxNodes: 4")), nodes=None)
+
+
+def test_a_log_with_malformed_lines_only_is_an_error_that_says_so(swf_file):
+    log = load(swf_file("; MaxNodes: 4", "1 2 3", "oops"), lenient=True)
+    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines but 2 malformed ones$"):
+        to_jobs(log, nodes=None)
 
 
 def test_batch_jobs_survive_being_written_as_a_log(tmp_path):

@@ -267,9 +267,10 @@ lines = st.one_of(
 @given(st.lists(lines, max_size=20))
 def test_every_line_is_a_row_a_comment_blank_or_counted_as_malformed(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "log.swf"
-    path.write_bytes(b"".join(line.encode("latin-1") + b"\n" for line in text))
+    # The first line keeps the rest from looking like a compressed file.
+    path.write_bytes(b";\n" + b"".join(line.encode("latin-1") + b"\n" for line in text))
     log = read(path, lenient=True)
-    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    data = path.read_bytes().split(b"\n")
     with_words = sum(bool(line.partition(b";")[0].split()) for line in data)
     assert len(log) + log.malformed == with_words
     assert all(np.isfinite(column).all() for column in log.columns)
