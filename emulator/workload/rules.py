@@ -209,10 +209,7 @@ def _unique_numbers(number: NDArray[np.int64], counted: dict[str, int]) -> NDArr
     if not count:
         return number
     numbers = number.copy()
-    largest = max(0, int(number.max()))
-    if largest > np.iinfo(np.int64).max - count:
-        return np.arange(1, len(number) + 1)
-    numbers[renumber] = largest + 1 + np.arange(count)
+    numbers[renumber] = max(0, int(number.max())) + 1 + np.arange(count)
     return numbers
 
 
