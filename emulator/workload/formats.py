@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from emulator.workload.files import TraceError, open_trace
 from emulator.plugins import find_plugin, plugin_names
+from emulator.workload.files import TraceError, open_trace
 
 if TYPE_CHECKING:
     from os import PathLike
