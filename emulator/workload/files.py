@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import tempfile
 import zlib
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -51,22 +50,22 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """A stream into `path` (compressed when its name ends in .gz or .xz) that appears only when complete."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "wb") as raw:
+        raw = temporary.open("wb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
+        with raw:
             if path.suffix == ".gz":
                 # No name and no time inside: equal data gives equal bytes.
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
                     yield cast("IO[bytes]", stream)
             elif path.suffix == ".xz":
                 with lzma.LZMAFile(raw, mode="wb") as xz_stream:
                     yield cast("IO[bytes]", xz_stream)
             else:
                 yield raw
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ _WORKDAYS = 5
 _WEEK = 7
 _MOST_DAYS = 36_500
 _MOST_JOBS = 100_000_000
-_MEAN_SAMPLE = 100_000
+_BATCH = 50_000
 _SCALE_STEPS = 100
 _SCALE_GOOD_ENOUGH = 1e-4
 _SCALE_LIMIT = 0.02
@@ -117,9 +117,12 @@ class DailyBatch:
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         _check_nodes("daily_batch", nodes)
         target = self.load * nodes * self.days * _DAY_S
-        count = self.jobs if self.jobs is not None else self._count_for(rng, nodes, target)
-        widths = self._widths(rng, count, nodes)
-        run_s = _scaled(self._raw_run_s(rng, count), widths, target, self.max_walltime_s)
+        if self.jobs is None:
+            raw_s, widths = self._fill(rng, nodes, target)
+        else:
+            raw_s, widths = self._raw_run_s(rng, self.jobs), self._widths(rng, self.jobs, nodes)
+        count = len(raw_s)
+        run_s = _scaled(raw_s, widths, target, self.max_walltime_s)
         got = float(run_s @ widths)
         if self.jobs is not None and abs(got - target) > _SCALE_LIMIT * target:
             cure = "more jobs or a longer max_walltime_s" if got < target else "fewer jobs"
@@ -137,15 +140,22 @@ class DailyBatch:
             group=((users - 1) % self.groups + 1).astype(np.int32),
         )
 
-    def _count_for(self, rng: np.random.Generator, nodes: int, target: float) -> int:
-        runs = np.clip(self._raw_run_s(rng, _MEAN_SAMPLE), 1, self.max_walltime_s)
-        mean = float(runs @ self._widths(rng, _MEAN_SAMPLE, nodes)) / _MEAN_SAMPLE
-        count = max(1, round(target / mean))
-        if count > _MOST_JOBS:
-            raise ValueError(
-                f"daily_batch: this load takes {count} jobs, more than {_MOST_JOBS}; take fewer days"
-            )
-        return count
+    def _fill(
+        self, rng: np.random.Generator, nodes: int, target: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Run times and widths of jobs drawn until they take the target's node-seconds."""
+        runs: list[NDArray[np.float64]] = []
+        widths: list[NDArray[np.float64]] = []
+        area = 0.0
+        while area < target:
+            runs.append(self._raw_run_s(rng, _BATCH))
+            widths.append(self._widths(rng, _BATCH, nodes))
+            so_far = area + np.cumsum(np.clip(runs[-1], 1, self.max_walltime_s) * widths[-1])
+            if target / float(so_far[-1]) * _BATCH * len(runs) > _MOST_JOBS:
+                raise ValueError(f"daily_batch: this load takes more than {_MOST_JOBS} jobs; take fewer days")
+            area = float(so_far[-1])
+        count = (len(runs) - 1) * _BATCH + int(np.searchsorted(so_far, target)) + 1
+        return np.concatenate(runs)[:count], np.concatenate(widths)[:count]
 
     def _raw_run_s(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         return self.median_run_s * np.exp(self.run_spread * rng.standard_normal(count))
@@ -174,8 +184,7 @@ class DailyBatch:
         edges_s = np.minimum(np.append(hours, len(hours)) * _HOUR_S, self.days * _DAY_S)
         rate = self.night_level + (1 - self.night_level) * _DAY_CURVE[hours % 24]
         workday = hours // 24 % _WEEK < _WORKDAYS
-        if workday.any():
-            rate = rate * np.where(workday, 1.0, self.weekend_level)
+        rate = rate * np.where(workday, 1.0, self.weekend_level)
         integral = np.append(0.0, np.cumsum(rate * np.diff(edges_s)))
         points = np.sort(rng.random(count)) * integral[-1]
         submit_s: NDArray[np.int64] = np.floor(np.interp(points, integral, edges_s)).astype(np.int64)

@@ -66,7 +66,8 @@ def to_jobs(
     if not 1 <= cluster <= _LARGEST_INT32:
         raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
     if not len(log):
-        raise TraceError(f"{log.source}: there are no job lines")
+        but = f" but {log.malformed} malformed ones" if log.malformed else ""
+        raise TraceError(f"{log.source}: there are no job lines{but}")
 
     sizes = _sizes(log, procs_per_node)
     rows, left_out = _replayable(log, sizes, cluster)
@@ -208,10 +209,7 @@ def _unique_numbers(number: NDArray[np.int64], counted: dict[str, int]) -> NDArr
     if not count:
         return number
     numbers = number.copy()
-    largest = max(0, int(number.max()))
-    if largest > np.iinfo(np.int64).max - count:
-        return np.arange(1, len(number) + 1)
-    numbers[renumber] = largest + 1 + np.arange(count)
+    numbers[renumber] = max(0, int(number.max())) + 1 + np.arange(count)
     return numbers
 
 

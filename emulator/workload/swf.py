@@ -57,6 +57,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
 _MOST_COMPLAINTS = 10
 _EXACT_CHARACTERS = 15  # so many digits are exact in a double, through which blocks with fractions go
+_EXACT = 2**53  # beyond it doubles are whole, but neighbours cannot be told apart
 _BIGGEST = 2**62  # also as a double, and with room for sums
 
 _BLANK, _NEWLINE, _NUMERIC, _FOREIGN = range(4)
@@ -356,7 +357,8 @@ def _numbers(words: list[bytes]) -> list[int | float] | str:
         number = (int(word) if whole else float(word)) if len(word) < 1000 else float("inf")  # noqa: PLR2004
         if not abs(number) <= _BIGGEST:
             return f"field {index + 1} is too large"
-        numbers.append(number)
+        # `3.00` is 3: one such word must not make doubles of the large whole numbers in its column.
+        numbers.append(int(number) if abs(number) < _EXACT and number == int(number) else number)
     if not len(FIELDS) <= len(numbers) <= _MOST_FIELDS:
         return f"{len(numbers)} fields where the Standard Workload Format has {len(FIELDS)}"
     return numbers
@@ -369,7 +371,6 @@ def _narrow(column: NDArray[Any]) -> Column:
     values = column.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         raise ValueError("the columns of a log must be finite numbers")
-    # Beyond 2^53 doubles are whole but neighbours cannot be told apart: leave them as they are.
-    if (np.rint(values) == values).all() and (np.abs(values) < 2.0**53).all():
+    if (np.rint(values) == values).all() and (np.abs(values) < _EXACT).all():
         return values.astype(np.int64)
     return values

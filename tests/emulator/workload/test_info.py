@@ -108,11 +108,17 @@ def test_the_command_draws_a_picture(log_path, tmp_path):
 
 @pytest.mark.parametrize("end", ["png", "svg"])
 def test_equal_workloads_give_equal_pictures(log_path, tmp_path, end):
-    workload = to_jobs(load(log_path), nodes=None)
+    workload = to_jobs(load(log_path), nodes=20)
     paths = [tmp_path / f"{name}.{end}" for name in "ab"]
     for path in paths:
         plot_workload(workload, path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_log_of_weeks_is_drawn_with_its_weekly_mean(swf_file, swf_line, tmp_path):
+    workload = to_jobs(load(swf_file(*(swf_line(day + 1, day * 86_400) for day in range(20)))), nodes=4)
+    plot_workload(workload, tmp_path / "plot.svg")
+    assert "mean of 7 days" in (tmp_path / "plot.svg").read_text()
 
 
 def test_lenient_reading_counts_malformed_lines_and_shows_them(swf_file, swf_line):
@@ -134,7 +140,11 @@ def test_lenient_reading_counts_malformed_lines_and_shows_them(swf_file, swf_lin
         (["LINE"], ["--nodes", "0"], "the cluster needs at least 1 node"),
         (["LINE"], ["--nodes", "2"], "no job can be replayed on 2 nodes (1 wider than the cluster)"),
         (["LINE"], ["--nodes", "4", "--plot", "out.pdf"], "out.pdf: a plot's name ends in .png or .svg"),
-        (["LINE"], ["--nodes", "4", "--plot", "absent/out.png"], "absent"),
+        (
+            ["LINE"],
+            ["--nodes", "4", "--plot", "absent/out.png"],
+            "No such file or directory: 'absent/out.png'",
+        ),
     ],
 )
 def test_bad_input_ends_with_status_2_and_one_clear_line(swf_file, swf_line, lines, args, message):

@@ -7,7 +7,7 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.workload.formats import TraceError, load
@@ -167,8 +167,14 @@ def test_a_trace_of_which_every_job_is_too_wide_is_an_error_that_says_so():
 
 
 def test_a_log_with_a_header_only_is_an_error(swf_file):
-    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines"):
+    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines$"):
         to_jobs(load(swf_file("; MaxNodes: 4")), nodes=None)
+
+
+def test_a_log_with_malformed_lines_only_is_an_error_that_says_so(swf_file):
+    log = load(swf_file("; MaxNodes: 4", "1 2 3", "oops"), lenient=True)
+    with pytest.raises(TraceError, match=r"log\.swf: there are no job lines but 2 malformed ones$"):
+        to_jobs(log, nodes=None)
 
 
 def test_batch_jobs_survive_being_written_as_a_log(tmp_path):
@@ -204,6 +210,7 @@ def test_the_first_replayable_jobs_of_sdsc_are_those_of_the_reference_schedules(
 values = st.one_of(st.integers(-3, 200), st.just(-1), st.floats(-2, 1e13), st.integers(-(2**62), 2**62))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(values, values, values, values, values), min_size=1, max_size=30),
     st.integers(1, 64),

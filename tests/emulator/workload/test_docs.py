@@ -1,0 +1,33 @@
+"""The examples of docs/traces.md run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from emulator.workload.transforms import parse_transforms
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/traces.md").read_text()
+BLOCKS = re.findall(r"(?:^    .*\n|^\n(?=    ))+", PAGE, flags=re.MULTILINE)
+PYTHON = [block for block in BLOCKS if "import" in block]
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_the_pages_python_runs(shared, tmp_path, monkeypatch, number):
+    name = "KTH-SP2-1996-2.1-cln.swf.gz"
+    (tmp_path / name).symlink_to(shared / "traces" / name)
+    monkeypatch.chdir(tmp_path)
+    code = re.sub("^    ", "", PYTHON[number], flags=re.MULTILINE)
+    exec(compile(code, "docs/traces.md", "exec"), {})  # noqa: S102 - our own page
+
+
+def test_the_pages_list_of_transforms_is_one():
+    (text,) = [block for block in BLOCKS if "transforms:" in block]
+    assert len(parse_transforms(yaml.safe_load(text)["transforms"])) == 4
+
+
+def test_the_page_has_its_examples():
+    assert len(PYTHON) == 2
