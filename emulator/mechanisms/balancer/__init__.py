@@ -1,1 +1,1 @@
-"""The Balancer (balancer-liu-2018) as a mechanism: the service's own life cycle and algorithms, in any clock."""
+"""The Balancer (balancer-liu-2018) as a mechanism: the service's own life cycle, on any clock."""
