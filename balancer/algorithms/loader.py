@@ -1,4 +1,4 @@
-"""Finds algorithms by name (entry point group `balancer.algorithms`) and sets them up with checked parameters."""
+"""Finds algorithms by entry point (`balancer.algorithms`) and sets them up with checked parameters."""
 
 from __future__ import annotations
 

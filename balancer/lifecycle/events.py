@@ -84,9 +84,9 @@ class NodesRestored(Event):
 class NodesObserved(Event):
     """What the batch system reports of nodes it owns: name -> (state `idle|busy|down`, since_us).
 
-    `since_us` is when the state began or, where that cannot be read, when it was seen first; it must not change
-    from one look to the next while the state stays. A node that is offline because we said so is not `down`,
-    it is left out. Nodes that are not ours are ignored.
+    `since_us` is when the state began or, where that cannot be read, when it was seen first; it must not
+    change from one look to the next while the state stays. A node that is offline because we said so is not
+    `down`: it is left out. Nodes that are not ours are ignored.
     """
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)

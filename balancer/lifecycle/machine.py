@@ -40,6 +40,7 @@ from balancer.lifecycle.records import (
     Snapshot,
 )
 from balancer.lifecycle.referee import Referee
+from balancer.lifecycle.reports import BatchReports
 from balancer.lifecycle.requests import HintBook, Request, RequestQueue, is_due
 from balancer.lifecycle.states import Cause, NodeState
 
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from balancer.algorithms.interface import Algorithm
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.story import StoryEntry
-
-_IN_BATCH = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN, NodeState.RESTORING)
-"""States in which the batch system may start a job. RESTORING: it may be faster than our look at it."""
 
 
 class Lifecycle:
@@ -70,29 +68,27 @@ class Lifecycle:
         initial: NodeState = NodeState.DOWN,
         algorithm_name: str | None = None,
     ) -> None:
-        records = (NodeRecord(name=name, state=initial, since_us=0) for name in nodes)
-        self._set_up(records, algorithm, settings, algorithm_name)
+        records = tuple(NodeRecord(name=name, state=initial, since_us=0) for name in nodes)
+        fresh = Snapshot(now_us=0, serial=0, nodes=records, requests=(), reserves=())
+        self._set_up(fresh, algorithm, settings, algorithm_name)
 
     def _set_up(
-        self,
-        records: Iterable[NodeRecord],
-        algorithm: Algorithm,
-        settings: Settings,
-        algorithm_name: str | None,
+        self, snapshot: Snapshot, algorithm: Algorithm, settings: Settings, algorithm_name: str | None
     ) -> None:
         if isinstance(algorithm, ChecksSettings):
             algorithm.check(settings)
         self.settings = settings
-        self._nodes = NodeTable(records, settings.pick)
+        self._nodes = NodeTable(snapshot.nodes, settings.pick)
         if settings.static_reserve > len(self._nodes):
             raise ValueError(
                 f"static_reserve is {settings.static_reserve}, and there are {len(self._nodes)} nodes"
             )
-        self._requests = RequestQueue()
-        self._hints = HintBook()
+        self._requests = RequestQueue(snapshot.requests, self._nodes)
+        self._hints = HintBook(snapshot.reserves)
+        self._reports = BatchReports(self._nodes, self._requests)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
-        self._now_us = 0
-        self._serial = 0
+        self._now_us = snapshot.now_us
+        self._serial = snapshot.serial
         self._event_id = ""
         self._plan_wake_us: int | None = None
         self._told_wake_us: int | None = None
@@ -171,16 +167,7 @@ class Lifecycle:
     ) -> Self:
         """A life cycle in this state. Call `resume` next: commands may have been lost."""
         lifecycle = cls.__new__(cls)
-        lifecycle._set_up(snapshot.nodes, algorithm, settings, algorithm_name)
-        lifecycle._now_us = snapshot.now_us
-        lifecycle._serial = snapshot.serial
-        lifecycle._requests = RequestQueue(snapshot.requests)
-        lifecycle._hints = HintBook(snapshot.reserves)
-        for node in lifecycle._nodes:
-            request = lifecycle._requests.get(node.held_for) if node.held_for is not None else None
-            if request is not None and node.state is not NodeState.OD_ALLOC:
-                request.held[node.name] = None
-                request.ready += node.state is NodeState.OD_RESERVE
+        lifecycle._set_up(snapshot, algorithm, settings, algorithm_name)  # noqa: SLF001 - its own class
         lifecycle.validate()
         return lifecycle
 
@@ -224,6 +211,7 @@ class Lifecycle:
         self._nodes.begin(self._now_us, self._event_id)
         self._reclaim.clear()
         self._restore.clear()
+        self._reports.given_up.clear()
         self._answers = []
         try:
             self._handlers[type(event)](event)
@@ -238,8 +226,9 @@ class Lifecycle:
         instructions: list[Instruction] = []
         if self._reclaim:
             instructions.append(Reclaim(event_id=self._event_id, nodes=tuple(self._reclaim)))
-        if self._restore:
-            instructions.append(Restore(event_id=self._event_id, nodes=tuple(self._restore)))
+        restore = (*self._reports.given_up, *self._restore)
+        if restore:
+            instructions.append(Restore(event_id=self._event_id, nodes=restore))
         instructions += self._answers
         wake_us = self.next_wake_us
         if wake_us is not None and wake_us != self._told_wake_us:
@@ -278,40 +267,12 @@ class Lifecycle:
             self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us)
 
     def _on_released(self, event: NodesReleased) -> None:
-        nodes = self._known(event.nodes)
+        nodes = self._nodes.find(event.nodes)
         for node in nodes:
             if node.state is not NodeState.OD_ALLOC:
                 raise Refused(Refused.NODE_NOT_ALLOCATED, f"node {node.name} is {node.state}, not OD_ALLOC")
         for node in nodes:
             self._nodes.move(node, NodeState.OD_RESERVE, Cause.RELEASED, since_us=self._now_us)
-
-    def _on_updated(self, event: NodesUpdated) -> None:
-        busy = self._known(event.busy)
-        idle = self._known(event.idle)
-        for node in busy:
-            if node.state not in _IN_BATCH:
-                raise Refused(
-                    Refused.NODE_NOT_IN_BATCH, f"node {node.name} is {node.state}: no batch job may run on it"
-                )
-        if not {*event.busy}.isdisjoint(event.idle):
-            raise Refused(Refused.DUPLICATE_NODE, "a node is reported both busy and idle")
-        for node in busy:
-            if node.state is not NodeState.OA_BUSY:
-                self._nodes.move(node, NodeState.OA_BUSY, Cause.JOB_STARTED, since_us=self._now_us)
-            if event.job is not None and event.job not in node.jobs:
-                self._nodes.set_jobs(node, (*node.jobs, event.job))
-        for node in idle:
-            self._end_job(node, event.job)
-
-    def _end_job(self, node: Node, job: str | None) -> None:
-        """The node is idle if no other job is known to run there. Late news change nothing."""
-        if node.state is not NodeState.OA_BUSY:
-            return
-        others = tuple(other for other in node.jobs if other != job) if job is not None else ()
-        if others != node.jobs:
-            self._nodes.set_jobs(node, others)
-        if not others:
-            self._nodes.move(node, NodeState.OA_IDLE, Cause.JOB_ENDED, since_us=self._now_us)
 
     def _on_reserve_added(self, event: ReserveAdded) -> None:
         if not 1 <= event.count <= len(self._nodes):
@@ -335,65 +296,17 @@ class Lifecycle:
             )
         )
 
+    def _on_updated(self, event: NodesUpdated) -> None:
+        self._reports.updated(event, self._now_us)
+
     def _on_reclaimed(self, event: NodesReclaimed) -> None:
-        done, busy = self._known(event.done), self._known(event.busy)
-        self._known(event.unclear)
-        for node in done:
-            # A late or repeated outcome: the node has moved on.
-            if node.state is not NodeState.RECLAIMING:
-                continue
-            self._nodes.move(
-                node, NodeState.OD_RESERVE, Cause.RECLAIMED, since_us=self._now_us, held_for=node.held_for
-            )
-            if node.held_for is not None:
-                self._requests[node.held_for].ready += 1
-        for node in busy:
-            if node.state is NodeState.RECLAIMING:
-                self._lose(node)
-                self._nodes.move(node, NodeState.OA_BUSY, Cause.RECLAIM_BUSY, since_us=self._now_us)
+        self._reports.reclaimed(event, self._now_us)
 
     def _on_restored(self, event: NodesRestored) -> None:
-        done = self._known(event.done)
-        self._known(event.unclear)
-        for node in done:
-            if node.state is NodeState.RESTORING:
-                self._nodes.move(node, NodeState.OA_IDLE, Cause.RESTORED, since_us=self._now_us)
+        self._reports.restored(event, self._now_us)
 
     def _on_observed(self, event: NodesObserved) -> None:
-        for name, (state, _) in event.states.items():
-            if state not in _SEE:
-                raise Refused(Refused.BAD_STATE, f"node {name} is reported {state!r}: not idle, busy or down")
-        find = self._nodes.get
-        for name, (state, since_us) in event.states.items():
-            node = find(name)
-            # The batch system may well have nodes that are not ours.
-            if node is not None:
-                _SEE[state](self, node, since_us)
-
-    def _see_idle(self, node: Node, since_us: int) -> None:
-        # A look at the node from before its job started is no news.
-        is_news = node.state is NodeState.OA_BUSY and since_us >= node.since_us
-        if is_news or node.state is NodeState.DOWN:
-            if node.jobs:
-                self._nodes.set_jobs(node, ())
-            self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
-        elif node.state is NodeState.OA_IDLE and since_us > node.since_us:
-            self._nodes.refresh(node, since_us)
-
-    def _see_busy(self, node: Node, since_us: int) -> None:
-        if node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING):
-            self._nodes.move(node, NodeState.OA_BUSY, Cause.SEEN_BUSY, since_us=since_us)
-
-    def _see_down(self, node: Node, since_us: int) -> None:
-        if node.state in (NodeState.OA_IDLE, NodeState.OA_BUSY):
-            if node.jobs:
-                self._nodes.set_jobs(node, ())
-            self._nodes.move(node, NodeState.DOWN, Cause.SEEN_DOWN, since_us=since_us)
-        elif node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING):
-            # Of no use to a request; its offline mark has to go, so that it is in batch when it comes back.
-            self._lose(node)
-            self._nodes.move(node, NodeState.RESTORING, Cause.SEEN_DOWN, since_us=self._now_us)
-            self._restore.append(node.name)
+        self._reports.observed(event, self._now_us)
 
     def _on_timer(self, event: TimerFired) -> None:  # noqa: ARG002 - all handlers look alike
         self._told_wake_us = None
@@ -458,15 +371,13 @@ class Lifecycle:
     def _carry_out(self, plan: Plan) -> None:
         nodes = self._nodes
         for request_id, names in plan.hold.items():
-            request = self._requests[request_id]
             for name in names:
                 node = nodes[name]
-                request.held[name] = None
                 if node.state is NodeState.OA_IDLE:
                     self._take(node, request_id)
                 else:
                     nodes.hold(node, request_id)
-                    request.ready += node.state is NodeState.OD_RESERVE
+                self._requests.keep(request_id, node)
         for name in plan.collect:
             self._take(nodes[name], None)
         for name in plan.restore:
@@ -511,26 +422,6 @@ class Lifecycle:
         request.held.clear()
         request.ready = 0
 
-    def _lose(self, node: Node) -> None:
-        """The node leaves the request it is held for, which is short of one more then."""
-        if node.held_for is not None:
-            request = self._requests[node.held_for]
-            del request.held[node.name]
-            request.ready -= node.state is NodeState.OD_RESERVE
-
-    def _known(self, names: tuple[str, ...]) -> list[Node]:
-        """The nodes of these names. Raises Refused for a name that is unknown or given twice."""
-        nodes = []
-        for name in names:
-            node = self._nodes.get(name)
-            if node is None:
-                raise Refused(Refused.UNKNOWN_NODE, f"there is no node {name}")
-            nodes.append(node)
-        if len({*names}) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Refused(Refused.DUPLICATE_NODE, f"node {twice} is named twice")
-        return nodes
-
     # Self-check
 
     def validate(self) -> None:
@@ -559,15 +450,8 @@ class Lifecycle:
             assert hint.ends_us > self._now_us, hint  # noqa: S101
 
 
-_SEE: dict[str, Callable[[Lifecycle, Node, int], None]] = {
-    "idle": Lifecycle._see_idle,  # noqa: SLF001 - a table of the class's own methods
-    "busy": Lifecycle._see_busy,  # noqa: SLF001
-    "down": Lifecycle._see_down,  # noqa: SLF001
-}
-
-
 def _reason(request: Request) -> str:
     found, count = len(request.held), request.record.count
     if request.record.deadline_us == request.record.arrived_us:
-        return f"there are not {count} nodes that it could have at once"
+        return f"{count} nodes are not available at once"
     return f"only {found} of {count} nodes became available in time"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, overload
 
+from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.settings import PickOrder
 from balancer.lifecycle.states import ALLOWED, Cause, IllegalTransition, NodeState
@@ -125,6 +126,18 @@ class NodeTable:
 
     def get(self, name: str) -> Node | None:
         return self._nodes.get(name)
+
+    def find(self, names: Iterable[str]) -> list[Node]:
+        """The nodes of these names. Raises Refused for a name that is unknown or given twice."""
+        found: dict[str, Node] = {}
+        for name in names:
+            node = self._nodes.get(name)
+            if node is None:
+                raise Refused(Refused.UNKNOWN_NODE, f"there is no node {name}")
+            if name in found:
+                raise Refused(Refused.DUPLICATE_NODE, f"node {name} is named twice")
+            found[name] = node
+        return list(found.values())
 
     def begin(self, at_us: int, event_id: str) -> None:
         """From here on changes happen at this time because of this event."""

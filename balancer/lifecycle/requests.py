@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from balancer.algorithms.interface import ReserveWish, Waiting
+from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from balancer.lifecycle.nodes import Node
     from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
 
 
@@ -31,11 +33,14 @@ class Request:
 class RequestQueue:
     """Waiting requests by id, in order of arrival."""
 
-    def __init__(self, records: Iterable[RequestRecord] = ()) -> None:
+    def __init__(self, records: Iterable[RequestRecord], nodes: Iterable[Node]) -> None:
         self._waiting = {
             record.request_id: Request(record) for record in sorted(records, key=lambda r: r.order)
         }
         self._changed: dict[str, RequestRecord] = {}
+        for node in nodes:
+            if node.held_for in self._waiting and node.state is not NodeState.OD_ALLOC:
+                self.keep(node.held_for, node)
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._waiting.values())
@@ -61,6 +66,19 @@ class RequestQueue:
         del self._waiting[request_id]
         del self._changed[request_id]
 
+    def keep(self, request_id: str, node: Node) -> None:
+        """The node is held for this request now."""
+        request = self._waiting[request_id]
+        request.held[node.name] = None
+        request.ready += node.state is NodeState.OD_RESERVE
+
+    def lose(self, node: Node) -> None:
+        """The node is about to leave the request it is held for, which is short of one more then."""
+        if node.held_for is not None:
+            request = self._waiting[node.held_for]
+            del request.held[node.name]
+            request.ready -= node.state is NodeState.OD_RESERVE
+
     def decide(
         self,
         request: Request,
@@ -72,11 +90,9 @@ class RequestQueue:
     ) -> None:
         """The request waits no longer; its record is reported once more and then forgotten."""
         del self._waiting[request.record.request_id]
-        self.note(replace(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason))
-
-    def note(self, record: RequestRecord) -> None:
-        """Report a record as changed."""
-        self._changed[record.request_id] = record
+        self._changed[request.record.request_id] = replace(
+            request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason
+        )
 
     def drain(self) -> tuple[RequestRecord, ...]:
         changed = tuple(self._changed.values())

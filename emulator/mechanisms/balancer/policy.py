@@ -1,4 +1,4 @@
-"""The Balancer's decisions in virtual time: the service's own life cycle, whose instructions are done at once.
+"""The Balancer's decisions in virtual time: the service's life cycle, obeyed at once.
 
 Nodes are indices into `node_names` and leases are numbers, as in the harness; the mechanism only translates.
 """
@@ -76,9 +76,9 @@ Outcome = Granted | Waiting | Rejected
 class BalancerPolicy:
     """One life cycle and the pool it acts on.
 
-    Every method returns the outcomes of that moment: answers to leases that waited and, from `request`, exactly
-    one about the new lease. `now_us` never goes back. All nodes are in the batch pool, idle since `start_us`,
-    until `observe` tells otherwise. A failing algorithm raises BadPlan: an experiment must not go on without it.
+    Every method returns the outcomes of that moment: answers to leases that waited and, from `request`,
+    exactly one about the new lease. `now_us` never goes back. All nodes are in the batch pool, idle since 0,
+    until `observe` tells otherwise. A failing algorithm raises BadPlan: an experiment must not go on then.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class BalancerPolicy:
         return self._run(NodesReleased(at_us=now_us, nodes=self._names_of(nodes)))
 
     def add_reserve(self, now_us: int, by_us: int, count: int) -> list[Outcome]:
-        """`count` more reserve nodes are wanted before `by_us` (paper: add_reserve(H, N))."""
+        """Somebody expects to need `count` more nodes from `by_us` on (paper: `add_reserve(H, N)`)."""
         self._reserves += 1
         return self._run(
             ReserveAdded(at_us=now_us, reserve_id=f"reserve-{self._reserves}", count=count, by_us=by_us)
