@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from emulator.harness.record import RunRecord
 from emulator.metrics.summary import FORMAT, plain, summarize
-from emulator.report import html, tables
+from emulator.report import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def write(record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: flo
 def rewrite_report(out_dir: Path) -> Path:
     """Make `report.html` anew from the other files of a results folder."""
     record, summary = load(out_dir), load_summary(out_dir)
-    page = html.render(record, summary)
+    page = _page(record, summary)
     with (
         _writing(out_dir),
         tempfile.TemporaryDirectory(dir=out_dir.parent, prefix=f".{out_dir.name}.") as folder,
@@ -145,8 +145,15 @@ def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> No
     pq.write_table(jobs.replace_schema_metadata({_RECORD_KEY: kept}), folder / JOBS, compression="zstd")
     pq.write_table(tables.events_table(record), folder / EVENTS, compression="zstd")
     _write_csv(tables.batsim_table(record, jobs), folder / JOBS_CSV)
-    (folder / REPORT).write_text(html.render(record, summary), encoding="utf-8")
+    (folder / REPORT).write_text(_page(record, summary), encoding="utf-8")
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
+
+
+def _page(record: RunRecord, summary: dict[str, Any]) -> str:
+    # Here, because it takes longer to import the plotting library than to answer `emulator --help`.
+    from emulator.report import html  # noqa: PLC0415
+
+    return html.render(record, summary)
 
 
 def to_json(summary: dict[str, Any]) -> str:

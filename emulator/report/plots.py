@@ -75,6 +75,7 @@ _STYLE: dict[Any, Any] = {
 _POINTS = {True: 480, False: 200}
 _MOST_MARKERS = 300
 _MOST_NUMBERED_MARKS = 25
+_MARK_PLACES = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +163,17 @@ def _steps(
 
 
 def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
-    for number, mark in enumerate(record.marks, 1):
-        x = float(axis.of(mark.at_us))
-        axes.axvline(x, color=_BAD, linewidth=0.9, linestyle=(0, (3, 3)))
-        if len(record.marks) <= _MOST_NUMBERED_MARKS:
+    at = axis.of(np.array([mark.at_us for mark in record.marks], np.int64))
+    low, high = axes.get_xlim()
+    # Marks that would be drawn over each other are drawn once.
+    _, distinct = np.unique(((at - low) / (high - low) * _MARK_PLACES).round(), return_index=True)
+    for x in at[distinct]:
+        axes.axvline(float(x), color=_BAD, linewidth=0.9, linestyle=(0, (3, 3)))
+    if len(record.marks) <= _MOST_NUMBERED_MARKS:
+        for number, x in enumerate(at, 1):
             axes.annotate(
                 str(number),
-                (x, 1.0),
+                (float(x), 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(0, 3),
                 textcoords="offset points",

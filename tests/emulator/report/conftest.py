@@ -1,10 +1,10 @@
-"""A realistic record: an FCFS run of some 500 jobs on 64 nodes with leases, a reserve, faults and requeues."""
+"""A realistic record: 500 jobs, first come first served, with leases, a reserve, a fault and a requeue."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,11 +21,14 @@ from emulator.harness.record import (
 )
 from emulator.workload.table import JobTable, Kind
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 US = 1_000_000
 
 
 class Simulation:
-    """First come first served on node sets; leases take idle nodes at once, a node failure requeues its job."""
+    """First come first served on sets of nodes; leases take idle nodes at once, a fault requeues its job."""
 
     def __init__(self, jobs: JobTable, nodes: int, reserve: int) -> None:
         self.jobs = jobs
@@ -158,7 +161,9 @@ def simulate(*, jobs: int = 500, leases: int = 36, nodes: int = 64, seed: int = 
     batch = JobTable.build(
         submit_us=np.sort(rng.integers(0, week_us, jobs)),
         run_us=run_us,
-        estimate_us=(run_us * rng.choice([0.9, 1.2, 2.0, 5.0], jobs, p=[0.02, 0.3, 0.4, 0.28])).astype(np.int64),
+        estimate_us=(run_us * rng.choice([0.9, 1.2, 2.0, 5.0], jobs, p=[0.02, 0.3, 0.4, 0.28])).astype(
+            np.int64
+        ),
         nodes=rng.choice([1, 2, 4, 8, 16, 32], jobs, p=[0.25, 0.15, 0.2, 0.2, 0.15, 0.05]),
         user=rng.integers(0, 20, jobs),
     )

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from emulator.metrics import summarize
+from emulator.report.progress import RunProgress, clock_text, render_summary
+
+US = 1_000_000
+
+
+class Wall:
+    now_us = 0
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@pytest.fixture
+def wall():
+    return Wall()
+
+
+def console(*, terminal):
+    return Console(file=io.StringIO(), force_terminal=terminal, width=140, color_system=None)
+
+
+def test_nothing_is_shown_in_the_first_two_seconds(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=10, console=out, wall=wall) as progress:
+        for wall.now_us in range(0, 2 * US, US // 10):
+            progress.update(wall.now_us, 1)
+
+    assert out.file.getvalue() == ""
+
+
+def test_without_a_terminal_a_line_comes_every_five_seconds(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=100, console=out, wall=wall) as progress:
+        for second in range(13):
+            wall.now_us = second * US
+            progress.update(second * 3600 * US, 5 * second, granted=second, rejected=1)
+
+    assert out.file.getvalue().splitlines() == [
+        "cluster time 02:00:00, 10 of 100 jobs done, on demand 2 granted, 1 rejected, about 18 s to go",
+        "cluster time 07:00:00, 35 of 100 jobs done, on demand 7 granted, 1 rejected, about 13 s to go",
+        "cluster time 12:00:00, 60 of 100 jobs done, on demand 12 granted, 1 rejected, about 8 s to go",
+    ]
+
+
+def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
+    out = console(terminal=True)
+    with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:
+        for wall.now_us in (0, 3 * US, 4 * US):
+            progress.update(10 * wall.now_us, 7)
+
+    assert "40 %" in out.file.getvalue()
+    assert "7 of 100 jobs done, about 6 s to go" in out.file.getvalue()
+    assert out.file.getvalue().endswith("\x1b[2K")
+
+
+def test_quiet_is_quiet(wall):
+    out = console(terminal=True)
+    with RunProgress(jobs=10, console=out, wall=wall, quiet=True) as progress:
+        wall.now_us = 60 * US
+        progress.update(0, 5)
+
+    assert out.file.getvalue() == ""
+
+
+def test_cluster_time_is_written_with_days():
+    assert [clock_text(time_s) for time_s in (0, 3725.9, 273_906)] == ["00:00:00", "01:02:05", "3 d 04:05:06"]
+
+
+def test_the_summary_fits_a_screen_and_says_where_the_results_are(week):
+    out = console(terminal=False)
+
+    out.print(render_summary(summarize(week), Path("runs/week")))
+
+    text = out.file.getvalue()
+    assert len(text.splitlines()) <= 20
+    assert "Results are in runs/week; open runs/week/report.html" in text
+    assert "31 of 36 granted, 5 rejected" in text
+    assert "left out: no run time" in text
+
+
+def test_the_summary_names_an_interruption_and_the_hold_of_a_live_clock(live_week):
+    out = console(terminal=False)
+
+    out.print(render_summary(summarize(live_week)))
+
+    assert out.file.getvalue().startswith("Interrupted: stopped by SIGINT")
+    assert "4.2 s in all, waiting for the machine" in out.file.getvalue()
