@@ -143,15 +143,3 @@ def test_a_head_that_nothing_protects_is_found_out() -> None:
     assert unprotected == {1: (0, 10), 2: (22, 32), 3: (2, 22)}
     with pytest.raises(AssertionError, match="job 2 was the head from 1 us, reserved for 10 us"):
         assert_easy_protects_head(jobs, 2, unprotected)
-
-
-def test_a_run_without_node_identities_has_the_same_schedule_and_keeps_the_laws() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(100):
-        jobs, nodes = random_workload(rng)
-        with_nodes, without = (
-            simulate(job_table(jobs), nodes, SchedulerConfig(), record_nodes=record_nodes)
-            for record_nodes in (True, False)
-        )
-        assert schedule_of(without) == schedule_of(with_nodes)
-        assert_lawful(without, jobs_in=len(jobs))
