@@ -24,7 +24,6 @@ def add_actions(
     error: Error,
 ) -> None:
     """Routes below /servers/ID; `find` and `error` are those of `compute.py`."""
-
     _add_metadata(app, cloud, find, error)
     _add_history(app, cloud, find, error)
 

@@ -26,7 +26,7 @@ def service_id(binary: str, host: str) -> str:
 
 @dataclass(slots=True)
 class ServiceState:
-    """What an administrator has said about a compute service. It is only shown: nodes come from the source."""
+    """What an administrator has said about a compute service. Only shown: nodes come from the source."""
 
     disabled: bool = False
     disabled_reason: str | None = None
