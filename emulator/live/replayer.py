@@ -1,10 +1,10 @@
 """`python -m emulator.live.replayer --config FILE`: submit a workload at its times to a live fleet.
 
 One thread and one list of what is due, in the order of events of the design (time, `Rank`, order of entry);
-one alarm stands at the head of the list. On a paced clock nothing here happens at another time than it should.
+one alarm stands at the head of the list. On a paced clock everything here happens at exactly its time.
 
-Why a lease ends at exactly `granted + run time`: its state is looked at after the request at the same time but
-at `Rank.WATCH`, when everything that the request caused is done. A lease that is not granted at time t ends
+Why a lease ends at exactly `granted + run time`: its state is looked at after the request, at the same time
+but at `Rank.WATCH`, when everything that the request caused is done. A lease that is not granted at time t ends
 after `t + run time` at the earliest, so that is when it is looked at again (and when its wait runs out).
 """
 
@@ -23,7 +23,7 @@ import structlog
 from pydantic import Field
 
 from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
-from emulator.live.leases import Cloud, CloudError, CloudSettings
+from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _WATCH_STOP_S = 1.0
+_CLOUD_TRIES = 10
+"""How often a cloud that is away is asked about a lease before the lease counts as rejected."""
 _REFUSALS = 3
 """How often a job is offered that the batch system refuses."""
 
@@ -83,7 +85,7 @@ class Job:
 
 
 class Replayer:
-    """Replays one workload. `run` blocks until everything is done or `stop` is called."""
+    """Replays one workload that passed `check`. `run` blocks until all is done or `stop` is called."""
 
     def __init__(self, config: ReplayerConfig, table: JobTable, clock: Clock, log: ReplayLog) -> None:
         self._config = config
@@ -112,8 +114,8 @@ class Replayer:
                 int(table.estimate_us[row]),
                 int(table.nodes[row]),
             )
-            if table.kind[row] == Kind.ON_DEMAND:
-                self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job))
+            if table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
+                self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job, self._cloud))
                 if self._config.notice_s is not None:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
                     self._add(notice_us, Rank.NOTICE, self._notice(job))
@@ -196,41 +198,58 @@ class Replayer:
 
         return act
 
-    def _arrive(self, job: Job) -> Callable[[int], None]:
+    def _arrive(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
-                if self._cloud is None:
-                    raise CloudError("the replayer was given no cloud")
-                self._cloud.create(job.lease_name, job.nodes)
+                cloud.create(job.lease_name, job.nodes)
+            except CloudUnreachableError as error:
+                self._give_up(job, cloud, now_us, str(error))
             except CloudError as error:
                 self._write("lease_rejected", now_us, job, reason=str(error))
             else:
-                self._add(now_us, Rank.WATCH, self._look(job))
+                self._add(now_us, Rank.WATCH, self._look(job, cloud))
 
         return act
 
-    def _look(self, job: Job) -> Callable[[int], None]:
+    def _give_up(self, job: Job, cloud: Cloud, now_us: int, reason: str) -> None:
+        """Reject a lease that may have been heard of; what it may have got is given back."""
+        self._write("lease_rejected", now_us, job, reason=reason)
+        self._add(now_us + self._pause_us(1), Rank.COMPLETION, self._tidy(job, cloud, 1))
+
+    def _tidy(self, job: Job, cloud: Cloud, tries: int) -> Callable[[int], None]:
+        def act(now_us: int) -> None:
+            try:
+                cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
+            except CloudError:
+                if tries < _CLOUD_TRIES:
+                    self._add(now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1))
+
+        return act
+
+    def _look(self, job: Job, cloud: Cloud, errors: int = 0) -> Callable[[int], None]:
         """See what became of a lease that was asked for."""
 
         def act(now_us: int) -> None:
-            cloud = self._cloud
-            if cloud is None:
-                return
             try:
                 state = cloud.state(job.lease_name, job.nodes)
             except CloudError as error:
-                self._write("lease_rejected", now_us, job, reason=str(error))
+                self._log.count("look_errors")
+                _log.warning("look_failed", lease=job.number, error=str(error))
+                if errors + 1 < _CLOUD_TRIES:
+                    look = self._look(job, cloud, errors + 1)
+                    self._add(now_us + self._pause_us(errors + 1), Rank.COMPLETION, look)
+                else:
+                    self._give_up(job, cloud, now_us, str(error))
                 return
             if state.fault is not None:
                 self._write("lease_rejected", now_us, job, reason=state.fault)
-                self._delete(state.server_ids, now_us, 1, lambda _: None)
+                self._delete(cloud, state.server_ids, now_us, 1, lambda _: None)
             elif state.granted_us is not None:
                 self._write("lease_granted", state.granted_us, job, nodes=job.nodes)
-                self._add(
-                    state.granted_us + job.run_us, Rank.COMPLETION, self._complete(job, state.server_ids)
-                )
+                complete = self._complete(job, cloud, state.server_ids)
+                self._add(state.granted_us + job.run_us, Rank.COMPLETION, complete)
             else:
-                self._add(self._next_look_us(job, now_us), Rank.COMPLETION, self._look(job))
+                self._add(self._next_look_us(job, now_us), Rank.COMPLETION, self._look(job, cloud))
 
         return act
 
@@ -240,26 +259,25 @@ class Replayer:
         deadline_us = job.submit_us + micros(self._config.wait_s)
         return min(next_us, deadline_us) if deadline_us > now_us else next_us
 
-    def _complete(self, job: Job, server_ids: tuple[str, ...]) -> Callable[[int], None]:
+    def _complete(self, job: Job, cloud: Cloud, server_ids: tuple[str, ...]) -> Callable[[int], None]:
         def act(now_us: int) -> None:
-            self._delete(server_ids, now_us, 1, lambda at_us: self._write("lease_ended", at_us, job))
+            self._delete(cloud, server_ids, now_us, 1, lambda at_us: self._write("lease_ended", at_us, job))
 
         return act
 
     def _delete(
-        self, server_ids: tuple[str, ...], now_us: int, tries: int, done: Callable[[int], None]
+        self, cloud: Cloud, server_ids: tuple[str, ...], now_us: int, tries: int, done: Callable[[int], None]
     ) -> None:
         """Delete servers, again and again until the cloud has heard it."""
         try:
-            if self._cloud is not None:
-                self._cloud.delete(server_ids)
+            cloud.delete(server_ids)
         except CloudError as error:
             self._log.count("delete_errors")
             _log.warning("delete_failed", servers=server_ids, error=str(error))
             self._add(
                 now_us + self._pause_us(tries),
                 Rank.COMPLETION,
-                lambda at_us: self._delete(server_ids, at_us, tries + 1, done),
+                lambda at_us: self._delete(cloud, server_ids, at_us, tries + 1, done),
             )
         else:
             done(now_us)

@@ -346,7 +346,8 @@ class Cloud:
 
     def _return_leaving(self, reservation: Reservation) -> None:
         with self._lock:
-            nodes, reservation.leaving = tuple(reservation.leaving), []
+            leaving, reservation.leaving = reservation.leaving, []
+            nodes = tuple(server.host for server in reservation.servers if server.host in leaving and server.host)
         if nodes:
             self._release(nodes)
 

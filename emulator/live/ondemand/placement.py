@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
+from werkzeug.http import http_date
 
+from balancer.clock import SystemClock, seconds
 from emulator.live.ondemand.http import caller, service, site_url, unauthorized
 from emulator.live.ondemand.site import Site, provider_id
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from emulator.live.ondemand.config import OndemandConfig
 
 _MINIMUM, _MAXIMUM = (1, 0), (1, 39)
+_wall = SystemClock()
 _TRAITS = ["COMPUTE_NODE", "COMPUTE_IMAGE_TYPE_RAW", "OWNER_NOVA"]
 _LINKS = ("inventories", "usages", "aggregates", "traits", "allocations")
 
@@ -53,6 +56,9 @@ def placement_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Fla
     def show_version(response: Response) -> Response:
         response.headers["openstack-api-version"] = f"placement {g.version[0]}.{g.version[1]}"
         response.headers["vary"] = "openstack-api-version"
+        if g.version >= (1, 15) and response.status_code == 200:  # noqa: PLR2004
+            response.headers["cache-control"] = "no-cache"
+            response.headers["last-modified"] = http_date(seconds(_wall.now_us()))
         return response
 
     @app.errorhandler(_Error)

@@ -122,7 +122,7 @@ def _event(server: Server, entry: Action) -> dict[str, Any]:
         "start_time": iso(entry.started_us),
         "finish_time": iso(entry.updated_us),
         "result": "Error" if entry.message else "Success",
-        "traceback": None,
+        "traceback": server.fault if entry.message and g.account.admin else None,
     }
     if g.account.admin:
         event["host"] = server.host or "controller"
