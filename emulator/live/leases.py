@@ -9,7 +9,7 @@ import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
-from emulator.live.ondemand.http import from_iso
+from emulator.live.ondemand.times import from_iso
 from emulator.live.settings import Settings
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ One thread and one list of what is due, in the order of events of the design (ti
 one alarm stands at the head of the list. On a paced clock everything here happens at exactly its time.
 
 Why a lease ends at exactly `granted + run time`: its state is looked at after the request, at the same time
-but at `Rank.WATCH`, when everything that the request caused is done. A lease that is not granted at time t ends
+but at `Rank.WATCH`, when all that the request caused is done. A lease that is not granted at time t ends
 after `t + run time` at the earliest, so that is when it is looked at again (and when its wait runs out).
 """
 
@@ -182,7 +182,7 @@ class Replayer:
         def act(now_us: int) -> None:
             config = self._config
             token = config.balancer_token
-            body = {"nodes": job.nodes, "within_s": seconds(job.submit_us - now_us)}
+            body = {"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)}
             try:
                 response = requests.post(
                     f"{config.balancer_url}/v1/add_reserve",
@@ -222,7 +222,9 @@ class Replayer:
                 cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
             except CloudError:
                 if tries < _CLOUD_TRIES:
-                    self._add(now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1))
+                    self._add(
+                        now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1)
+                    )
 
         return act
 

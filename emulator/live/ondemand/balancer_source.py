@@ -7,15 +7,18 @@ from typing import Any
 
 import requests
 
-from balancer.clock import micros
-from emulator.live.ondemand.nodes import Answer, Granted, Refused, SourceUnreachableError, Waiting
+from emulator.live.ondemand.nodes import (
+    Answer,
+    Granted,
+    Refused,
+    SourceRefusedError,
+    SourceUnreachableError,
+    Waiting,
+)
+from emulator.live.ondemand.times import from_iso
 
 _TIMEOUT_S = 30.0
-_OK, _ACCEPTED, _CONFLICT, _NOT_FOUND, _SERVER_ERROR = 200, 202, 409, 404, 500
-
-
-class BalancerError(Exception):
-    """The Balancer said no to something it should have done; the text is its own."""
+_SERVER_ERROR = 500
 
 
 class BalancerSource:
@@ -35,20 +38,17 @@ class BalancerSource:
         return _answer(self._call("POST", "/v1/request_nodes", json=body, headers=headers))
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
-        response = self._call(
-            "GET", f"/v1/requests/{request_id}", params={"wait_s": wait_s}, timeout=_TIMEOUT_S + wait_s
-        )
-        return _answer(response)
+        path = f"/v1/requests/{request_id}"
+        return _answer(self._call("GET", path, params={"wait_s": wait_s}, timeout=_TIMEOUT_S + wait_s))
 
     def withdraw(self, request_id: str) -> None:
-        response = self._call("DELETE", f"/v1/requests/{request_id}")
-        if response.status_code not in {200, 202, 204, _NOT_FOUND, _CONFLICT}:
-            raise BalancerError(_problem(response))
+        self._call("DELETE", f"/v1/requests/{request_id}")
 
-    def release(self, nodes: tuple[str, ...]) -> None:
-        response = self._call("POST", "/v1/release_nodes", json={"nodes": list(nodes)})
+    def release(self, nodes: tuple[str, ...], key: str) -> None:
+        headers = {"Idempotency-Key": key}
+        response = self._call("POST", "/v1/release_nodes", json={"nodes": list(nodes)}, headers=headers)
         if not response.ok:
-            raise BalancerError(_problem(response))
+            raise SourceRefusedError(_problem(response))
 
     def _call(
         self, method: str, path: str, *, timeout: float = _TIMEOUT_S, **options: Any
@@ -67,14 +67,15 @@ class BalancerSource:
 
 
 def _answer(response: requests.Response) -> Answer:
-    if response.status_code not in {_OK, _ACCEPTED}:
+    """What the Balancer says of a request; an error is a refusal."""
+    if not response.ok:
         return Refused(_problem(response))
-    request = response.json()["request"]
+    request = response.json()
     if request["state"] == "waiting":
-        return Waiting(request["request_id"])
+        return Waiting(request["id"])
     if request["state"] == "granted":
-        decided_s = request.get("decided_at_s")
-        return Granted(tuple(request["nodes"]), None if decided_s is None else micros(decided_s))
+        decided_at = request.get("decided_at")
+        return Granted(tuple(request["nodes"]), None if decided_at is None else from_iso(decided_at))
     return Refused(request.get("reason") or request["state"])
 
 

@@ -20,6 +20,7 @@ from emulator.live.ondemand.nodes import (
     Granted,
     NodeSource,
     Refused,
+    SourceRefusedError,
     SourceUnreachableError,
     Waiting,
 )
@@ -241,7 +242,7 @@ class Cloud:
             self._source.withdraw(answer.request_id)
             answer = self._source.poll(answer.request_id, 0.0)
         if isinstance(answer, Granted):
-            self._source.release(answer.nodes)
+            self._source.release(answer.nodes, f"undo-{key}")
 
     def _watch(self, reservation: Reservation) -> None:
         """Wait for news of a waiting request, for as long as somebody wants its nodes."""
@@ -341,13 +342,17 @@ class Cloud:
         all_left.wait(self._linger_s)
         with self._lock:
             reservation.all_left = None
-        self._return_leaving(reservation)
-        returned.set()
+        try:
+            self._return_leaving(reservation)
+        finally:
+            returned.set()
 
     def _return_leaving(self, reservation: Reservation) -> None:
         with self._lock:
             leaving, reservation.leaving = reservation.leaving, []
-            nodes = tuple(server.host for server in reservation.servers if server.host in leaving and server.host)
+            nodes = tuple(
+                server.host for server in reservation.servers if server.host in leaving and server.host
+            )
         if nodes:
             self._release(nodes)
 
@@ -356,11 +361,14 @@ class Cloud:
         return all(server.deleted_us is not None for server in reservation.servers)
 
     def _release(self, nodes: tuple[str, ...]) -> None:
+        key = f"release-{uuid.uuid4()}"
         try:
-            self._source.release(nodes)
+            self._source.release(nodes, key)
         except SourceUnreachableError as error:
             _log.warning("release_delayed", nodes=nodes, error=str(error))
-            self._errands.add(f"release {', '.join(nodes)}", lambda: self._source.release(nodes))
+            self._errands.add(f"release {', '.join(nodes)}", lambda: self._source.release(nodes, key))
+        except SourceRefusedError as error:
+            _log.error("release_refused", nodes=nodes, error=str(error))
 
     def _withdraw(self, request_id: str) -> None:
         try:

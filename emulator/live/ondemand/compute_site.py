@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, g, request
 
 from balancer.clock import US
-from emulator.live.ondemand.http import from_iso, iso
 from emulator.live.ondemand.site import Site, provider_id, service_id
+from emulator.live.ondemand.times import from_iso, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable

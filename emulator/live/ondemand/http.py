@@ -1,21 +1,17 @@
-"""What the services' HTTP has in common: request ids, tokens, times and identifiers."""
+"""What the services' HTTP has in common: request ids, tokens and addresses."""
 
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from flask import Flask, g, request
-
-from balancer.clock import US
 
 if TYPE_CHECKING:
     from flask import Response
 
     from emulator.live.ondemand.auth import Keyring, Token
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNAUTHORIZED = "The request you have made requires authentication."
 
 
@@ -50,22 +46,3 @@ def unauthorized(identity_url: str) -> tuple[dict[str, object], int, dict[str, s
 def site_url() -> str:
     """Where the services are mounted, as the client sees it: scheme, host and port."""
     return request.host_url.rstrip("/")
-
-
-def iso(time_us: int | None) -> str | None:
-    """`2026-11-21T00:23:15.000000`, the form of launched_at. None stays None."""
-    return None if time_us is None else f"{_moment(time_us):%Y-%m-%dT%H:%M:%S.%f}"
-
-
-def iso_z(time_us: int) -> str:
-    """`2026-11-21T00:23:15Z`, the form of created and updated."""
-    return f"{_moment(time_us):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def from_iso(text: str) -> int:
-    """Microseconds since 1970 of a time that `iso` wrote."""
-    return round((datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) / timedelta(microseconds=1))
-
-
-def _moment(time_us: int) -> datetime:
-    return _EPOCH + timedelta(seconds=time_us // US, microseconds=time_us % US)

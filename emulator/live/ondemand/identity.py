@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, g, jsonify, request
 
 from emulator.live.ondemand.auth import DOMAIN, ApplicationCredential, Keyring, LoginError, Token, stable_id
-from emulator.live.ondemand.http import UNAUTHORIZED, caller, iso, service, site_url
+from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
+from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account

@@ -40,11 +40,18 @@ class SourceUnreachableError(Exception):
     """The source did not answer: whether it did what was asked is unknown."""
 
 
+class SourceRefusedError(Exception):
+    """The source did not do what was asked, and will not; the text is its own."""
+
+
 class NodeSource(Protocol):
-    """Gives and takes whole nodes. Every call may raise SourceUnreachableError."""
+    """Gives and takes whole nodes. Every call may raise SourceUnreachableError.
+
+    A call with the same `key` again is the same call: it is done once and answered twice.
+    """
 
     def request(self, count: int, key: str) -> Answer:
-        """Ask for `count` nodes, all or none. The same `key` again is the same request."""
+        """Ask for `count` nodes, all or none."""
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
         """What became of a waiting request; blocks up to `wait_s` wall seconds for news."""
@@ -52,8 +59,8 @@ class NodeSource(Protocol):
     def withdraw(self, request_id: str) -> None:
         """Nobody waits for this request any more. Nothing happens if it is decided already."""
 
-    def release(self, nodes: tuple[str, ...]) -> None:
-        """Give nodes back. Nodes that are not the manager's are an error of the caller's."""
+    def release(self, nodes: tuple[str, ...], key: str) -> None:
+        """Give nodes back; raises SourceRefusedError if they are not the manager's."""
 
 
 class FixedPool:
@@ -87,10 +94,10 @@ class FixedPool:
     def withdraw(self, request_id: str) -> None:
         """No request waits here."""
 
-    def release(self, nodes: tuple[str, ...]) -> None:
+    def release(self, nodes: tuple[str, ...], key: str) -> None:  # noqa: ARG002 - its answers are never lost
         with self._lock:
             strangers = [node for node in nodes if node not in self._given]
             if strangers:
-                raise ValueError(f"not given by this pool: {', '.join(strangers)}")
+                raise SourceRefusedError(f"not given by this pool: {', '.join(strangers)}")
             self._given.difference_update(nodes)
             self._idle.extend(nodes)

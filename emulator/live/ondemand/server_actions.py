@@ -8,7 +8,7 @@ from flask import Flask, Response, g, request
 
 from emulator.live.ondemand import server_view
 from emulator.live.ondemand.cloud import Action, Cloud, Server
-from emulator.live.ondemand.http import iso
+from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.ondemand.http import iso, iso_z
+from emulator.live.ondemand.times import iso, iso_z
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.cloud import Action, Server

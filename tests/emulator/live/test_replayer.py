@@ -132,7 +132,11 @@ def test_jobs_and_leases_happen_at_their_exact_times(fleet):
     assert fleet.calls() == [
         [0, ["-N", "j1", "-l", "nodes=2,walltime=00:00:31", "-q", "batch"], "#!/bin/sh\nsleep 30.5\n"],
         [100_000_001, ["-N", "j2", "-l", "nodes=1,walltime=00:00:07", "-q", "batch"], "#!/bin/sh\nsleep 7\n"],
-        [3_600_000_000, ["-N", "j3", "-l", "nodes=1,walltime=00:00:05", "-q", "batch"], "#!/bin/sh\nsleep 5\n"],
+        [
+            3_600_000_000,
+            ["-N", "j3", "-l", "nodes=1,walltime=00:00:05", "-q", "batch"],
+            "#!/bin/sh\nsleep 5\n",
+        ],
     ]
     assert result.submitted_us == {1: 0, 2: 100_000_001, 3: 3_600_000_000}
 
@@ -162,7 +166,7 @@ class SlowPool:
     def withdraw(self, request_id):
         raise AssertionError("nobody withdraws here")
 
-    def release(self, nodes):
+    def release(self, nodes, key):
         self.released.append((self.clock.now_us(), nodes))
 
 
@@ -244,7 +248,9 @@ def test_the_process_ends_cleanly_on_sigterm_with_what_it_has(fleet):
     path = write_config(fleet.folder, table=table, qsub=fleet.write_qsub(), clock=str(fleet.clock_file))
     with fleet.master, start(path) as process:
         partial = partial_path(fleet.folder / "replay.jsonl")
-        wait = Thread(target=lambda: wait_until(lambda: partial.exists() and "submitted" in partial.read_text()))
+        wait = Thread(
+            target=lambda: wait_until(lambda: partial.exists() and "submitted" in partial.read_text())
+        )
         wait.start()
         wait.join()
         process.send_signal(signal.SIGTERM)

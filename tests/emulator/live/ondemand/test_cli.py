@@ -38,7 +38,12 @@ def run(manager, command, user="demo"):
         "OS_IDENTITY_API_VERSION": "3",
     }
     return subprocess.run(
-        [str(OPENSTACK), *command.split()], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [str(OPENSTACK), *command.split()],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

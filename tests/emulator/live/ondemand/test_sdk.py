@@ -35,7 +35,9 @@ def names_and_states(connection):
 
 def test_flavors_images_and_networks_are_listed(manager, connect):
     connection = connect(manager)
-    assert [(f.id, f.name, f.vcpus, f.ram) for f in connection.compute.flavors()] == [("100", "node", 32, 131_072)]
+    assert [(f.id, f.name, f.vcpus, f.ram) for f in connection.compute.flavors()] == [
+        ("100", "node", 32, 131_072)
+    ]
     assert [image.name for image in connection.image.images()] == ["tiny"]
     assert list(connection.network.networks()) == []
 
@@ -59,7 +61,9 @@ def test_an_administrator_sees_on_which_host_a_server_is(manager, connect):
 
 def test_the_cloud_layer_creates_and_deletes_a_server_by_name(manager, connect):
     connection = connect(manager)
-    server = connection.create_server("vm-cl", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=20)
+    server = connection.create_server(
+        "vm-cl", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=20
+    )
     assert server.status == "ACTIVE"
     assert connection.delete_server("vm-cl", wait=True, timeout=20)
 
