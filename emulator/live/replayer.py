@@ -25,6 +25,7 @@ from pydantic import Field
 from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError
+from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.workload.store import load
@@ -316,8 +317,7 @@ def main(config_file: Path) -> None:
         raise SystemExit(2) from error
     signal.signal(signal.SIGTERM, lambda *_: replayer.stop())
     signal.signal(signal.SIGINT, lambda *_: replayer.stop())
-    if config.ready_file is not None:
-        config.ready_file.write_text("ready\n", encoding="utf-8")
+    write_ready(config.ready_file)
     replayer.run()
 
 

@@ -10,6 +10,7 @@ import click
 
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
+from emulator.live.ready import write_ready
 from emulator.live.settings import SettingsError, load_settings
 
 
@@ -35,10 +36,7 @@ def main(config_file: Path) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    if config.ready_file is not None:
-        draft = config.ready_file.with_name(f"{config.ready_file.name}.new")
-        draft.write_text(f"{server.url}\n", encoding="utf-8")
-        draft.replace(config.ready_file)
+    write_ready(config.ready_file, url=server.url)
     click.echo(f"on-demand manager at {server.auth_url}")
     server.serve()
     for left in server.close():

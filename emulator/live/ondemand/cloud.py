@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from balancer.clock import micros, wall_us
 from emulator.live.ondemand.errands import Errands
 from emulator.live.ondemand.nodes import (
     Answer,
@@ -35,6 +36,7 @@ _log = structlog.get_logger(__name__)
 
 NO_VALID_HOST = "No valid host was found. There are not enough hosts available."
 _LONG_POLL_S = 10.0
+_PAUSE_S = 0.5
 _ASK_TRIES = 3
 
 
@@ -134,11 +136,11 @@ class Cloud:
         self._servers: dict[str, Server] = {}
         self._past: list[Server] = []
         self._made = 0
-        self._closing = False
+        self._closing = Event()
 
     def close(self) -> tuple[str, ...]:
         """Stop working; what could not be returned to the source."""
-        self._closing = True
+        self._closing.set()
         return self._errands.close()
 
     # What there is
@@ -246,15 +248,17 @@ class Cloud:
 
     def _watch(self, reservation: Reservation) -> None:
         """Wait for news of a waiting request, for as long as somebody wants its nodes."""
-        while not self._closing and not reservation.decided and reservation.waiting_id is not None:
+        while not self._closing.is_set() and not reservation.decided and reservation.waiting_id is not None:
+            asked_us = wall_us()
             try:
                 answer = self._source.poll(reservation.waiting_id, _LONG_POLL_S)
             except SourceUnreachableError as error:
                 _log.warning("source_unreachable", reservation=reservation.id, error=str(error))
-                reservation.returned.wait(1.0)
-                continue
+                answer = Waiting(reservation.waiting_id)
             with self.clock.held():
                 self._settle(reservation, answer)
+            if isinstance(answer, Waiting) and wall_us() - asked_us < micros(_PAUSE_S):
+                self._closing.wait(_PAUSE_S)  # a busy source answers at once; do not make it busier
 
     def _refresh(self, reservation: Reservation) -> None:
         """Ask about a waiting request now, so that who looks sees what is true at this time."""

@@ -41,7 +41,7 @@ class OndemandConfig(Settings):
     listen: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65_535)
     ready_file: Path | None = None
-    """Gets the base URL once the manager answers."""
+    """Gets the base URL and the process id once the manager answers, as JSON."""
     clock: Path | None = None
     """File of the shared clock; without it time is the system's."""
     pool: tuple[str, ...] | None = None

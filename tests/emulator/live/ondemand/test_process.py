@@ -39,7 +39,7 @@ def test_it_says_where_it_is_answers_there_and_ends_on_sigterm(tmp_path):
             if ready.exists() or process.poll() is not None:
                 break
             alarm.wait(0.02)
-        url = ready.read_text().strip()
+        url = json.loads(ready.read_text())["url"]
         assert requests.get(f"{url}/identity/v3", timeout=10).json()["version"]["id"] == "v3.14"
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
