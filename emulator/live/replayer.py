@@ -191,11 +191,13 @@ class Replayer:
                     headers={} if token is None else {"Authorization": f"Bearer {token}"},
                     timeout=30,
                 )
-                response.raise_for_status()
             except requests.RequestException as error:
-                self._write("notice_failed", now_us, job, reason=str(error))
-            else:
+                self._write("notice_failed", now_us, job, reason=f"unreachable: {error}")
+                return
+            if response.ok:
                 self._write("noticed", now_us, job)
+            else:
+                self._write("notice_failed", now_us, job, reason=response.text.strip())
 
         return act
 

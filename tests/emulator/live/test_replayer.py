@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
 
 from balancer.clock import US, SharedClock, SharedClockMaster, SystemClock
 from emulator.live.leases import CloudSettings
@@ -225,6 +227,43 @@ def test_leases_are_rejected_when_the_cloud_is_away_and_batch_goes_on(fleet):
         12: "unreachable",
     }
     assert result.submitted_us == {1: 50_000_000}
+
+
+class FakeBalancer:
+    """Takes hints, and notes when they came and what they were."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.hints = []
+        self.server = make_server("127.0.0.1", 0, self.answer, threaded=True)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    @Request.application
+    def answer(self, request):
+        hint = json.loads(request.get_data())
+        self.hints.append((self.clock.now_us(), request.path, hint))
+        if hint["nodes"] > 3:
+            return Response('{"code": "balancer.bad_count"}', status=400)
+        return Response("{}")
+
+
+def test_leases_are_announced_to_the_balancer_ahead_of_their_arrival(fleet):
+    balancer = FakeBalancer(fleet.master)
+    thread = Thread(target=balancer.server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    table = workload(leases=[(1, 100, 10, 2), (2, 5000, 10, 1), (3, 6000, 10, 4)])
+    result = fleet.replay(table, notice_s=1800, balancer_url=balancer.url)
+    balancer.server.shutdown()
+    thread.join()
+    balancer.server.server_close()
+    assert balancer.hints == [
+        (0, "/v1/add_reserve", {"nodes": 2, "notice_s": 100.0}),
+        (3_200_000_000, "/v1/add_reserve", {"nodes": 1, "notice_s": 1800.0}),
+        (4_200_000_000, "/v1/add_reserve", {"nodes": 4, "notice_s": 1800.0}),
+    ]
+    assert result.noticed_us == {1: 0, 2: 3_200_000_000}
+    assert result.counted["notice_failed"] == 1
+    assert [lease.granted for lease in result.leases.values()] == [True, True, True]
 
 
 def write_config(folder, **settings):

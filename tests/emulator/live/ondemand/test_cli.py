@@ -63,6 +63,7 @@ def check(manager, command, user="demo"):
     return output
 
 
+@pytest.mark.slow
 def test_a_user_creates_lists_shows_and_deletes_servers(manager):
     for name in ("cli-1", "cli-2"):
         net = "--no-network --wait" if name == "cli-1" else "--nic none"
