@@ -1,0 +1,47 @@
+"""`python -m emulator.live.ondemand --config FILE`: run an on-demand manager until SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from threading import Thread
+
+import click
+
+from emulator.live.ondemand.config import OndemandConfig
+from emulator.live.ondemand.server import OndemandServer
+from emulator.live.ready import write_ready
+from emulator.live.settings import SettingsError, load_settings
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="YAML file; see docs/live-ondemand.md.",
+)
+def main(config_file: Path) -> None:
+    """Serve Keystone, Nova, Glance, Placement and an empty Neutron; one whole node a server."""
+    try:
+        config = load_settings(config_file, OndemandConfig)
+        server = OndemandServer(config)
+    except (SettingsError, OSError, ValueError) as error:
+        click.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from error
+
+    def stop(*_: object) -> None:
+        Thread(target=server.stop).start()  # it waits for serve(), which this thread is in
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    write_ready(config.ready_file, url=server.url)
+    click.echo(f"on-demand manager at {server.auth_url}")
+    server.serve()
+    for left in server.close():
+        click.echo(f"not done: {left}", err=True)
+
+
+if __name__ == "__main__":
+    main()

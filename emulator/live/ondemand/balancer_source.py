@@ -1,0 +1,88 @@
+"""Nodes from the Balancer, over its HTTP API."""
+
+from __future__ import annotations
+
+from threading import local
+from typing import Any
+
+import requests
+
+from emulator.live.ondemand.nodes import (
+    Answer,
+    Granted,
+    Refused,
+    SourceRefusedError,
+    SourceUnreachableError,
+    Waiting,
+)
+from emulator.live.ondemand.times import from_iso
+
+_TIMEOUT_S = 30.0
+_SERVER_ERROR = 500
+
+
+class BalancerSource:
+    """Asks the Balancer. Safe to use from many threads; each has its own connection."""
+
+    def __init__(self, url: str, *, token: str | None = None, wait_s: float | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._wait_s = wait_s
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._local = local()
+
+    def request(self, count: int, key: str) -> Answer:
+        body: dict[str, Any] = {"nodes": count}
+        if self._wait_s is not None:
+            body["wait_s"] = self._wait_s
+        headers = {"Prefer": "respond-async", "Idempotency-Key": key}
+        return _answer(self._call("POST", "/v1/request_nodes", json=body, headers=headers))
+
+    def poll(self, request_id: str, wait_s: float) -> Answer:
+        path = f"/v1/requests/{request_id}"
+        return _answer(self._call("GET", path, params={"wait_s": wait_s}, timeout=_TIMEOUT_S + wait_s))
+
+    def withdraw(self, request_id: str) -> None:
+        self._call("DELETE", f"/v1/requests/{request_id}")
+
+    def release(self, nodes: tuple[str, ...], key: str) -> None:
+        headers = {"Idempotency-Key": key}
+        response = self._call("POST", "/v1/release_nodes", json={"nodes": list(nodes)}, headers=headers)
+        if not response.ok:
+            raise SourceRefusedError(_problem(response))
+
+    def _call(
+        self, method: str, path: str, *, timeout: float = _TIMEOUT_S, **options: Any
+    ) -> requests.Response:
+        if not hasattr(self._local, "session"):
+            self._local.session = requests.Session()
+        session: requests.Session = self._local.session
+        options["headers"] = self._headers | options.get("headers", {})
+        try:
+            response = session.request(method, f"{self._url}{path}", timeout=timeout, **options)
+        except requests.RequestException as error:
+            raise SourceUnreachableError(str(error)) from error
+        if response.status_code >= _SERVER_ERROR:
+            raise SourceUnreachableError(_problem(response))
+        return response
+
+
+def _answer(response: requests.Response) -> Answer:
+    """What the Balancer says of a request; an error is a refusal."""
+    if not response.ok:
+        return Refused(_problem(response))
+    request = response.json()
+    if request["state"] == "waiting":
+        return Waiting(request["id"])
+    if request["state"] == "granted":
+        decided_at = request.get("decided_at")
+        return Granted(tuple(request["nodes"]), None if decided_at is None else from_iso(decided_at))
+    return Refused(request.get("reason") or request["state"])
+
+
+def _problem(response: requests.Response) -> str:
+    """The text of a problem+json answer."""
+    try:
+        problem = response.json()
+    except requests.JSONDecodeError:
+        return f"{response.status_code} {response.reason}"
+    return f"{problem.get('code', response.status_code)}: {problem.get('detail') or problem.get('title')}"

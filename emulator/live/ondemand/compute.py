@@ -1,0 +1,332 @@
+"""Nova: microversions, flavors and servers. What administrators see of the site is in `compute_site.py`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, Response, g, jsonify, request
+from werkzeug.exceptions import HTTPException
+
+from emulator.live.ondemand import server_view
+from emulator.live.ondemand.compute_site import Quotas, add_site
+from emulator.live.ondemand.create_request import BadRequestError, read_create
+from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.server_actions import add_actions
+
+if TYPE_CHECKING:
+    from emulator.live.ondemand.auth import Account, Keyring
+    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.config import Flavor, OndemandConfig
+
+_MINIMUM, _MAXIMUM = (2, 1), (2, 104)
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_PAGE = 1000
+
+_FAULTS = {
+    400: "badRequest",
+    403: "forbidden",
+    404: "itemNotFound",
+    406: "computeFault",
+    409: "conflictingRequest",
+}
+
+
+class ComputeError(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask:
+    app = service("compute")
+    quotas = Quotas()
+
+    @app.before_request
+    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
+        g.version = _MINIMUM
+        if request.path == "/":
+            return None
+        g.version = _wanted_version()
+        if request.path.rstrip("/") == "/v2.1":
+            return None
+        token = caller(keyring)
+        if token is None:
+            return unauthorized(f"{site_url()}/identity")
+        g.account = token.account
+        if not _MINIMUM <= g.version <= _MAXIMUM:
+            raise ComputeError(
+                406,
+                f"Version {_text(g.version)} is not supported by the API. "
+                f"Minimum is {_text(_MINIMUM)} and maximum is {_text(_MAXIMUM)}.",
+            )
+        return None
+
+    @app.after_request
+    def show_version(response: Response) -> Response:
+        response.headers["x-compute-request-id"] = g.request_id
+        if request.path != "/" and response.status_code != 401:  # noqa: PLR2004
+            response.headers["OpenStack-API-Version"] = f"compute {_text(g.version)}"
+            response.headers["X-OpenStack-Nova-API-Version"] = _text(g.version)
+            response.headers["Vary"] = "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
+        return response
+
+    @app.errorhandler(ComputeError)
+    def show_error(error: ComputeError) -> Response:
+        response = jsonify({_FAULTS[error.code]: {"code": error.code, "message": error.message}})
+        response.status_code = error.code
+        response.content_type = "application/json; charset=UTF-8"
+        return response
+
+    @app.errorhandler(BadRequestError)
+    def show_bad_request(error: BadRequestError) -> Response:
+        return show_error(ComputeError(400, str(error)))
+
+    @app.errorhandler(HTTPException)
+    def show_page(error: HTTPException) -> Response:
+        page = f"<html><head><title>{error.code} {error.name}</title></head><body>{error.name}</body></html>"
+        return Response(page, status=error.code, content_type="text/html; charset=UTF-8")
+
+    _add_versions(app)
+    _add_flavors(app, config.flavor)
+    _add_servers(app, cloud, config, quotas)
+    add_actions(app, cloud, _find, ComputeError)
+    add_site(app, cloud, config, quotas, ComputeError)
+    return app
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _wanted_version() -> tuple[int, int]:
+    wanted = request.headers.get("OpenStack-API-Version", "").removeprefix("compute ").strip()
+    wanted = wanted or request.headers.get("X-OpenStack-Nova-API-Version", "").strip()
+    if not wanted:
+        return _MINIMUM
+    if wanted == "latest":
+        return _MAXIMUM
+    match = _VERSION.fullmatch(wanted)
+    if match is None:
+        raise ComputeError(
+            400, f"API Version String {wanted} is of invalid format. Must be of format MajorNum.MinorNum."
+        )
+    return int(match[1]), int(match[2])
+
+
+def _add_versions(app: Flask) -> None:
+    updated = "2013-07-23T11:33:21Z"
+
+    @app.get("/")
+    def versions() -> dict[str, Any]:
+        root = request.root_url.rstrip("/")
+        return {
+            "versions": [
+                {
+                    "id": "v2.1",
+                    "status": "CURRENT",
+                    "version": _text(_MAXIMUM),
+                    "min_version": _text(_MINIMUM),
+                    "updated": updated,
+                    "links": [{"rel": "self", "href": f"{root}/v2.1/"}],
+                }
+            ]
+        }
+
+    @app.get("/v2.1")
+    def version() -> dict[str, Any]:
+        return {
+            "version": {
+                "id": "v2.1",
+                "status": "CURRENT",
+                "version": _text(_MAXIMUM),
+                "min_version": _text(_MINIMUM),
+                "updated": updated,
+                "links": [
+                    {"rel": "self", "href": f"{request.root_url.rstrip('/')}/v2.1/"},
+                    {"rel": "describedby", "type": "text/html", "href": "http://docs.openstack.org/"},
+                ],
+                "media-types": [
+                    {
+                        "base": "application/json",
+                        "type": "application/vnd.openstack.compute+json;version=2.1",
+                    }
+                ],
+            }
+        }
+
+
+def _add_flavors(app: Flask, flavor: Flavor) -> None:
+    def body(*, whole: bool) -> dict[str, Any]:
+        part: dict[str, Any] = {
+            "id": flavor.id,
+            "name": flavor.name,
+            "links": server_view.links(site_url(), "flavors", flavor.id),
+        }
+        if g.version >= (2, 55):
+            part["description"] = None
+        if whole:
+            part |= {
+                "ram": flavor.ram_mb,
+                "disk": flavor.disk_gb,
+                "swap": "" if g.version < (2, 75) else 0,
+                "OS-FLV-EXT-DATA:ephemeral": 0,
+                "OS-FLV-DISABLED:disabled": False,
+                "vcpus": flavor.vcpus,
+                "os-flavor-access:is_public": True,
+                "rxtx_factor": 1.0,
+            }
+            if g.version >= (2, 61):
+                part["extra_specs"] = {}
+        return part
+
+    def check(flavor_id: str) -> None:
+        if flavor_id != flavor.id:
+            raise ComputeError(404, f"Flavor {flavor_id} could not be found.")
+
+    @app.get("/v2.1/flavors")
+    def flavors() -> dict[str, Any]:
+        return {"flavors": [body(whole=False)]}
+
+    @app.get("/v2.1/flavors/detail")
+    def flavors_detail() -> dict[str, Any]:
+        return {"flavors": [body(whole=True)]}
+
+    @app.get("/v2.1/flavors/<flavor_id>")
+    def one_flavor(flavor_id: str) -> dict[str, Any]:
+        check(flavor_id)
+        return {"flavor": body(whole=True)}
+
+    @app.get("/v2.1/flavors/<flavor_id>/os-extra_specs")
+    def extra_specs(flavor_id: str) -> dict[str, Any]:
+        check(flavor_id)
+        return {"extra_specs": {}}
+
+    @app.post("/v2.1/flavors")
+    def create_flavor() -> Response:
+        raise ComputeError(
+            403, "Policy doesn't allow os_compute_api:os-flavor-manage:create to be performed."
+        )
+
+
+def _find(cloud: Cloud, server_id: str) -> Server:
+    """The server, if the caller may see it."""
+    server = cloud.server(server_id)
+    account: Account = g.account
+    if server is None or not (account.admin or server.spec.account.project_id == account.project_id):
+        raise ComputeError(404, f"Instance {server_id} could not be found.")
+    return server
+
+
+def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas) -> None:
+    def show(server: Server, *, one: bool) -> dict[str, Any]:
+        return server_view.detail(
+            server,
+            config.flavor,
+            site=site_url(),
+            version=g.version,
+            admin=g.account.admin,
+            now_us=cloud.clock.now_us(),
+            one=one,
+        )
+
+    @app.post("/v2.1/servers")
+    def create() -> tuple[dict[str, Any], int, dict[str, str]]:
+        wanted = read_create(request.get_json(silent=True), g.version, config)
+        account: Account = g.account
+        used = sum(server.spec.account.project_id == account.project_id for server in cloud.servers())
+        limit = quotas.of(account.project_id)["instances"]
+        if limit >= 0 and used + wanted.count > limit:
+            text = f"Requested {wanted.count}, but already used {used} of {limit} instances"
+            raise ComputeError(403, f"Quota exceeded for instances: {text}")
+        reservation = cloud.create(wanted.spec(account, g.request_id))
+        if wanted.return_reservation:
+            return {"reservation_id": reservation.id}, 202, {}
+        body = server_view.created(reservation.servers[0], site_url())
+        return {"server": body}, 202, {"Location": body["links"][0]["href"]}
+
+    @app.get("/v2.1/servers")
+    def servers() -> dict[str, Any]:
+        rows, more = _page(_wanted_servers(cloud), "servers")
+        return {"servers": [server_view.brief(server, site_url()) for server in rows], **more}
+
+    @app.get("/v2.1/servers/detail")
+    def servers_detail() -> dict[str, Any]:
+        rows, more = _page(_wanted_servers(cloud), "servers/detail")
+        return {"servers": [show(server, one=False) for server in rows], **more}
+
+    @app.get("/v2.1/servers/<server_id>")
+    def one_server(server_id: str) -> dict[str, Any]:
+        return {"server": show(_find(cloud, server_id), one=True)}
+
+    @app.put("/v2.1/servers/<server_id>")
+    def update(server_id: str) -> dict[str, Any]:
+        server = _find(cloud, server_id)
+        body = request.get_json(silent=True)
+        changes = body.get("server") if isinstance(body, dict) else None
+        if not isinstance(changes, dict) or not changes.keys() <= {"name", "description"}:
+            raise ComputeError(400, f"Invalid input for field/attribute server. Value: {changes}.")
+        server.name = str(changes.get("name", server.name))
+        server.description = changes.get("description", server.description)
+        server.updated_us = cloud.clock.now_us()
+        return {"server": show(server, one=True)}
+
+    @app.delete("/v2.1/servers/<server_id>")
+    def delete(server_id: str) -> Response:
+        server = _find(cloud, server_id)
+        if server.locked and not g.account.admin:
+            raise ComputeError(409, f"Instance {server_id} is locked")
+        cloud.delete(server)
+        return Response(status=204, content_type="application/json")
+
+
+def _wanted_servers(cloud: Cloud) -> list[Server]:
+    """The servers of the project (of all, for an administrator who asks) that pass the query's filters."""
+    args = request.args
+    account: Account = g.account
+    everybody = args.get("all_tenants", "").lower() in {"1", "true"}
+    if everybody and not account.admin:
+        raise ComputeError(
+            403, "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed."
+        )
+    if args.get("deleted", "").lower() in {"1", "true"}:
+        return []
+    try:
+        name = re.compile(args.get("name", ""), re.IGNORECASE)
+    except re.error as error:
+        raise ComputeError(400, f"Invalid filter name: {error}") from error
+    now_us = cloud.clock.now_us()
+    return [
+        server
+        for server in cloud.servers()
+        if (everybody or server.spec.account.project_id == account.project_id)
+        and name.search(server.name)
+        and args.get("status", "").upper() in {"", server.status(now_us)}
+        and (not account.admin or args.get("host") in {None, server.host})
+        and args.get("reservation_id") in {None, server.reservation.id}
+    ]
+
+
+def _page(rows: list[Server], path: str) -> tuple[list[Server], dict[str, Any]]:
+    """One page of a list, and the link to the next one."""
+    try:
+        limit = min(int(request.args.get("limit", _PAGE)), _PAGE)
+    except ValueError as error:
+        raise ComputeError(400, "Invalid input for query parameters limit.") from error
+    marker = request.args.get("marker")
+    if marker is not None:
+        places = [place for place, server in enumerate(rows) if server.id == marker]
+        if not places:
+            raise ComputeError(400, f"marker [{marker}] not found")
+        rows = rows[places[0] + 1 :]
+    if len(rows) <= limit or limit <= 0:
+        return rows, {}
+    rest = {key: value for key, value in request.args.items() if key != "marker"} | {
+        "marker": rows[limit - 1].id
+    }
+    query = "&".join(f"{key}={value}" for key, value in rest.items())
+    href = f"{site_url()}/compute/v2.1/{path}?{query}"
+    return rows[:limit], {"servers_links": [{"rel": "next", "href": href}]}

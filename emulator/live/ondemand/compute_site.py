@@ -1,0 +1,377 @@
+"""Nova beside the servers: services, hypervisors, zones, aggregates, quotas, limits, usage, key pairs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, g, request
+
+from balancer.clock import US
+from emulator.live.ondemand.site import Site, provider_id, service_id
+from emulator.live.ondemand.times import from_iso, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.config import OndemandConfig
+
+    Error = Callable[[int, str], Exception]
+
+_CONTROL = ("nova-scheduler", "nova-conductor")
+_QUOTA = {
+    "cores": -1,
+    "injected_file_content_bytes": 10_240,
+    "injected_file_path_bytes": 255,
+    "injected_files": 5,
+    "instances": -1,
+    "key_pairs": 100,
+    "metadata_items": 128,
+    "ram": -1,
+    "server_group_members": 10,
+    "server_groups": 10,
+}
+_FILES = ("injected_file_content_bytes", "injected_file_path_bytes", "injected_files")
+_HOUR_US = 3600 * US
+
+
+class Quotas:
+    """Limits by project; only `instances` is enforced."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, dict[str, int]] = {}
+
+    def of(self, project_id: str) -> dict[str, int]:
+        return _QUOTA | self._changed.get(project_id, {})
+
+    def change(self, project_id: str, limits: dict[str, int]) -> None:
+        self._changed[project_id] = self._changed.get(project_id, {}) | limits
+
+
+def add_site(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
+    """All routes of this module; `error` makes an answer that is an error."""
+    site = Site(cloud, (*config.hosts, *(config.pool or ())))
+    _add_services(app, site, error)
+    _add_hypervisors(app, site, config, error)
+    _add_zones(app, site, error)
+    _add_quotas(app, cloud, config, quotas, error)
+    _add_usage(app, cloud, config, error)
+
+
+def _only_admin(policy: str, error: Error) -> None:
+    if not g.account.admin:
+        raise error(403, f"Policy doesn't allow os_compute_api:{policy} to be performed.")
+
+
+def _add_services(app: Flask, site: Site, error: Error) -> None:
+    def row(binary: str, host: str) -> dict[str, Any]:
+        state = site.state(host)
+        return {
+            "binary": binary,
+            "host": host,
+            "id": service_id(binary, host),
+            "zone": "internal" if binary in _CONTROL else "nova",
+            "status": "disabled" if state.disabled else "enabled",
+            "state": "down" if state.forced_down else "up",
+            "updated_at": iso(site.cloud.clock.now_us()),
+            "disabled_reason": state.disabled_reason,
+            "forced_down": state.forced_down,
+        }
+
+    def rows() -> list[dict[str, Any]]:
+        control = [row(binary, "controller") for binary in _CONTROL]
+        return control + [row("nova-compute", host) for host in site.hosts()]
+
+    @app.get("/v2.1/os-services")
+    def services() -> dict[str, Any]:
+        _only_admin("os-services:list", error)
+        binary, host = request.args.get("binary"), request.args.get("host")
+        return {
+            "services": [
+                one for one in rows() if binary in {None, one["binary"]} and host in {None, one["host"]}
+            ]
+        }
+
+    @app.put("/v2.1/os-services/<wanted>")
+    def update_service(wanted: str) -> dict[str, Any]:
+        _only_admin("os-services:update", error)
+        body = request.get_json(silent=True)
+        for one in rows():
+            if one["id"] != wanted:
+                continue
+            if (
+                not isinstance(body, dict)
+                or not body
+                or not body.keys() <= {"status", "disabled_reason", "forced_down"}
+            ):
+                raise error(400, f"Invalid input for field/attribute body. Value: {body}.")
+            state = site.state(one["host"])
+            if "status" in body:
+                state.disabled = body["status"] == "disabled"
+                state.disabled_reason = body.get("disabled_reason") if state.disabled else None
+            state.forced_down = bool(body.get("forced_down", state.forced_down))
+            return {"service": row(one["binary"], one["host"])}
+        raise error(404, f"Service {wanted} could not be found.")
+
+
+def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Error) -> None:
+    def rows(*, whole: bool) -> dict[str, Any]:
+        _only_admin(f"os-hypervisors:{'list-detail' if whole else 'list'}", error)
+        pattern = request.args.get("hypervisor_hostname_pattern", "")
+        found = [
+            _hypervisor(site, config, host, server, whole=whole)
+            for host, server in site.hosts().items()
+            if pattern in host
+        ]
+        return {"hypervisors": found}
+
+    @app.get("/v2.1/os-hypervisors")
+    def hypervisors() -> dict[str, Any]:
+        return rows(whole=False)
+
+    @app.get("/v2.1/os-hypervisors/detail")
+    def hypervisors_detail() -> dict[str, Any]:
+        return rows(whole=True)
+
+    @app.get("/v2.1/os-hypervisors/statistics")
+    def statistics() -> dict[str, Any]:
+        _only_admin("os-hypervisors:statistics", error)
+        if g.version >= (2, 88):
+            raise error(404, "The resource could not be found.")
+        hosts = site.hosts()
+        return {"hypervisor_statistics": {"count": len(hosts)} | _numbers(list(hosts.values()), config)}
+
+    @app.get("/v2.1/os-hypervisors/<wanted>")
+    def hypervisor(wanted: str) -> dict[str, Any]:
+        _only_admin("os-hypervisors:show", error)
+        try:
+            wanted = str(uuid.UUID(wanted))
+        except ValueError as fault:
+            raise error(400, f"Invalid uuid {wanted}") from fault
+        for host, server in site.hosts().items():
+            if provider_id(host) == wanted:
+                return {"hypervisor": _hypervisor(site, config, host, server, whole=True)}
+        raise error(404, f"Hypervisor with ID '{wanted}' could not be found.")
+
+
+def _hypervisor(
+    site: Site, config: OndemandConfig, host: str, server: Server | None, *, whole: bool
+) -> dict[str, Any]:
+    state = site.state(host)
+    body: dict[str, Any] = {
+        "id": provider_id(host),
+        "hypervisor_hostname": host,
+        "state": "down" if state.forced_down else "up",
+        "status": "disabled" if state.disabled else "enabled",
+    }
+    if whole:
+        body |= {
+            "hypervisor_type": "fake",
+            "hypervisor_version": 1000,
+            "host_ip": "127.0.0.1",
+            "service": {
+                "id": service_id("nova-compute", host),
+                "host": host,
+                "disabled_reason": state.disabled_reason,
+            },
+        }
+        if g.version >= (2, 88):
+            body["uptime"] = "00:00:00 up 1 day, 0 users, load average: 0.00, 0.00, 0.00"
+        else:
+            body |= _numbers([server], config) | {"cpu_info": {}}
+    if server is not None and request.args.get("with_servers", "").lower() in {"1", "true"}:
+        body["servers"] = [{"name": f"instance-{server.number:08x}", "uuid": server.id}]
+    return body
+
+
+def _numbers(servers: list[Server | None], config: OndemandConfig) -> dict[str, Any]:
+    """Capacity and use of hosts with these servers on them."""
+    count, used, flavor = len(servers), sum(server is not None for server in servers), config.flavor
+    return {
+        "vcpus": count * flavor.vcpus,
+        "memory_mb": count * flavor.ram_mb,
+        "local_gb": count * flavor.disk_gb,
+        "vcpus_used": used * flavor.vcpus,
+        "memory_mb_used": used * flavor.ram_mb,
+        "local_gb_used": used * flavor.disk_gb,
+        "free_ram_mb": (count - used) * flavor.ram_mb,
+        "free_disk_gb": (count - used) * flavor.disk_gb,
+        "current_workload": 0,
+        "running_vms": used,
+        "disk_available_least": 0,
+    }
+
+
+def _add_zones(app: Flask, site: Site, error: Error) -> None:
+    @app.get("/v2.1/os-availability-zone")
+    def zones() -> dict[str, Any]:
+        return {
+            "availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": True}, "hosts": None}]
+        }
+
+    @app.get("/v2.1/os-availability-zone/detail")
+    def zones_detail() -> dict[str, Any]:
+        _only_admin("os-availability-zone:detail", error)
+        seen = {"available": True, "active": True, "updated_at": iso(site.cloud.clock.now_us())}
+        internal = {"controller": dict.fromkeys(_CONTROL, seen)}
+        hosts = {host: {"nova-compute": seen} for host in site.hosts()}
+        return {
+            "availabilityZoneInfo": [
+                {"zoneName": "internal", "zoneState": {"available": True}, "hosts": internal},
+                {"zoneName": "nova", "zoneState": {"available": True}, "hosts": hosts},
+            ]
+        }
+
+    @app.get("/v2.1/os-aggregates")
+    def aggregates() -> dict[str, Any]:
+        _only_admin("os-aggregates:index", error)
+        return {"aggregates": []}
+
+    @app.get("/v2.1/os-keypairs")
+    def keypairs() -> dict[str, Any]:
+        return {"keypairs": []}
+
+
+def _in_use(cloud: Cloud, project_id: str, config: OndemandConfig) -> dict[str, int]:
+    count = sum(server.spec.account.project_id == project_id for server in cloud.servers())
+    return {"instances": count, "cores": count * config.flavor.vcpus, "ram": count * config.flavor.ram_mb}
+
+
+def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
+    def shown(limits: dict[str, int]) -> dict[str, int]:
+        return {key: limit for key, limit in limits.items() if g.version < (2, 57) or key not in _FILES}
+
+    def check(project_id: str) -> None:
+        if not g.account.admin and g.account.project_id != project_id:
+            _only_admin("os-quota-sets:show", error)
+
+    @app.get("/v2.1/os-quota-sets/<project_id>")
+    def quota(project_id: str) -> dict[str, Any]:
+        check(project_id)
+        return {"quota_set": {"id": project_id, **shown(quotas.of(project_id))}}
+
+    @app.get("/v2.1/os-quota-sets/<project_id>/defaults")
+    def quota_defaults(project_id: str) -> dict[str, Any]:
+        return {"quota_set": {"id": project_id, **shown(_QUOTA)}}
+
+    @app.get("/v2.1/os-quota-sets/<project_id>/detail")
+    def quota_detail(project_id: str) -> dict[str, Any]:
+        check(project_id)
+        used = _in_use(cloud, project_id, config)
+        parts = {
+            key: {"limit": limit, "in_use": used.get(key, 0), "reserved": 0}
+            for key, limit in shown(quotas.of(project_id)).items()
+        }
+        return {"quota_set": {"id": project_id, **parts}}
+
+    @app.put("/v2.1/os-quota-sets/<project_id>")
+    def change_quota(project_id: str) -> dict[str, Any]:
+        _only_admin("os-quota-sets:update", error)
+        body = request.get_json(silent=True)
+        wanted = dict(body.get("quota_set") or {}) if isinstance(body, dict) else {}
+        wanted.pop("force", None)
+        if (
+            not wanted
+            or not wanted.keys() <= _QUOTA.keys()
+            or not all(isinstance(n, int) for n in wanted.values())
+        ):
+            raise error(400, f"Invalid input for field/attribute quota_set. Value: {wanted}.")
+        quotas.change(project_id, wanted)
+        return {"quota_set": shown(quotas.of(project_id))}
+
+    @app.get("/v2.1/limits")
+    def limits() -> dict[str, Any]:
+        project_id = request.args.get("tenant_id", g.account.project_id)
+        if project_id != g.account.project_id:
+            _only_admin("limits:other_project", error)
+        return {
+            "limits": {
+                "rate": [],
+                "absolute": _limits(quotas.of(project_id), _in_use(cloud, project_id, config)),
+            }
+        }
+
+
+def _limits(quota: dict[str, int], used: dict[str, int]) -> dict[str, int]:
+    limits = {
+        "maxTotalCores": quota["cores"],
+        "maxTotalInstances": quota["instances"],
+        "maxTotalKeypairs": quota["key_pairs"],
+        "maxServerMeta": quota["metadata_items"],
+        "maxTotalRAMSize": quota["ram"],
+        "maxServerGroups": quota["server_groups"],
+        "maxServerGroupMembers": quota["server_group_members"],
+        "totalRAMUsed": used["ram"],
+        "totalCoresUsed": used["cores"],
+        "totalInstancesUsed": used["instances"],
+        "totalServerGroupsUsed": 0,
+    }
+    if g.version < (2, 57):
+        limits |= {"maxPersonality": 5, "maxPersonalitySize": 10_240}
+    if g.version < (2, 39):
+        limits["maxImageMeta"] = quota["metadata_items"]
+    if g.version < (2, 36):
+        limits |= {
+            "maxTotalFloatingIps": -1,
+            "maxSecurityGroups": -1,
+            "maxSecurityGroupRules": -1,
+            "totalFloatingIpsUsed": 0,
+            "totalSecurityGroupsUsed": 0,
+        }
+    return limits
+
+
+def _add_usage(app: Flask, cloud: Cloud, config: OndemandConfig, error: Error) -> None:
+    def moment(key: str, default_us: int) -> int:
+        text = request.args.get(key)
+        try:
+            return default_us if text is None else from_iso(text)
+        except ValueError as fault:
+            raise error(400, f"Invalid input for query parameters {key}. Value: {text}.") from fault
+
+    @app.get("/v2.1/os-simple-tenant-usage/<project_id>")
+    def usage(project_id: str) -> dict[str, Any]:
+        if project_id != g.account.project_id:
+            _only_admin("os-simple-tenant-usage:show", error)
+        now_us = cloud.clock.now_us()
+        start_us, stop_us = moment("start", now_us), moment("end", now_us)
+        rows = []
+        for server in (*cloud.past(), *cloud.servers()):
+            if server.spec.account.project_id != project_id or server.launched_us is None:
+                continue
+            end_us = now_us if server.deleted_us is None else server.deleted_us
+            inside_us = min(end_us, stop_us) - max(server.launched_us, start_us)
+            if inside_us >= 0:
+                rows.append(_usage_row(server, config, inside_us, end_us))
+        hours = sum(row["hours"] for row in rows)
+        flavor = config.flavor
+        body = {
+            "tenant_id": project_id,
+            "server_usages": rows,
+            "total_hours": hours,
+            "total_memory_mb_usage": hours * flavor.ram_mb,
+            "total_vcpus_usage": hours * flavor.vcpus,
+            "total_local_gb_usage": hours * flavor.disk_gb,
+            "start": iso(start_us),
+            "stop": iso(stop_us),
+        }
+        return {"tenant_usage": body if rows else {}}
+
+
+def _usage_row(server: Server, config: OndemandConfig, inside_us: int, end_us: int) -> dict[str, Any]:
+    flavor, launched_us = config.flavor, server.launched_us or 0
+    return {
+        "hours": inside_us / _HOUR_US,
+        "flavor": flavor.name,
+        "instance_id": server.id,
+        "name": server.name,
+        "tenant_id": server.spec.account.project_id,
+        "memory_mb": flavor.ram_mb,
+        "local_gb": flavor.disk_gb,
+        "vcpus": flavor.vcpus,
+        "started_at": iso(launched_us),
+        "ended_at": None if server.deleted_us is None else iso(end_us),
+        "state": "active" if server.deleted_us is None else "terminated",
+        "uptime": (end_us - launched_us) // US,
+    }

@@ -1,0 +1,121 @@
+"""Glance: version documents and one image."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, Response, request
+
+from emulator.live.ondemand.auth import Keyring, stable_id
+from emulator.live.ondemand.http import caller, service, site_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_VERSIONS = (15, 13, 12, 11, 10, 9, 8, 17, 7, 6, 5, 4, 3, 2, 1, 0)
+_CURRENT = 17
+_FIXED_DATE = "2026-01-01T00:00:00Z"
+
+
+def image_id(name: str) -> str:
+    """The identifier of the image called `name`."""
+    return str(uuid.UUID(stable_id("image", name)))
+
+
+def image_app(keyring: Keyring, name: str) -> Flask:
+    app = service("image")
+    image = _image(name)
+
+    @app.before_request
+    def guard() -> Response | None:
+        if request.path in {"/", "/versions"} or caller(keyring) is not None:
+            return None
+        page = _page(401, "Unauthorized", "This server could not verify that you are authorized.")
+        page.headers["WWW-Authenticate"] = f'Keystone uri="{site_url()}/identity"'
+        return page
+
+    @app.get("/")
+    def root() -> tuple[dict[str, Any], int]:
+        return _versions(), 300
+
+    @app.get("/versions")
+    def versions() -> dict[str, Any]:
+        return _versions()
+
+    @app.get("/v2/images")
+    def images() -> dict[str, Any]:
+        query = request.query_string.decode()
+        return {
+            "images": [image] if _matches(image, request.args.items()) else [],
+            "first": f"/v2/images?{query}" if query else "/v2/images",
+            "schema": "/v2/schemas/images",
+        }
+
+    @app.get("/v2/images/<wanted>")
+    def one(wanted: str) -> dict[str, Any] | Response:
+        if wanted == image["id"]:
+            return image
+        return _page(404, "Not Found", f"No image found with ID {wanted}")
+
+    return app
+
+
+def _matches(image: dict[str, Any], wanted: Iterable[tuple[str, str]]) -> bool:
+    """Filters of the list: equal, or one of `in:a,b`; what the image does not have is no filter."""
+    for key, value in wanted:
+        choices = value.removeprefix("in:").split(",") if value.startswith("in:") else [value]
+        if key in image and str(image[key]) not in choices:
+            return False
+    return True
+
+
+def _versions() -> dict[str, Any]:
+    href = f"{request.root_url.rstrip('/')}/v2/"
+    return {
+        "versions": [
+            {
+                "id": f"v2.{minor}",
+                "status": "CURRENT" if minor == _CURRENT else "SUPPORTED",
+                "links": [{"rel": "self", "href": href}],
+            }
+            for minor in _VERSIONS
+        ]
+    }
+
+
+def _page(code: int, title: str, text: str) -> Response:
+    html = f"<html>\n <head>\n  <title>{code} {title}</title>\n </head>\n <body>\n  {text}\n </body>\n</html>"
+    return Response(html, status=code, content_type="text/html; charset=UTF-8")
+
+
+def _image(name: str) -> dict[str, Any]:
+    identifier = image_id(name)
+    return {
+        "owner_specified.openstack.md5": "",
+        "owner_specified.openstack.sha256": "",
+        "owner_specified.openstack.object": f"images/{name}",
+        "name": name,
+        "disk_format": "raw",
+        "container_format": "bare",
+        "visibility": "public",
+        "size": 1024,
+        "virtual_size": 1024,
+        "status": "active",
+        "checksum": stable_id("checksum", name),
+        "protected": False,
+        "min_ram": 0,
+        "min_disk": 0,
+        "owner": stable_id("project", "admin"),
+        "os_hidden": False,
+        "os_hash_algo": "sha512",
+        "os_hash_value": stable_id("hash", name) * 4,
+        "id": identifier,
+        "created_at": _FIXED_DATE,
+        "updated_at": _FIXED_DATE,
+        "tags": [],
+        "self": f"/v2/images/{identifier}",
+        "file": f"/v2/images/{identifier}/file",
+        "schema": "/v2/schemas/image",
+        "stores": "local",
+    }

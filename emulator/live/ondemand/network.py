@@ -1,0 +1,73 @@
+"""An empty Neutron: every collection has no element, so that clients that look for networks find none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, request
+
+from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+
+if TYPE_CHECKING:
+    from emulator.live.ondemand.auth import Keyring
+
+_QUOTA = (
+    "network",
+    "port",
+    "security_group",
+    "security_group_rule",
+    "floatingip",
+    "subnet",
+    "router",
+    "rbac_policy",
+    "subnetpool",
+)
+_EXTENSIONS = ("binding", "security-group", "quotas")
+
+
+def network_app(keyring: Keyring) -> Flask:
+    app = service("network")
+
+    @app.before_request
+    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
+        if request.path.rstrip("/") in {"", "/v2.0"} or caller(keyring) is not None:
+            return None
+        return unauthorized(f"{site_url()}/identity")
+
+    @app.get("/")
+    def versions() -> dict[str, Any]:
+        href = f"{request.root_url.rstrip('/')}/v2.0/"
+        return {"versions": [{"id": "v2.0", "status": "CURRENT", "links": [{"rel": "self", "href": href}]}]}
+
+    @app.get("/v2.0")
+    def resources() -> dict[str, Any]:
+        return {"resources": []}
+
+    @app.get("/v2.0/extensions")
+    def extensions() -> dict[str, Any]:
+        return {
+            "extensions": [
+                {
+                    "alias": alias,
+                    "name": alias,
+                    "description": "",
+                    "updated": "2020-01-01T00:00:00-00:00",
+                    "links": [],
+                }
+                for alias in _EXTENSIONS
+            ]
+        }
+
+    @app.get("/v2.0/quotas/<project_id>")
+    def quotas(project_id: str) -> dict[str, Any]:  # noqa: ARG001 - the same for every project
+        return {"quota": dict.fromkeys(_QUOTA, -1)}
+
+    @app.get("/v2.0/<collection>")
+    def collection(collection: str) -> dict[str, Any]:
+        return {collection.replace("-", "_"): []}
+
+    @app.get("/v2.0/<collection>/<path:element>")
+    def element(collection: str, element: str) -> tuple[dict[str, Any], int]:  # noqa: ARG001
+        return {"NeutronError": {"type": "NotFound", "message": "not found", "detail": ""}}, 404
+
+    return app

@@ -1,0 +1,111 @@
+"""The manager as one process: all services on one port, until somebody says stop."""
+
+from __future__ import annotations
+
+import socket
+from threading import Thread
+from typing import TYPE_CHECKING, Self
+
+import structlog
+from werkzeug.exceptions import NotFound
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from balancer.clock import Clock, SharedClock, SystemClock, micros
+from emulator.live.ondemand.auth import Keyring
+from emulator.live.ondemand.balancer_source import BalancerSource
+from emulator.live.ondemand.cloud import Cloud
+from emulator.live.ondemand.compute import compute_app
+from emulator.live.ondemand.identity import identity_app
+from emulator.live.ondemand.image import image_app
+from emulator.live.ondemand.network import network_app
+from emulator.live.ondemand.nodes import FixedPool, NodeSource
+from emulator.live.ondemand.placement import placement_app
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+    from emulator.live.ondemand.config import OndemandConfig
+
+_log = structlog.get_logger(__name__)
+
+
+class _Handler(WSGIRequestHandler):
+    """Keeps connections open and does not hold back small answers."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        if type != "info":
+            _log.warning("http", message=message % args)
+
+
+def wsgi_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> WSGIApplication:
+    """All services; the catalog names these paths."""
+    return DispatcherMiddleware(
+        NotFound(),
+        {
+            "/identity": identity_app(keyring, config.region),
+            "/compute": compute_app(keyring, cloud, config),
+            "/image": image_app(keyring, config.image),
+            "/placement": placement_app(keyring, cloud, config),
+            "/network": network_app(keyring),
+        },
+    )
+
+
+class OndemandServer:
+    """A manager that listens as soon as it is made. Use it as a context, or call `serve` and `close`."""
+
+    def __init__(
+        self, config: OndemandConfig, *, source: NodeSource | None = None, clock: Clock | None = None
+    ) -> None:
+        if clock is None:
+            clock = SystemClock() if config.clock is None else SharedClock(config.clock)
+        self.source = source if source is not None else _source(config)
+        self.keyring = Keyring.of(config)
+        self.cloud = Cloud(
+            self.source,
+            clock,
+            boot_us=micros(config.boot_s),
+            release_linger_s=config.release_linger_s,
+        )
+        app = wsgi_app(self.keyring, self.cloud, config)
+        self._server = make_server(config.listen, config.port, app, threaded=True, request_handler=_Handler)
+        self.url = f"http://{config.listen}:{self._server.server_port}"
+        self.auth_url = f"{self.url}/identity/v3"
+        self._thread: Thread | None = None
+
+    def serve(self) -> None:
+        """Answer until `stop` is called from another thread."""
+        self._server.serve_forever(poll_interval=0.1)
+
+    def stop(self) -> None:
+        self._server.shutdown()
+
+    def close(self) -> tuple[str, ...]:
+        """Forget everything; what could not be returned to the source."""
+        self._server.server_close()
+        return self.cloud.close()
+
+    def __enter__(self) -> Self:
+        self._thread = Thread(target=self.serve, name="ondemand", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+        self.close()
+
+
+def _source(config: OndemandConfig) -> NodeSource:
+    if config.pool is not None:
+        return FixedPool(config.pool)
+    return BalancerSource(config.balancer_url or "", token=config.balancer_token, wait_s=config.wait_s)

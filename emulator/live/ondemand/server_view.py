@@ -1,0 +1,197 @@
+"""A server as Nova's JSON, for each microversion and for users and administrators."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from emulator.live.ondemand.times import iso, iso_z
+
+if TYPE_CHECKING:
+    from emulator.live.ondemand.cloud import Action, Server
+    from emulator.live.ondemand.config import Flavor
+
+Version = tuple[int, int]
+
+_VM_STATES = {"BUILD": "building", "ACTIVE": "active", "SHUTOFF": "stopped", "ERROR": "error"}
+_POWER_STATES = {"BUILD": 0, "ACTIVE": 1, "SHUTOFF": 4, "ERROR": 0}
+
+
+def links(site: str, kind: str, identifier: str) -> list[dict[str, str]]:
+    return [
+        {"rel": "self", "href": f"{site}/compute/v2.1/{kind}/{identifier}"},
+        {"rel": "bookmark", "href": f"{site}/compute/{kind}/{identifier}"},
+    ]
+
+
+def brief(server: Server, site: str) -> dict[str, Any]:
+    return {"id": server.id, "name": server.name, "links": links(site, "servers", server.id)}
+
+
+def created(server: Server, site: str) -> dict[str, Any]:
+    """The answer to POST /servers: everything else is known later."""
+    return {
+        "id": server.id,
+        "links": links(site, "servers", server.id),
+        "OS-DCF:diskConfig": "MANUAL",
+        "security_groups": [{"name": "default"}],
+        "adminPass": server.admin_pass,
+    }
+
+
+def detail(
+    server: Server,
+    flavor: Flavor,
+    *,
+    site: str,
+    version: Version,
+    admin: bool,
+    now_us: int,
+    one: bool,
+) -> dict[str, Any]:
+    """The whole server; `one`: not as a row of a list, which leaves some things out."""
+    status = server.status(now_us)
+    body: dict[str, Any] = {
+        "accessIPv4": "",
+        "accessIPv6": "",
+        "addresses": _addresses(server, status),
+        "created": iso_z(server.created_us),
+        "flavor": _flavor(flavor, site, version),
+        "hostId": _host_id(server),
+        "id": server.id,
+        "image": _image(server, site, version),
+        "links": links(site, "servers", server.id),
+        "metadata": dict(server.metadata),
+        "name": server.name,
+        "status": status,
+        "tenant_id": server.spec.account.project_id,
+        "user_id": server.spec.account.user_id,
+        "updated": iso_z(min(server.updated_us, now_us)),
+        "OS-DCF:diskConfig": "MANUAL",
+        "OS-EXT-AZ:availability_zone": "nova" if server.host else "",
+        "config_drive": "",
+        "key_name": None,
+        "OS-SRV-USG:launched_at": iso(server.launched_us) if status in {"ACTIVE", "SHUTOFF"} else None,
+        "OS-SRV-USG:terminated_at": None,
+        "OS-EXT-STS:task_state": "scheduling" if status == "BUILD" and server.host is None else None,
+        "OS-EXT-STS:vm_state": _VM_STATES[status],
+        "OS-EXT-STS:power_state": _POWER_STATES[status],
+        "os-extended-volumes:volumes_attached": [],
+    }
+    if status == "ERROR":
+        body["fault"] = _fault(server, admin)
+    else:
+        body["progress"] = 0
+    if admin:
+        body.update(_admin_part(server, version))
+    body.update(_newer_part(server, version, one=one))
+    return body
+
+
+def _flavor(flavor: Flavor, site: str, version: Version) -> dict[str, Any]:
+    if version < (2, 47):
+        return {"id": flavor.id, "links": links(site, "flavors", flavor.id)[1:]}
+    return {
+        "vcpus": flavor.vcpus,
+        "ram": flavor.ram_mb,
+        "disk": flavor.disk_gb,
+        "ephemeral": 0,
+        "swap": 0,
+        "original_name": flavor.name,
+        "extra_specs": {},
+    }
+
+
+def _image(server: Server, site: str, version: Version) -> dict[str, Any]:
+    image: dict[str, Any] = {
+        "id": server.spec.image_id,
+        "links": links(site, "images", server.spec.image_id)[1:],
+    }
+    image["links"][0]["href"] = f"{site}/compute/images/{server.spec.image_id}"
+    if version >= (2, 98):
+        image["properties"] = {}
+    return image
+
+
+def _addresses(server: Server, status: str) -> dict[str, Any]:
+    """One made-up address, because clients wait for one."""
+    if not server.spec.with_address or status not in {"ACTIVE", "SHUTOFF"}:
+        return {}
+    high, middle, low = server.number.to_bytes(8)[-3:]
+    return {
+        "private": [
+            {
+                "version": 4,
+                "addr": f"10.{high}.{middle}.{low}",
+                "OS-EXT-IPS:type": "fixed",
+                "OS-EXT-IPS-MAC:mac_addr": f"fa:16:3e:{high:02x}:{middle:02x}:{low:02x}",
+            }
+        ]
+    }
+
+
+def _host_id(server: Server) -> str:
+    if server.host is None:
+        return ""
+    return hashlib.sha224((server.spec.account.project_id + server.host).encode()).hexdigest()
+
+
+def _fault(server: Server, admin: bool) -> dict[str, Any]:
+    fault = {"code": 500, "created": iso_z(server.updated_us), "message": server.fault}
+    if admin:
+        fault["details"] = server.fault
+    return fault
+
+
+def _admin_part(server: Server, version: Version) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "OS-EXT-SRV-ATTR:host": server.host,
+        "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.number:08x}",
+        "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host,
+    }
+    if version >= (2, 3):
+        part |= {
+            "OS-EXT-SRV-ATTR:hostname": server.hostname,
+            "OS-EXT-SRV-ATTR:kernel_id": "",
+            "OS-EXT-SRV-ATTR:launch_index": server.launch_index,
+            "OS-EXT-SRV-ATTR:ramdisk_id": "",
+            "OS-EXT-SRV-ATTR:reservation_id": server.reservation.id,
+            "OS-EXT-SRV-ATTR:root_device_name": None if server.host is None else "/dev/sda",
+            "OS-EXT-SRV-ATTR:user_data": server.spec.user_data,
+        }
+    if version >= (2, 16):
+        part["host_status"] = "" if server.host is None else "UP"
+    return part
+
+
+def _newer_part(server: Server, version: Version, *, one: bool) -> dict[str, Any]:
+    """What was added to the body since 2.1, with the microversion that added it."""
+    added: list[tuple[Version, str, Any]] = [
+        ((2, 9), "locked", server.locked),
+        ((2, 19), "description", server.description),
+        ((2, 26), "tags", list(server.spec.tags)),
+        ((2, 63), "trusted_image_certificates", None),
+        ((2, 73), "locked_reason", server.locked_reason),
+        ((2, 90), "OS-EXT-SRV-ATTR:hostname", server.hostname),
+        ((2, 96), "pinned_availability_zone", server.spec.availability_zone),
+        ((2, 100), "scheduler_hints", {}),
+    ]
+    if one:
+        added.append(((2, 71), "server_groups", []))
+    return {key: value for since, key, value in added if version >= since}
+
+
+def action(server: Server, entry: Action, version: Version) -> dict[str, Any]:
+    """An entry of os-instance-actions."""
+    body: dict[str, Any] = {
+        "action": entry.action,
+        "instance_uuid": server.id,
+        "request_id": entry.request_id,
+        "user_id": server.spec.account.user_id,
+        "project_id": server.spec.account.project_id,
+        "start_time": iso(entry.started_us),
+        "message": entry.message,
+    }
+    if version >= (2, 58):
+        body["updated_at"] = iso(entry.updated_us)
+    return body

@@ -1,0 +1,69 @@
+"""Submitting jobs with the batch system's own command."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from balancer.clock import US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TIMEOUT_S = 60.0
+_UNREACHABLE = ("cannot connect", "connection refused", "unable to communicate", "timed out", "pbs_iff")
+
+
+class QsubError(Exception):
+    """The job was not accepted; the text is the command's."""
+
+
+class QsubUnreachableError(QsubError):
+    """Nobody answered: the same command may succeed later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qsub:
+    """The command that submits, and the queue it submits to."""
+
+    command: Sequence[str]
+    queue: str = "batch"
+    environment: Mapping[str, str] | None = None
+
+    def submit(self, name: str, nodes: int, estimate_us: int, run_us: int) -> str:
+        """Submit a job that sleeps for `run_us`; the identifier it got. Raises QsubError."""
+        resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
+        script = f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+        try:
+            done = subprocess.run(
+                [*self.command, "-N", name, "-l", resources, "-q", self.queue],
+                input=script,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+                env=None if self.environment is None else dict(self.environment),
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise QsubUnreachableError(f"no answer within {_TIMEOUT_S:g} s") from error
+        except OSError as error:
+            raise QsubError(str(error)) from error
+        job_id = done.stdout.strip()
+        if done.returncode == 0 and job_id:
+            return job_id
+        text = done.stderr.strip() or f"exit status {done.returncode} without a word"
+        if any(sign in text.lower() for sign in _UNREACHABLE):
+            raise QsubUnreachableError(text)
+        raise QsubError(text)
+
+
+def walltime(time_us: int) -> str:
+    """HH:MM:SS, rounded up to whole seconds, since a limit below the run time would kill the job."""
+    total_s = max(1, -(-time_us // US))
+    return f"{total_s // 3600:02d}:{total_s // 60 % 60:02d}:{total_s % 60:02d}"
+
+
+def seconds_text(time_us: int) -> str:
+    """Seconds to the microsecond, without needless zeros."""
+    return f"{time_us // US}.{time_us % US:06d}".rstrip("0").rstrip(".")

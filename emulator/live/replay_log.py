@@ -1,0 +1,105 @@
+"""What a replayer leaves behind: one JSON line an event, written when it happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import micros, seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ReplayLog:
+    """Appends to `PATH.partial`, which becomes PATH when the replay is over, however it ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = partial_path(path)
+        self._file = self._partial.open("w", encoding="utf-8")
+        self.counted: dict[str, int] = {}
+
+    def write(self, event: str, at_us: int, number: int | None = None, **details: Any) -> None:
+        """One line; `at_us` is cluster time since the start of the trace."""
+        self.count(event)
+        line: dict[str, Any] = {"event": event, "at_s": seconds(at_us)}
+        if number is not None:
+            line["number"] = number
+        self._file.write(json.dumps(line | details) + "\n")
+        self._file.flush()
+
+    def count(self, what: str) -> None:
+        self.counted[what] = self.counted.get(what, 0) + 1
+
+    def finish(self, at_us: int, interrupted: str) -> None:
+        """Write the last line and give the file its name."""
+        self.write("over", at_us, interrupted=interrupted, counted=dict(self.counted))
+        self._file.close()
+        self._partial.replace(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseResult:
+    """How a lease went; times since the start of the trace, `ended_us` None while it has not ended."""
+
+    number: int
+    granted: bool
+    decided_us: int
+    ended_us: int | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class ReplayResult:
+    """All that a replay log says. `interrupted` is empty for a replay that came to its end."""
+
+    job_ids: dict[int, str] = field(default_factory=dict)
+    """Number of the batch job -> identifier that qsub printed."""
+    submitted_us: dict[int, int] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+    """Number of a job that could not be submitted -> why."""
+    leases: dict[int, LeaseResult] = field(default_factory=dict)
+    noticed_us: dict[int, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    interrupted: str = "the replayer did not finish its log"
+
+
+def partial_path(path: Path) -> Path:
+    """Where the log of a replay that is not over is."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def read_replay(path: Path) -> ReplayResult:
+    """Read a log, or what a killed replayer left of it. A last line without its end is left out."""
+    source = path if path.exists() else partial_path(path)
+    result = ReplayResult()
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n"):
+            break
+        try:
+            _apply(result, json.loads(line))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{source}:{number}: not a line of a replay log: {error!r}") from error
+    return result
+
+
+def _apply(result: ReplayResult, line: dict[str, Any]) -> None:
+    at_us, number, event = micros(line["at_s"]), line.get("number", -1), line["event"]
+    if event == "submitted":
+        result.job_ids[number], result.submitted_us[number] = line["job_id"], at_us
+    elif event == "submit_failed":
+        result.failed[number] = line["reason"]
+    elif event == "lease_granted":
+        result.leases[number] = LeaseResult(number, granted=True, decided_us=at_us)
+    elif event == "lease_rejected":
+        result.leases[number] = LeaseResult(number, granted=False, decided_us=at_us, reason=line["reason"])
+    elif event == "lease_ended":
+        decided_us = result.leases[number].decided_us
+        result.leases[number] = LeaseResult(number, granted=True, decided_us=decided_us, ended_us=at_us)
+    elif event == "noticed":
+        result.noticed_us[number] = at_us
+    elif event == "over":
+        result.interrupted, result.counted = line["interrupted"], line["counted"]

@@ -1,0 +1,327 @@
+"""`python -m emulator.live.replayer --config FILE`: submit a workload at its times to a live fleet.
+
+One thread and one list of what is due, in the order of events of the design (time, `Rank`, order of entry);
+one alarm stands at the head of the list. On a paced clock everything here happens at exactly its time.
+
+Why a lease ends at exactly `granted + run time`: its state is looked at after the request, at the same time
+but at `Rank.WATCH`, when all that the request caused is done. A lease that is not granted at time t ends
+after `t + run time` at the earliest, so that is when it is looked at again (and when its wait runs out).
+"""
+
+from __future__ import annotations
+
+import heapq
+import signal
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import requests
+import structlog
+from pydantic import Field
+
+from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
+from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
+from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError
+from emulator.live.ready import write_ready
+from emulator.live.replay_log import ReplayLog
+from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.workload.store import load
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = structlog.get_logger(__name__)
+_WATCH_STOP_S = 1.0
+_CLOUD_TRIES = 10
+"""How often a cloud that is away is asked about a lease before the lease counts as rejected."""
+_REFUSALS = 3
+"""How often a job is offered that the batch system refuses."""
+
+
+class ReplayerConfig(Settings):
+    """Settings of one replay. Durations are cluster time.
+
+    `wait_s` is the longest wait W of a lease; `notice_s` is how long before its arrival each lease is
+    announced to the Balancer (None: not at all); `origin_s` is the cluster time at which the trace starts
+    (None: 0 on a shared clock, now on the system's).
+    """
+
+    workload: Path
+    result: Path
+    clock: Path | None = None
+    ready_file: Path | None = None
+    qsub: tuple[str, ...] = ("qsub",)
+    qsub_environment: dict[str, str] | None = None
+    queue: str = "batch"
+    cloud: CloudSettings | None = None
+    wait_s: float = Field(default=0.0, ge=0)
+    poll_s: float = Field(default=1.0, gt=0)
+    """Leases that may still be granted are not looked at more often than this."""
+    notice_s: float | None = Field(default=None, gt=0)
+    balancer_url: str | None = None
+    balancer_token: str | None = None
+    retry_s: float = Field(default=1.0, gt=0)
+    """First pause before a failed call is repeated; doubled each time."""
+    retry_limit_s: float = Field(default=60.0, gt=0)
+    origin_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of the workload, its times in cluster time."""
+
+    number: int
+    submit_us: int
+    run_us: int
+    estimate_us: int
+    nodes: int
+
+    @property
+    def lease_name(self) -> str:
+        return f"lease{self.number}"
+
+
+class Replayer:
+    """Replays one workload that passed `check`. `run` blocks until all is done or `stop` is called."""
+
+    def __init__(self, config: ReplayerConfig, table: JobTable, clock: Clock, log: ReplayLog) -> None:
+        self._config = config
+        self._clock = clock
+        self._log = log
+        on_shared_clock = isinstance(clock, SharedClock)
+        self._origin_us = (
+            (0 if on_shared_clock else clock.now_us()) if config.origin_s is None else micros(config.origin_s)
+        )
+        self._is_exact = isinstance(clock, SharedClock) and clock.is_held
+        self._qsub = Qsub(config.qsub, config.queue, config.qsub_environment)
+        self._cloud = None if config.cloud is None else Cloud(config.cloud)
+        self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
+        self._entry = count()
+        self._stopping = False
+        self._alarm = clock.alarm()
+        self._fill(table)
+        self._set_alarm()
+
+    def _fill(self, table: JobTable) -> None:
+        for row in range(len(table)):
+            job = Job(
+                int(table.number[row]),
+                int(table.submit_us[row]) + self._origin_us,
+                int(table.run_us[row]),
+                int(table.estimate_us[row]),
+                int(table.nodes[row]),
+            )
+            if table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
+                self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job, self._cloud))
+                if self._config.notice_s is not None:
+                    notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
+                    self._add(notice_us, Rank.NOTICE, self._notice(job))
+            else:
+                self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+
+    # The loop
+
+    def run(self) -> None:
+        """Do what is due, when it is due, until nothing is left."""
+        while self._due and not self._stopping:
+            self._set_alarm()
+            if self._alarm.wait(_WATCH_STOP_S):
+                due_us, _, _, act = heapq.heappop(self._due)
+                act(due_us if self._is_exact else max(due_us, self._clock.now_us()))
+            elif isinstance(self._clock, SharedClock) and self._clock.stopped:
+                break
+        left = f"{len(self._due)} events were still to come" if self._due else ""
+        self._log.finish(self._clock.now_us() - self._origin_us, left)
+        self._alarm.close()
+        if self._cloud is not None:
+            self._cloud.close()
+
+    def stop(self) -> None:
+        """End `run` after what it is doing now; may be called from a signal handler or another thread."""
+        self._stopping = True
+        self._alarm.wake()
+
+    def _set_alarm(self) -> None:
+        if self._due:
+            self._alarm.set(self._due[0][0], self._due[0][1])
+
+    def _add(self, due_us: int, rank: Rank, act: Callable[[int], None]) -> None:
+        heapq.heappush(self._due, (due_us, rank, next(self._entry), act))
+
+    def _write(self, event: str, at_us: int, job: Job, **details: object) -> None:
+        self._log.write(event, at_us - self._origin_us, job.number, **details)
+
+    def _pause_us(self, tries: int) -> int:
+        return micros(min(self._config.retry_s * 2 ** (tries - 1), self._config.retry_limit_s))
+
+    # Batch jobs
+
+    def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
+        def act(now_us: int) -> None:
+            try:
+                job_id = self._qsub.submit(f"j{job.number}", job.nodes, job.estimate_us, job.run_us)
+            except QsubError as error:
+                self._log.count("qsub_errors")
+                if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
+                    self._add(now_us + self._pause_us(tries), Rank.SUBMIT, self._submit(job, tries + 1))
+                else:
+                    self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
+            else:
+                self._write("submitted", now_us, job, job_id=job_id, tries=tries)
+
+        return act
+
+    # Leases
+
+    def _notice(self, job: Job) -> Callable[[int], None]:
+        """Announce a lease: add_reserve(H, N) of the paper."""
+
+        def act(now_us: int) -> None:
+            config = self._config
+            token = config.balancer_token
+            body = {"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)}
+            try:
+                response = requests.post(
+                    f"{config.balancer_url}/v1/add_reserve",
+                    json=body,
+                    headers={} if token is None else {"Authorization": f"Bearer {token}"},
+                    timeout=30,
+                )
+            except requests.RequestException as error:
+                self._write("notice_failed", now_us, job, reason=f"unreachable: {error}")
+                return
+            if response.ok:
+                self._write("noticed", now_us, job)
+            else:
+                self._write("notice_failed", now_us, job, reason=response.text.strip())
+
+        return act
+
+    def _arrive(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+        def act(now_us: int) -> None:
+            try:
+                cloud.create(job.lease_name, job.nodes)
+            except CloudUnreachableError as error:
+                self._give_up(job, cloud, now_us, str(error))
+            except CloudError as error:
+                self._write("lease_rejected", now_us, job, reason=str(error))
+            else:
+                self._add(now_us, Rank.WATCH, self._look(job, cloud))
+
+        return act
+
+    def _give_up(self, job: Job, cloud: Cloud, now_us: int, reason: str) -> None:
+        """Reject a lease that may have been heard of; what it may have got is given back."""
+        self._write("lease_rejected", now_us, job, reason=reason)
+        self._add(now_us + self._pause_us(1), Rank.COMPLETION, self._tidy(job, cloud, 1))
+
+    def _tidy(self, job: Job, cloud: Cloud, tries: int) -> Callable[[int], None]:
+        def act(now_us: int) -> None:
+            try:
+                cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
+            except CloudError:
+                if tries < _CLOUD_TRIES:
+                    self._add(
+                        now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1)
+                    )
+
+        return act
+
+    def _look(self, job: Job, cloud: Cloud, errors: int = 0) -> Callable[[int], None]:
+        """See what became of a lease that was asked for."""
+
+        def act(now_us: int) -> None:
+            try:
+                state = cloud.state(job.lease_name, job.nodes)
+            except CloudError as error:
+                self._log.count("look_errors")
+                _log.warning("look_failed", lease=job.number, error=str(error))
+                if errors + 1 < _CLOUD_TRIES:
+                    look = self._look(job, cloud, errors + 1)
+                    self._add(now_us + self._pause_us(errors + 1), Rank.COMPLETION, look)
+                else:
+                    self._give_up(job, cloud, now_us, str(error))
+                return
+            if state.fault is not None:
+                self._write("lease_rejected", now_us, job, reason=state.fault)
+                self._delete(cloud, state.server_ids, now_us, 1, lambda _: None)
+            elif state.granted_us is not None:
+                self._write("lease_granted", state.granted_us, job, nodes=job.nodes)
+                complete = self._complete(job, cloud, state.server_ids)
+                self._add(state.granted_us + job.run_us, Rank.COMPLETION, complete)
+            else:
+                self._add(self._next_look_us(job, now_us), Rank.COMPLETION, self._look(job, cloud))
+
+        return act
+
+    def _next_look_us(self, job: Job, now_us: int) -> int:
+        poll_us = micros(self._config.poll_s)
+        next_us = now_us + (max(job.run_us, poll_us) if self._is_exact else poll_us)
+        deadline_us = job.submit_us + micros(self._config.wait_s)
+        return min(next_us, deadline_us) if deadline_us > now_us else next_us
+
+    def _complete(self, job: Job, cloud: Cloud, server_ids: tuple[str, ...]) -> Callable[[int], None]:
+        def act(now_us: int) -> None:
+            self._delete(cloud, server_ids, now_us, 1, lambda at_us: self._write("lease_ended", at_us, job))
+
+        return act
+
+    def _delete(
+        self, cloud: Cloud, server_ids: tuple[str, ...], now_us: int, tries: int, done: Callable[[int], None]
+    ) -> None:
+        """Delete servers, again and again until the cloud has heard it."""
+        try:
+            cloud.delete(server_ids)
+        except CloudError as error:
+            self._log.count("delete_errors")
+            _log.warning("delete_failed", servers=server_ids, error=str(error))
+            self._add(
+                now_us + self._pause_us(tries),
+                Rank.COMPLETION,
+                lambda at_us: self._delete(cloud, server_ids, at_us, tries + 1, done),
+            )
+        else:
+            done(now_us)
+
+
+def check(config: ReplayerConfig, table: JobTable) -> None:
+    """Raise SettingsError if this workload cannot be replayed with these settings."""
+    if config.notice_s is not None and config.balancer_url is None:
+        raise SettingsError("notice_s is set, so balancer_url is needed: notices go to the Balancer")
+    if config.cloud is None and (table.kind == Kind.ON_DEMAND).any():
+        raise SettingsError(
+            f"{config.workload} has on-demand leases, so cloud is needed: where to ask for nodes"
+        )
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="YAML file; see docs/live-ondemand.md.",
+)
+def main(config_file: Path) -> None:
+    """Submit a workload to a live fleet: batch jobs with qsub, leases with openstacksdk."""
+    try:
+        config = load_settings(config_file, ReplayerConfig)
+        table = load(config.workload)
+        check(config, table)
+        clock: Clock = SystemClock() if config.clock is None else SharedClock(config.clock)
+        replayer = Replayer(config, table, clock, ReplayLog(config.result))
+    except (OSError, ValueError) as error:
+        click.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from error
+    signal.signal(signal.SIGTERM, lambda *_: replayer.stop())
+    signal.signal(signal.SIGINT, lambda *_: replayer.stop())
+    write_ready(config.ready_file)
+    replayer.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Configuration files of the live fleet's processes: YAML (or JSON), checked before anything starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class SettingsError(ValueError):
+    """The file cannot be used; the text names the file and the fields."""
+
+
+class Settings(BaseModel):
+    """A section of a configuration file; unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+
+
+def load_settings(path: Path, model: type[SettingsType]) -> SettingsType:
+    """The file's content as `model`; raises SettingsError."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: must be a mapping of settings, not {type(content).__name__}")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        faults = (
+            f"{path}: {'.'.join(str(part) for part in fault['loc']) or 'file'}: {fault['msg']}"
+            for fault in error.errors()
+        )
+        raise SettingsError("\n".join(faults)) from error

@@ -1,0 +1,57 @@
+"""Job tables in files: `.parquet` for other tools, `.npz` for ourselves. The suffix decides."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from emulator.workload.table import JobTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COLUMNS = tuple(field.name for field in fields(JobTable))
+_REQUIRED = ("submit_us", "run_us", "nodes")
+
+
+def save(table: JobTable, path: Path) -> None:
+    """Write the table; the file appears whole or not at all. Raises ValueError for another suffix."""
+    columns = {name: getattr(table, name) for name in _COLUMNS}
+    draft = path.with_name(f".{path.name}.new")
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), draft)
+    elif path.suffix == ".npz":
+        with draft.open("wb") as file:
+            np.savez_compressed(file, **columns)
+    else:
+        raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
+    draft.replace(path)
+
+
+def load(path: Path) -> JobTable:
+    """Read a table that `save` wrote, or any file with its columns; unknown columns are errors.
+
+    Raises ValueError naming the file and the column, FileNotFoundError if there is none.
+    """
+    if path.suffix == ".parquet":
+        read = pq.read_table(path)
+        columns: dict[str, Any] = {name: read.column(name).to_numpy() for name in read.column_names}
+    elif path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            columns = dict(arrays)
+    else:
+        raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
+    for name in _REQUIRED:
+        if name not in columns:
+            raise ValueError(f"{path}: column {name} is missing")
+    for name in columns:
+        if name not in _COLUMNS:
+            raise ValueError(f"{path}: unknown column {name}; known are {', '.join(_COLUMNS)}")
+    try:
+        return JobTable.build(**columns)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

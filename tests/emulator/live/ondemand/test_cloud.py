@@ -1,0 +1,213 @@
+"""Servers and their nodes, without HTTP."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from balancer.clock import ManualClock, SystemClock
+from emulator.live.ondemand.auth import Account
+from emulator.live.ondemand.cloud import Cloud, ServerSpec
+from emulator.live.ondemand.errands import Errands
+from emulator.live.ondemand.nodes import (
+    FixedPool,
+    Granted,
+    Refused,
+    SourceRefusedError,
+    SourceUnreachableError,
+    Waiting,
+)
+
+DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
+
+
+def spec(count=1):
+    return ServerSpec(account=DEMO, name="lease", count=count)
+
+
+class ScriptedSource:
+    """Answers what the test says, and notes what it is told."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.verdict = Waiting("r1")
+        self.told = []
+        self.heard = Event()
+        self.is_away = False
+
+    def request(self, count, key):
+        if self.is_away:
+            raise SourceUnreachableError("away")
+        self.told.append(("request", count))
+        return self.answers.pop(0)
+
+    def poll(self, request_id, wait_s):
+        if isinstance(self.verdict, Waiting) and wait_s:
+            self.heard.wait(20)
+        return self.verdict
+
+    def decide(self, verdict):
+        self.verdict = verdict
+        self.heard.set()
+
+    def withdraw(self, request_id):
+        self.told.append(("withdraw", request_id))
+        self.decide(Refused("withdrawn"))
+
+    def release(self, nodes, key):
+        if self.is_away:
+            raise SourceUnreachableError("away")
+        self.told.append(("release", nodes))
+
+
+def settled(cloud, reservation, status):
+    """Wait until all servers of the reservation are in this state."""
+    clock = SystemClock()
+    end_us = clock.now_us() + 20_000_000
+    while {server.status(cloud.clock.now_us()) for server in reservation.servers} != {status}:
+        assert clock.now_us() < end_us, f"the servers do not become {status}"
+        clock.alarm().wait(0.005)
+
+
+@pytest.fixture
+def build():
+    """build(source, **options) -> a cloud on a clock that stands at one second."""
+    clouds = []
+
+    def build(source, **options):
+        cloud = Cloud(source, ManualClock(1_000_000), errands=Errands(retry_s=0.01), **options)
+        clouds.append((cloud, source))
+        return cloud
+
+    yield build
+    for cloud, source in clouds:
+        if isinstance(source, ScriptedSource):
+            source.heard.set()
+        cloud.close()
+
+
+def test_the_whole_shortage_is_asked_for_at_once(build):
+    source = ScriptedSource(Granted(("n1", "n2", "n3"), 900_000))
+    cloud = build(source)
+    reservation = cloud.create(spec(3))
+    settled(cloud, reservation, "ACTIVE")
+    assert source.told == [("request", 3)]
+    assert [(s.name, s.host, s.launched_us) for s in reservation.servers] == [
+        ("lease-1", "n1", 900_000),
+        ("lease-2", "n2", 900_000),
+        ("lease-3", "n3", 900_000),
+    ]
+
+
+def test_building_takes_the_time_it_is_told_to(build):
+    cloud = build(ScriptedSource(Granted(("n1",))), boot_us=60_000_000)
+    (server,) = cloud.create(spec()).servers
+    settled(cloud, server.reservation, "BUILD")
+    assert server.status(60_999_999) == "BUILD"
+    settled_us = 61_000_000
+    while server.launched_us is None:
+        SystemClock().alarm().wait(0.005)
+    assert (server.launched_us, server.status(settled_us)) == (settled_us, "ACTIVE")
+
+
+def test_the_servers_of_a_waiting_request_are_built_when_it_is_granted(build):
+    source = ScriptedSource(Waiting("r1"))
+    cloud = build(source)
+    reservation = cloud.create(spec(2))
+    assert {server.status(cloud.clock.now_us()) for server in cloud.servers()} == {"BUILD"}
+    source.decide(Granted(("n1", "n2"), 1_000_000))
+    settled(cloud, reservation, "ACTIVE")
+
+
+def test_a_look_at_a_waiting_server_asks_the_source(build):
+    source = ScriptedSource(Waiting("r1"))
+    cloud = build(source)
+    reservation = cloud.create(spec())
+    while reservation.waiting_id is None:
+        SystemClock().alarm().wait(0.005)
+    source.verdict = Granted(("n1",), 1_000_000)  # the long poll has not come back yet
+    assert cloud.server(reservation.servers[0].id).status(1_000_000) == "ACTIVE"
+
+
+def test_deleting_all_servers_of_a_waiting_request_withdraws_it(build):
+    source = ScriptedSource(Waiting("r1"))
+    cloud = build(source)
+    reservation = cloud.create(spec(2))
+    while reservation.waiting_id is None:
+        SystemClock().alarm().wait(0.005)
+    for server in reservation.servers:
+        cloud.delete(server)
+    assert source.told == [("request", 2), ("withdraw", "r1")]
+    assert cloud.servers() == []
+
+
+def test_nodes_for_a_server_that_is_gone_already_go_back(build):
+    source = ScriptedSource(Waiting("r1"))
+    cloud = build(source)
+    reservation = cloud.create(spec(2))
+    while reservation.waiting_id is None:
+        SystemClock().alarm().wait(0.005)
+    cloud.delete(reservation.servers[0])
+    source.decide(Granted(("n1", "n2"), 1_000_000))
+    while len(source.told) < 2:
+        SystemClock().alarm().wait(0.005)
+    assert source.told == [("request", 2), ("release", ("n1",))]
+    assert [server.host for server in cloud.servers()] == ["n2"]
+
+
+def test_servers_that_are_deleted_together_give_their_nodes_back_in_one_call(build):
+    source = ScriptedSource(Granted(("n1", "n2", "n3")))
+    cloud = build(source, release_linger_s=20)
+    reservation = cloud.create(spec(3))
+    settled(cloud, reservation, "ACTIVE")
+    for server in reversed(reservation.servers):
+        cloud.delete(server)
+    assert source.told == [("request", 3), ("release", ("n1", "n2", "n3"))]
+
+
+def test_a_server_that_is_deleted_alone_gives_its_node_back_alone(build):
+    source = ScriptedSource(Granted(("n1", "n2")))
+    cloud = build(source, release_linger_s=0.01)
+    reservation = cloud.create(spec(2))
+    settled(cloud, reservation, "ACTIVE")
+    cloud.delete(reservation.servers[0])
+    assert reservation.returned.wait(20)
+    assert source.told == [("request", 2), ("release", ("n1",))]
+    cloud.delete(reservation.servers[1])
+    assert source.told[2:] == [("release", ("n2",))]
+
+
+def test_nodes_that_cannot_be_returned_now_are_returned_later(build):
+    source = ScriptedSource(Granted(("n1",)))
+    cloud = build(source)
+    reservation = cloud.create(spec())
+    settled(cloud, reservation, "ACTIVE")
+    source.is_away = True
+    cloud.delete(reservation.servers[0])
+    assert source.told == [("request", 1)]
+    source.is_away = False
+    assert cloud._errands.wait_until_done(20)
+    assert source.told == [("request", 1), ("release", ("n1",))]
+
+
+def test_a_request_whose_answer_was_lost_is_undone_when_the_source_is_back(build):
+    source = ScriptedSource(Granted(("n1",)))
+    source.is_away = True
+    cloud = build(source)
+    reservation = cloud.create(spec())
+    settled(cloud, reservation, "ERROR")
+    source.is_away = False
+    assert cloud._errands.wait_until_done(20)
+    assert source.told == [("request", 1), ("release", ("n1",))]
+
+
+def test_a_fixed_pool_gives_the_node_that_was_idle_the_longest_and_takes_back_only_its_own():
+    pool = FixedPool(["a", "b", "c"])
+    assert pool.request(2, "first") == Granted(("a", "b"))
+    assert pool.request(2, "first") == Granted(("a", "b"))
+    assert isinstance(pool.request(2, "second"), Refused)
+    pool.release(("b",), "k1")
+    assert pool.request(2, "third") == Granted(("c", "b"))
+    with pytest.raises(SourceRefusedError, match="not given by this pool: d"):
+        pool.release(("d",), "k2")
