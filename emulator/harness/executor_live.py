@@ -47,7 +47,7 @@ class LiveExecutor:
         self._stopping = False
 
     def post(self, work: Work) -> None:
-        """Have `work(now_us)` done soon. An exception in it ends `run`: the state can no longer be trusted."""
+        """Have `work(now_us)` done soon. An exception in it ends `run`: the state is not to be trusted then."""
         self._inbox.append(work)
         self._alarm.wake()
 
@@ -65,7 +65,7 @@ class LiveExecutor:
         return future.result(timeout_s)
 
     def at(self, due_us: int, work: Work, rank: Rank = Rank.TIMER, order: int = 0) -> None:
-        """Have `work(now_us)` done when the clock reaches `due_us`; equal times go by rank, then by `order`."""
+        """Have `work(now_us)` done at `due_us`; equal times go by rank, then by `order`."""
         heapq.heappush(self._due, (due_us, rank, order, next(self._sequence), work))
 
     def ask_for_pass(self, at_us: int) -> None:
@@ -89,23 +89,34 @@ class LiveExecutor:
         try:
             while not self._stopping:
                 self._set_alarm()
-                is_due = self._alarm.wait()
-                with self._clock.held() as now_us:
-                    while self._inbox:
-                        self._inbox.popleft()(now_us)
-                    if is_due:
-                        self._run_due(now_us)
-                    self._set_alarm()
+                self._turn(is_due=self._alarm.wait())
         finally:
             self._alarm.close()
             for key in list(self._held):
                 self.release(key)
+
+    def settle(self) -> None:
+        """Do all that is due by now, without waiting: for a clock that is moved by hand."""
+        while self._inbox or self._next_us <= self._clock.now_us():
+            self._turn(is_due=self._next_us <= self._clock.now_us())
 
     def stop(self) -> None:
         def end(_: int) -> None:
             self._stopping = True
 
         self.post(end)
+
+    def _turn(self, *, is_due: bool) -> None:
+        with self._clock.held() as now_us:
+            while self._inbox:
+                self._inbox.popleft()(now_us)
+            if is_due:
+                self._run_due(now_us)
+            self._set_alarm()
+
+    @property
+    def _next_us(self) -> int:
+        return min(self._next_due()[0], self._next_pass_us)
 
     def _next_due(self) -> tuple[int, Rank]:
         return self._due[0][:2] if self._due else (NEVER_US, Rank.WATCH)
@@ -114,8 +125,8 @@ class LiveExecutor:
         self._alarm.set(*min(self._next_due(), (self._next_pass_us, Rank.SCHEDULE)))
 
     def _run_due(self, now_us: int) -> None:
-        # One rank at a time: the alarm is set again after it, so that other parties of this instant whose rank
-        # lies between ours have their turn.
+        # One rank at a time: the alarm is set again after it, so that other parties of this instant whose
+        # rank lies between ours have their turn.
         first_us, rank = self._next_due()
         if (first_us, rank) <= (self._next_pass_us, Rank.SCHEDULE):
             while self._due and self._due[0][0] <= now_us and self._due[0][1] == rank:

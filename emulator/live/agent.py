@@ -21,10 +21,10 @@ from pydantic import Field, model_validator
 from balancer.clock import Rank, SharedClock, SystemClock, micros
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
+from emulator.live.process import read_address, stop_on_signal
 from emulator.live.torque.config import ConfigError, Settings, load
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES, sleep_us
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
-from emulator.live.torque.server import read_address, stop_on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

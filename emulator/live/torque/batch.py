@@ -337,7 +337,8 @@ class BatchServer:
                 "error": f"unknown nodes: {', '.join(unknown)}; see `nodes` in the server's file",
             }
         own = {self._node_by_name[name].index for name in names}
-        for index in own:
+        # The cluster uses the node first that came last: the first node of the list, as at its beginning.
+        for index in sorted(own, reverse=True):
             self._links[index] = link
             self._report(self.nodes[index], now_us)
         here = set(running)

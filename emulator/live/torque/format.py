@@ -272,7 +272,7 @@ def wide_list(
     for job in jobs:
         row = _wide_row(job, view)
         if hosts:
-            row += " " if one_line else "\n"
+            row += "" if one_line else "\n"
             row += _indented(_fold_hosts(view.exec_host(job), one_line=one_line))
         if comments:
             row += "\n" + _indented(job_comment(job, view))

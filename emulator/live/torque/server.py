@@ -6,9 +6,6 @@ One thread, the executor's, owns all state; a thread a connection carries messag
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import signal
 import socket
 import sys
 import threading
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
+from emulator.live.process import stop_on_signal, write_address
 from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
@@ -26,7 +24,7 @@ from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from balancer.clock import Clock
 
@@ -50,13 +48,14 @@ class TorqueServer:
         self._listener = socket.create_server((config.host, config.port), backlog=512)
         host, port = self._listener.getsockname()[:2]
         self.address: tuple[str, int] = (str(host), int(port))
-        _write_address(config.home / "address", self.address)
+        write_address(config.home / "address", self.address)
 
     def run(self) -> None:
         threading.Thread(target=self._accept, name="accept", daemon=True).start()
         try:
             self._executor.run()
         finally:
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept, which closing does not
             self._listener.close()
             self._log.close()
 
@@ -165,31 +164,6 @@ class AgentLink:
                 self._executor.post(ended)
             case other:
                 raise ProtocolError(f"unknown report {other!r}")
-
-
-def _write_address(path: Path, address: tuple[str, int]) -> None:
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps({"host": address[0], "port": address[1]}), encoding="utf-8")
-    os.replace(beside, path)  # noqa: PTH105 - the documented atomic replacement
-
-
-def read_address(home: Path) -> tuple[str, int] | None:
-    """Where the server with this home listens; None until it does."""
-    try:
-        found = json.loads((home / "address").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return str(found["host"]), int(found["port"])
-
-
-def stop_on_signal(stop: Callable[[], None]) -> None:
-    """SIGTERM and SIGINT call `stop`, in a thread: the handler may have interrupted the lock that it needs."""
-
-    def handler(*_: object) -> None:
-        threading.Thread(target=stop, daemon=True).start()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
