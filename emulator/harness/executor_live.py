@@ -1,0 +1,136 @@
+"""The live executor: the one thread that owns a cluster, fed by messages, timers and the clock.
+
+Others `post` or `call` work from any thread; timers and scheduling passes happen when the clock says that it
+is their turn. Work that is under way somewhere else (a job that an agent is starting) holds the clock from
+`hold` to `release`, so that on a paced clock no later event, and no further pass, can overtake it. On the
+system clock nothing waits for anybody.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from concurrent.futures import Future
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from balancer.clock import NEVER_US, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
+
+    from balancer.clock import Clock
+
+    Work: TypeAlias = Callable[[int], None]
+
+T = TypeVar("T")
+
+
+class LiveExecutor:
+    """Runs everything that touches one cluster, one thing after the other, in the thread that calls `run`.
+
+    `schedule_pass(now_us)` is one scheduling pass, asked for with `ask_for_pass`; a party that schedules
+    nothing (a node agent) has none. All methods except `post`, `call` and `stop` belong to the executor's own
+    thread.
+    """
+
+    def __init__(self, clock: Clock, schedule_pass: Work | None = None) -> None:
+        self._clock = clock
+        self._schedule_pass = schedule_pass
+        self._alarm = clock.alarm(Rank.SCHEDULE)
+        self._inbox: deque[Work] = deque()
+        self._due: list[tuple[int, Rank, int, int, Work]] = []
+        self._sequence = count()
+        self._next_pass_us = NEVER_US
+        self._held: dict[Hashable, AbstractContextManager[int]] = {}
+        self._stopping = False
+
+    def post(self, work: Work) -> None:
+        """Have `work(now_us)` done soon. An exception in it ends `run`: the state is not to be trusted then."""
+        self._inbox.append(work)
+        self._alarm.wake()
+
+    def call(self, work: Callable[[int], T], timeout_s: float | None = None) -> T:
+        """Have `work(now_us)` done and return what it returns, or raise what it raises."""
+        future: Future[T] = Future()
+
+        def answer(now_us: int) -> None:
+            try:
+                future.set_result(work(now_us))
+            except Exception as error:  # noqa: BLE001 - handed to the caller, who asked for the work
+                future.set_exception(error)
+
+        self.post(answer)
+        return future.result(timeout_s)
+
+    def at(self, due_us: int, work: Work, rank: Rank = Rank.TIMER, order: int = 0) -> None:
+        """Have `work(now_us)` done at `due_us`; equal times go by rank, then by `order`."""
+        heapq.heappush(self._due, (due_us, rank, order, next(self._sequence), work))
+
+    def ask_for_pass(self, at_us: int) -> None:
+        """Have a scheduling pass at `at_us`, after everything else of that instant (or at an earlier one)."""
+        self._next_pass_us = min(self._next_pass_us, at_us)
+
+    def hold(self, key: Hashable) -> None:
+        """Keep a paced clock from moving until `release(key)`."""
+        context = self._clock.held()
+        context.__enter__()
+        self._held[key] = context
+
+    def release(self, key: Hashable) -> None:
+        """Let the clock go on; a key that is not held is left alone (its work ended in another way)."""
+        context = self._held.pop(key, None)
+        if context is not None:
+            context.__exit__(None, None, None)
+
+    def run(self) -> None:
+        """Work until `stop`; leaves no hold and no alarm behind."""
+        try:
+            while not self._stopping:
+                self._set_alarm()
+                self._turn(is_due=self._alarm.wait())
+        finally:
+            self._alarm.close()
+            for key in list(self._held):
+                self.release(key)
+
+    def settle(self) -> None:
+        """Do all that is due by now, without waiting: for a clock that is moved by hand."""
+        while self._inbox or self._next_us <= self._clock.now_us():
+            self._turn(is_due=self._next_us <= self._clock.now_us())
+
+    def stop(self) -> None:
+        def end(_: int) -> None:
+            self._stopping = True
+
+        self.post(end)
+
+    def _turn(self, *, is_due: bool) -> None:
+        with self._clock.held() as now_us:
+            while self._inbox:
+                self._inbox.popleft()(now_us)
+            if is_due:
+                self._run_due(now_us)
+            self._set_alarm()
+
+    @property
+    def _next_us(self) -> int:
+        return min(self._next_due()[0], self._next_pass_us)
+
+    def _next_due(self) -> tuple[int, Rank]:
+        return self._due[0][:2] if self._due else (NEVER_US, Rank.WATCH)
+
+    def _set_alarm(self) -> None:
+        self._alarm.set(*min(self._next_due(), (self._next_pass_us, Rank.SCHEDULE)))
+
+    def _run_due(self, now_us: int) -> None:
+        # One rank at a time: the alarm is set again after it, so that other parties of this instant whose
+        # rank lies between ours have their turn.
+        first_us, rank = self._next_due()
+        if (first_us, rank) <= (self._next_pass_us, Rank.SCHEDULE):
+            while self._due and self._due[0][0] <= now_us and self._due[0][1] == rank:
+                heapq.heappop(self._due)[-1](now_us)
+        elif self._schedule_pass is not None and self._next_pass_us <= now_us:
+            self._next_pass_us = NEVER_US
+            self._schedule_pass(now_us)

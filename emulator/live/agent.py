@@ -1,0 +1,417 @@
+"""Node agents as a process: `python -m emulator.live.agent --config FILE [--clock FILE]`.
+
+One process plays any number of nodes (Torque's pbs_mom). A job whose script only sleeps is an alarm at its
+exact end; any other script is a real process in a session of its own. Hooks run as real Torque runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, model_validator
+
+from balancer.clock import Rank, SharedClock, SystemClock, micros
+from emulator.harness.executor_live import LiveExecutor
+from emulator.live.hooks import HookConfig, HookInputs, Hooks
+from emulator.live.process import read_address, stop_on_signal
+from emulator.live.torque.config import ConfigError, Settings, load
+from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES, sleep_us
+from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from balancer.clock import Clock
+
+Key = tuple[int, int]
+"""A run of a job: its number and which start it is."""
+
+_RETRY_S = 0.1
+
+
+class AgentConfig(Settings):
+    """`server` is HOST:PORT; `server_home` finds the address there, also after a restart on another port.
+
+    `walltime_check_s` (cluster time): a job over its walltime is noticed at the next multiple; 0: at once.
+    `prologalarm_s` and `kill_delay_s` are wall time, because they bound real processes.
+    """
+
+    home: Path
+    nodes: tuple[str, ...] = Field(min_length=1)
+    np: int = Field(1, ge=1)
+    server: str = ""
+    server_home: Path | None = None
+    hooks: HookConfig = HookConfig()
+    walltime_check_s: float = Field(45.0, ge=0)
+    prologalarm_s: float = Field(300.0, gt=0)
+    kill_delay_s: float = Field(2.0, ge=0)
+
+    @model_validator(mode="after")
+    def _has_server(self) -> AgentConfig:
+        if bool(self.server) == bool(self.server_home):
+            raise ValueError("give either server (HOST:PORT) or server_home")
+        if self.server and not self.server.rpartition(":")[2].isdigit():
+            raise ValueError(f"server must be HOST:PORT, not {self.server!r}")
+        return self
+
+    def address(self) -> tuple[str, int] | None:
+        if self.server_home is not None:
+            return read_address(self.server_home)
+        host, _, port = self.server.rpartition(":")
+        return host, int(port)
+
+
+@dataclass(slots=True)
+class Run:
+    """A job on its mother superior."""
+
+    key: Key
+    message: dict[str, Any]
+    inputs: HookInputs
+    session: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    begun: bool = False
+    kill_why: str = ""
+    over_walltime: bool = False
+    report: dict[str, Any] | None = None
+    finishing: bool = False
+
+    @property
+    def start_us(self) -> int:
+        return int(self.message["start_us"])
+
+
+class Agent:
+    """See the module's text. Everything about jobs happens in the executor's thread."""
+
+    def __init__(self, config: AgentConfig, clock: Clock) -> None:
+        self._config = config
+        self._executor = LiveExecutor(clock)
+        self._hooks = Hooks(config.hooks, config.prologalarm_s)
+        self._runs: dict[Key, Run] = {}
+        self._connection: Connection | None = None
+        self._stopping = threading.Event()
+        self._sessions = 0
+        (config.home / "mom_priv").mkdir(parents=True, exist_ok=True)
+
+    def run(self) -> None:
+        """Serve until `stop`; kills the processes of its jobs then."""
+        reader = threading.Thread(target=self._talk, name="server", daemon=True)
+        reader.start()
+        try:
+            self._executor.run()
+        finally:
+            self._stopping.set()
+            if (connection := self._connection) is not None:
+                connection.close()
+            reader.join()
+            for run in self._runs.values():
+                _signal_group(run.process, signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._executor.stop()
+
+    # The server. The reader thread hands every message to the executor.
+
+    def _talk(self) -> None:
+        while not self._stopping.is_set():
+            address = self._config.address()
+            try:
+                if address is not None:
+                    self._serve(connect(address))
+            except OSError:
+                pass  # no server there (yet, or any more): try again below
+            self._stopping.wait(_RETRY_S)
+
+    def _serve(self, connection: Connection) -> None:
+        self._connection = connection
+        try:
+            if self._stopping.is_set():
+                return
+            running = self._executor.call(lambda _: [list(key) for key in self._runs])
+            names, np = list(self._config.nodes), self._config.np
+            connection.send({"do": "register", "nodes": names, "np": np, "jobs": running})
+            while (message := connection.receive()) is not None:
+                self._post(message)
+        finally:
+            self._connection = None
+            connection.close()
+            self._executor.post(lambda _: self._let_go())
+
+    def _post(self, message: Message) -> None:
+        self._executor.post(lambda now_us: self._take(message, now_us))
+
+    def _take(self, message: Message, now_us: int) -> None:
+        match message["do"]:
+            case "start":
+                self._start(message, now_us)
+            case "kill":
+                self._kill((message["job"], message["run"]), message["why"], now_us)
+            case "noted":
+                self._forget((message["job"], message["run"]))
+            case "registered":
+                self._registered(message, now_us)
+            case _:
+                raise ProtocolError(f"the server refuses this agent: {message.get('error', message)}")
+
+    def _registered(self, message: Message, now_us: int) -> None:
+        for number, run in message["drop"]:
+            dropped = self._runs.get((number, run))
+            if dropped is not None:
+                _signal_group(dropped.process, signal.SIGKILL)
+                self._forget(dropped.key)
+        for start in message["start"]:
+            self._start(start, now_us)
+        for waiting in self._runs.values():
+            if waiting.report is not None:
+                self._report(waiting)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        connection = self._connection
+        if connection is None:
+            return  # told again after the next registration
+        try:
+            connection.send(message)
+        except OSError:
+            connection.close()
+
+    def _report(self, run: Run) -> None:
+        """Tell the server that the run is over; a paced clock waits until it has taken note."""
+        if run.report is not None:
+            if self._connection is not None:
+                self._executor.release(("report", run.key))
+                self._executor.hold(("report", run.key))
+            self._send(run.report)
+
+    def _forget(self, key: Key) -> None:
+        run = self._runs.pop(key, None)
+        if run is not None and (self._hooks.any or run.process is not None):
+            run.inputs.remove_files()
+        self._executor.release(("report", key))
+
+    def _let_go(self) -> None:
+        """Without a server the clock is not kept waiting for its answers."""
+        for key in self._runs:
+            self._executor.release(("report", key))
+
+    # A job's life.
+
+    def _start(self, message: Message, now_us: int) -> None:
+        key = (int(message["job"]), int(message["run"]))
+        if key in self._runs:
+            return
+        run = self._runs[key] = Run(key, message, HookInputs(message, self._config.home))
+        if self._hooks.any or sleep_us(message["script"]) is None:
+            run.inputs.write_files()
+        if message["adopt"]:
+            self._adopt(run, now_us)
+            return
+        arguments = run.inputs.prologue_arguments()
+        self._hook(
+            "prologue", run, arguments, lambda status, at_us: self._after_prologue(run, status, at_us), now_us
+        )
+
+    def _hook(self, name: Any, run: Run, arguments: list[str], then: Any, now_us: int) -> None:
+        """Run a hook and go on with `then(status, now_us)`; the clock waits for a script."""
+        hold_key = (name, run.key)
+        in_thread = False
+
+        def started() -> None:
+            nonlocal in_thread
+            in_thread = True
+            self._executor.hold(hold_key)
+
+        def done(status: int) -> None:
+            if not in_thread:
+                then(status, now_us)
+                return
+
+            def go_on(at_us: int) -> None:
+                then(status, at_us)
+                self._executor.release(hold_key)
+
+            self._executor.post(go_on)
+
+        self._hooks.run(name, run.inputs, arguments, done, started)
+
+    def _after_prologue(self, run: Run, status: int, now_us: int) -> None:
+        if run.kill_why:
+            self._finish(run, DELETED if run.kill_why == "delete" else 0, now_us)
+        elif status == 0:
+            self._begin(run, now_us)
+        elif status == 1:
+            self._finish(run, PROLOGUE_ABORTS, now_us)
+        else:
+            # 2 or more, or it ran too long: the server puts the job back into the queue.
+            self._finish(run, PROLOGUE_REQUEUES, now_us, requeue=True)
+
+    def _begin(self, run: Run, now_us: int) -> None:
+        run.begun = True
+        duration_us = sleep_us(run.message["script"])
+        if duration_us is None:
+            self._spawn(run)
+        else:
+            self._sessions += 1
+            run.session = self._sessions
+        if not run.finishing:
+            self._set_end(run, duration_us)
+        self._send({"do": "started", "job": run.key[0], "run": run.key[1], "session": run.session})
+        if run.process is None and run.finishing:
+            self._finish(run, 1, now_us)
+
+    def _set_end(self, run: Run, duration_us: int | None) -> None:
+        walltime_us = int(run.message["walltime_us"])
+        if duration_us is not None and duration_us <= walltime_us:
+            due_us = run.start_us + duration_us
+            self._at(due_us, run, lambda at_us: self._finish(run, 0, at_us))
+            return
+        kill_us = self._noticed_us(run.start_us, walltime_us)
+        end_us = None if duration_us is None else run.start_us + duration_us
+        if end_us is not None and end_us <= kill_us:
+            self._at(end_us, run, lambda at_us: self._finish(run, 0, at_us))
+        else:
+            self._at(kill_us, run, lambda at_us: self._over_walltime(run, at_us))
+
+    def _noticed_us(self, start_us: int, walltime_us: int) -> int:
+        """When a job that goes on is found to be over its walltime."""
+        check_us = micros(self._config.walltime_check_s)
+        limit_us = start_us + walltime_us
+        return limit_us if check_us == 0 else (limit_us // check_us + 1) * check_us
+
+    def _at(self, due_us: int, run: Run, work: Any) -> None:
+        self._executor.at(due_us, work, Rank.JOB_END, order=run.key[0])
+
+    def _over_walltime(self, run: Run, now_us: int) -> None:
+        if run.process is None:
+            self._finish(run, OVER_WALLTIME, now_us)
+        elif not run.finishing:
+            run.over_walltime = True
+            self._terminate(run)
+
+    def _kill(self, key: Key, why: str, now_us: int) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            number, start = key
+            status = DELETED if why == "delete" else 0
+            ended = {"do": "ended", "job": number, "run": start, "exit_status": status, "session": 0}
+            self._send(ended | {"requeue": False})
+        elif not run.finishing:
+            run.kill_why = why
+            if run.process is not None:
+                self._terminate(run)
+            elif run.begun:
+                self._finish(run, DELETED if why == "delete" else 0, now_us)
+
+    def _finish(self, run: Run, exit_status: int, now_us: int, *, requeue: bool = False) -> None:
+        """The epilogue, then the report: until the server has noted it the job is R and its nodes are taken."""
+        if run.finishing or self._runs.get(run.key) is not run:
+            return
+        run.finishing = True
+        used_us = max(now_us - run.start_us, 0)
+        arguments = run.inputs.epilogue_arguments(run.session, exit_status, used_us)
+
+        def report(_status: int, _at_us: int) -> None:
+            # The epilogue's exit status is ignored, as in Torque.
+            number, start = run.key
+            run.report = {
+                "do": "ended", "job": number, "run": start, "exit_status": exit_status,
+                "session": run.session, "requeue": requeue,
+            }  # fmt: skip
+            self._report(run)
+
+        self._hook("epilogue", run, arguments, report, now_us)
+
+    def _adopt(self, run: Run, now_us: int) -> None:
+        """A job that an earlier agent of this node started: a sleep goes on, a process cannot be found again."""
+        if sleep_us(run.message["script"]) is None:
+            self._finish(run, PROLOGUE_REQUEUES, now_us, requeue=True)
+        else:
+            self._begin(run, now_us)
+
+    # Real processes.
+
+    def _spawn(self, run: Run) -> None:
+        asked = run.message
+        workdir = Path(asked["workdir"])
+        if not workdir.is_dir():
+            workdir = self._config.home
+        environ = {**asked["environment"], **run.inputs.environ()}
+        environ |= {"PBS_JOBID": asked["id"], "PBS_JOBNAME": asked["name"], "PBS_QUEUE": asked["queue"]}
+        output, errors = workdir / asked["output_path"], workdir / asked["error_path"]
+        with output.open("ab") as out, (output if asked["join"] == "oe" else errors).open("ab") as err:
+            run.process = subprocess.Popen(
+                ["/bin/sh", str(run.inputs.script_path)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                cwd=workdir, env=environ, start_new_session=True,
+            )  # fmt: skip
+        run.session = run.process.pid
+        threading.Thread(target=self._await_exit, args=(run, run.process), daemon=True).start()
+
+    def _await_exit(self, run: Run, process: subprocess.Popen[bytes]) -> None:
+        code = process.wait()
+        if not self._stopping.is_set():
+            self._executor.post(lambda now_us: self._exited(run, code, now_us))
+
+    def _exited(self, run: Run, code: int, now_us: int) -> None:
+        _signal_group(run.process, signal.SIGKILL)  # what the script left behind in its session
+        if run.over_walltime:
+            status = OVER_WALLTIME
+        elif run.kill_why:
+            status = DELETED if run.kill_why == "delete" else 0
+        else:
+            status = code if code >= 0 else 128 - code
+        self._finish(run, status, now_us)
+
+    def _terminate(self, run: Run) -> None:
+        """SIGTERM to the whole session, SIGKILL after the kill delay."""
+        process = run.process
+        _signal_group(process, signal.SIGTERM)
+
+        def kill() -> None:
+            if process is not None and process.poll() is None:
+                _signal_group(process, signal.SIGKILL)
+
+        timer = threading.Timer(self._config.kill_delay_s, kill)
+        timer.daemon = True
+        timer.start()
+
+
+def _signal_group(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
+    if process is None:
+        return
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return  # already gone
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="emulator.live.agent", description="Agents of a batch cluster's nodes."
+    )
+    parser.add_argument("--config", type=Path, required=True, help="settings (YAML or JSON)")
+    parser.add_argument(
+        "--clock", type=Path, help="clock file of the run; without it the machine's time is used"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        config = load(AgentConfig, options.config)
+        agent = Agent(config, SharedClock(options.clock) if options.clock else SystemClock())
+    except (ConfigError, OSError, ValueError) as error:
+        sys.stderr.write(f"node agent: {error}\n")
+        return 2
+    stop_on_signal(agent.stop)
+    agent.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

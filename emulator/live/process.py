@@ -1,0 +1,39 @@
+"""What the processes of the live fleet have in common: how they are found and how they are stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def write_address(path: Path, address: tuple[str, int]) -> None:
+    """Tell where a server listens; the file appears whole or not at all."""
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps({"host": address[0], "port": address[1]}), encoding="utf-8")
+    os.replace(beside, path)  # noqa: PTH105 - the documented atomic replacement
+
+
+def read_address(home: Path) -> tuple[str, int] | None:
+    """Where the server with this home listens; None until it does."""
+    try:
+        found = json.loads((home / "address").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return str(found["host"]), int(found["port"])
+
+
+def stop_on_signal(stop: Callable[[], None]) -> None:
+    """SIGTERM and SIGINT call `stop`, in a thread: the handler may have interrupted the lock that it needs."""
+
+    def handler(*_: object) -> None:
+        threading.Thread(target=stop, daemon=True).start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

@@ -1,0 +1,467 @@
+"""The batch server itself: jobs, nodes and their agents around one cluster that does the scheduling.
+
+Everything here happens in the executor's thread and is told the cluster time. What goes out are messages to
+agents (`Link.send`) and records of the accounting log.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.torque import accounting, errors
+from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
+from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, Job, PbsState
+from emulator.live.torque.nodes import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from emulator.harness.cluster import Cluster
+    from emulator.harness.executor_live import LiveExecutor
+    from emulator.live.torque.accounting import AccountingLog
+    from emulator.live.torque.config import ServerConfig
+    from emulator.live.torque.jobs import JobRequest
+    from emulator.live.torque.marks import MarksFile
+
+_JOB_ID = re.compile(r"(\d+)(?:\.(.+))?")
+
+
+class Link(Protocol):
+    """The way to an agent. `send` never fails: a broken connection is reported as lost instead."""
+
+    def send(self, message: dict[str, Any]) -> None: ...
+
+
+class BatchServer:
+    """See the module's text. `marks` keeps what must survive a restart."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        cluster: Cluster,
+        executor: LiveExecutor,
+        log: AccountingLog,
+        marks: MarksFile,
+        *,
+        epoch_us: int,
+    ) -> None:
+        self.config = config
+        self.cluster = cluster
+        self.scheduling = True
+        self._executor = executor
+        self._log = log
+        self._marks = marks
+        self._epoch_us = epoch_us
+        self._last_pass_us = -1
+        self._links: dict[int, Link] = {}
+        self._jobs: dict[int, Job] = {}
+        self._by_row: list[Job] = []
+        self._users: dict[str, int] = {}
+        self._offline_moves: list[tuple[int, int, bool]] = []
+        self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
+        self._node_by_name = {node.name: node for node in self.nodes}
+        self.next_number = marks.next_number
+        for node in self.nodes:
+            node.offline, node.note = marks.nodes.get(node.name, (False, ""))
+        cluster.take_offline(range(len(self.nodes)), 0)
+        for node in self.nodes:
+            node.pooled = False
+
+    # What can be seen.
+
+    def view(self, now_us: int) -> View:
+        return View(
+            server=self.config.server_name,
+            queues=self.config.queues,
+            epoch_us=self._epoch_us,
+            now_us=now_us,
+            last_pass_us=self._last_pass_us,
+            nodes=self.nodes,
+        )
+
+    def jobs(self, now_us: int) -> list[Job]:
+        """All jobs but those that have been complete for longer than `keep_completed`."""
+        oldest_us = now_us - self.config.keep_completed_us
+        for job in [job for job in self._jobs.values() if job.over and job.end_us < oldest_us]:
+            del self._jobs[job.number]
+        return list(self._jobs.values())
+
+    def job(self, text: str, now_us: int) -> Job:
+        """The job that a user calls `26` or `26.server`."""
+        match = _JOB_ID.fullmatch(text)
+        if match is None:
+            raise errors.PbsError(1, "illegally formed job identifier:", text)
+        self.jobs(now_us)
+        number, suffix = match.groups()
+        known = suffix in (None, self.config.server_name)
+        job = self._jobs.get(int(number)) if known else None
+        if job is None:
+            raise errors.unknown_job(f"{number}.{suffix or self.config.server_name}")
+        return job
+
+    def node(self, name: str) -> Node | None:
+        return self._node_by_name.get(name)
+
+    def is_manager(self, user: str) -> bool:
+        return user in self.config.managers
+
+    # What users ask for.
+
+    def submit(self, request: JobRequest, now_us: int) -> Job:
+        if request.queue not in self.config.queues:
+            raise errors.unknown_queue()
+        if request.nodes > len(self.nodes) or request.ppn > self.config.np:
+            raise errors.infeasible()
+        number = self.next_number
+        row = self.cluster.add(
+            number=number,
+            submit_us=now_us,
+            estimate_us=request.walltime_us,
+            nodes=request.nodes,
+            queue=self.config.queues.index(request.queue),
+            user=self._users.setdefault(request.user, len(self._users)),
+        )
+        job = Job(number=number, row=row, request=request, ctime_us=now_us, mtime_us=now_us)
+        self._by_row.append(job)
+        self._jobs[number] = job
+        self.next_number += 1
+        self._marks.save(self.next_number, self.nodes)
+        self.cluster.submit(row, now_us)
+        self._log.write("Q", job, self.view(now_us), accounting.queued(job))
+        if request.hold:
+            job.user_hold = True
+        else:
+            job.etime_us = now_us
+            self._executor.ask_for_pass(now_us)
+        self._follow_holds(job)
+        return job
+
+    def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:
+        """qdel; `purge` (qdel -p) forgets a job whose agent cannot be asked."""
+        job_id = self._id(job)
+        if requestor != job.request.user and not self.is_manager(requestor):
+            raise errors.unauthorized(f"MSG=operation not permitted {job_id}")
+        if job.over:
+            raise errors.bad_state(job_id, "invalid state for job - COMPLETE")
+        if purge and not self.is_manager(requestor):
+            raise errors.unauthorized(f"MSG=operation not permitted {job_id}")
+        running = job.exec_nodes and job.state in (PbsState.RUNNING, PbsState.EXITING)
+        if running and not purge and job.exec_nodes[0] not in self._links:
+            raise errors.PbsError(1, "Server could not connect to MOM", job_id)
+        self._log.write(
+            "D", job, self.view(now_us), accounting.deleted(f"{requestor}@{self.config.server_name}")
+        )
+        if not running:
+            self.cluster.cancel(job.row, now_us)
+            self._complete(job, DELETED, now_us)
+        elif purge:
+            self._over(job, RunOutcome.CANCELLED, DELETED, now_us)
+        elif job.state != PbsState.EXITING:
+            self._kill(job, "delete", now_us)
+
+    def rerun(self, job: Job, now_us: int) -> None:
+        """Send a running job back to the queue (qrerun)."""
+        job_id = self._id(job)
+        if job.state != PbsState.RUNNING:
+            raise errors.bad_state(job_id, f"job {job_id} is in a bad state")
+        if not job.request.rerunnable:
+            raise errors.not_rerunnable(job_id)
+        if job.exec_nodes[0] not in self._links:
+            raise errors.PbsError(1, "Server could not connect to MOM", job_id)
+        self._log.write("R", job, self.view(now_us))
+        self._kill(job, "requeue", now_us)
+
+    def _kill(self, job: Job, why: str, now_us: int) -> None:
+        job.state, job.mtime_us, job.ended_by = PbsState.EXITING, now_us, why
+        self._executor.hold(("kill", job.number, job.run))
+        self._links[job.exec_nodes[0]].send({"do": "kill", "job": job.number, "run": job.run, "why": why})
+
+    def hold(self, job: Job, now_us: int) -> None:
+        """qhold; a running job only remembers it."""
+        if job.over:
+            raise errors.bad_state(self._id(job), "invalid state for job - COMPLETE")
+        job.user_hold, job.mtime_us = True, now_us
+        self._follow_holds(job)
+
+    def release_hold(self, job: Job, now_us: int) -> None:
+        """qrls: the job becomes eligible, which is a reason for a scheduling cycle."""
+        job.user_hold, job.mtime_us = False, now_us
+        if job.etime_us < 0:
+            job.etime_us = now_us
+        if self._follow_holds(job):
+            self._executor.ask_for_pass(now_us)
+
+    def release_deferred(self, job: Job, now_us: int) -> None:
+        """Maui's `releasehold`."""
+        job.deferred = False
+        if self._follow_holds(job):
+            self._executor.ask_for_pass(now_us)
+
+    def _follow_holds(self, job: Job) -> bool:
+        """Let a waiting job's state in the cluster follow its holds; True when it was let go."""
+        held = self.cluster.state[job.row] == JobState.HELD
+        wanted = job.user_hold or job.deferred
+        if self.cluster.state[job.row] not in (JobState.QUEUED, JobState.HELD):
+            return False
+        if wanted and not held:
+            self.cluster.hold(job.row)
+        elif held and not wanted:
+            self.cluster.release_hold(job.row)
+        job.state = PbsState.HELD if job.user_hold else PbsState.QUEUED
+        return bool(held and not wanted)
+
+    def mark(
+        self,
+        node: Node,
+        now_us: int,
+        *,
+        offline: bool | None = None,
+        note: str | None = None,
+        reset: bool = False,
+    ) -> None:
+        """Do pbsnodes -o, -c, -N and -r. Clearing a node is no reason for a scheduling cycle."""
+        if offline is not None and offline != node.offline:
+            node.offline = offline
+            self._offline_moves.append((now_us, node.index, offline))
+        if note is not None:
+            node.note = note
+        if reset:
+            node.down = True
+            report_us = (now_us // REPORT_INTERVAL_US + 1) * REPORT_INTERVAL_US
+            self._executor.at(report_us, lambda at_us: self._report(node, at_us))
+        self._follow_marks(node, now_us)
+        self._marks.save(self.next_number, self.nodes)
+
+    def _follow_marks(self, node: Node, now_us: int) -> None:
+        if node.usable and not node.pooled:
+            self.cluster.bring_online([node.index], now_us)
+        elif node.pooled and not node.usable:
+            self.cluster.take_offline([node.index], now_us)
+        node.pooled = node.usable
+
+    def start_cycle(self, now_us: int) -> None:
+        """`qmgr -c "set server scheduling = True"`."""
+        self.scheduling = True
+        self._executor.ask_for_pass(now_us)
+
+    # Scheduling.
+
+    def schedule_pass(self, now_us: int) -> None:
+        """One scheduling cycle; the next comes after `scheduler_iteration` at the latest."""
+        self._executor.ask_for_pass(now_us + self.config.scheduler_iteration_us)
+        if not self.scheduling:
+            return
+        if self.config.maui_defer_us:
+            self._defer(now_us)
+        self._last_pass_us = now_us
+        for row in self.cluster.schedule_pass(now_us):
+            self._start(self._by_row[row], now_us)
+
+    def _defer(self, now_us: int) -> None:
+        """Maui puts a job that is wider than the nodes that are not offline aside for DEFERTIME."""
+        online = sum(node.usable for node in self.nodes)
+        until_us = now_us + self.config.maui_defer_us
+        for job in self._jobs.values():
+            if job.state == PbsState.QUEUED and not job.deferred and job.request.nodes > online:
+                job.deferred = True
+                self._follow_holds(job)
+                self._executor.at(until_us, partial(self.release_deferred, job))
+
+    def _start(self, job: Job, now_us: int) -> None:
+        # Real Torque gave multi-node jobs their nodes from the highest down; the first is the mother superior.
+        job.exec_nodes = tuple(sorted(map(int, self.cluster.nodes_of(job.row)), reverse=True))
+        job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
+        job.run += 1
+        job.session, job.ended_by = None, ""
+        view = self.view(now_us)
+        job.comment = started_comment(view.moment(now_us))
+        for index in job.exec_nodes:
+            self.nodes[index].job, self.nodes[index].slots_used = job.number, job.request.ppn
+        self._log.write("S", job, view, accounting.started(job, view))
+        lost = [index for index in job.exec_nodes if index not in self._links]
+        if lost:
+            self._cannot_start(job, lost, now_us)
+            return
+        self._executor.hold(("start", job.number, job.run))
+        self._links[job.exec_nodes[0]].send(self._start_message(job, adopt=False))
+
+    def _cannot_start(self, job: Job, lost: Sequence[int], now_us: int) -> None:
+        """A node whose agent is gone turned out to be dead: it is down from now on, the job waits again."""
+        for index in lost:
+            self.nodes[index].down = True
+            self._follow_marks(self.nodes[index], now_us)
+        self._requeue(job, now_us, exit_status=-3, pass_at_us=now_us + self.config.requeue_delay_us)
+
+    def _start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
+        asked = job.request
+        return {
+            "do": "start",
+            "adopt": adopt,
+            "job": job.number,
+            "run": job.run,
+            "id": self._id(job),
+            "name": asked.name,
+            "user": asked.user,
+            "group": asked.group,
+            "queue": asked.queue,
+            "account": asked.account,
+            "resources": asked.requested,
+            "neednodes": asked.neednodes,
+            "ppn": asked.ppn,
+            "hosts": [self.nodes[index].name for index in job.exec_nodes],
+            "workdir": asked.workdir,
+            "join": asked.join,
+            "output_path": asked.output_path or f"{asked.name}.o{job.number}",
+            "error_path": asked.error_path or f"{asked.name}.e{job.number}",
+            "environment": dict(asked.variables),
+            "script": asked.script,
+            "start_us": job.start_us,
+            "walltime_us": asked.walltime_us,
+        }
+
+    # What agents report.
+
+    def register(
+        self, link: Link, names: Sequence[str], running: Iterable[tuple[int, int]], now_us: int
+    ) -> dict[str, Any]:
+        """An agent serves these nodes and runs these jobs, as (number, run). Returns the answer to it."""
+        unknown = [name for name in names if name not in self._node_by_name]
+        if unknown:
+            return {
+                "do": "refused",
+                "error": f"unknown nodes: {', '.join(unknown)}; see `nodes` in the server's file",
+            }
+        own = {self._node_by_name[name].index for name in names}
+        # The cluster uses the node first that came last: the first node of the list, as at its beginning.
+        for index in sorted(own, reverse=True):
+            self._links[index] = link
+            self._report(self.nodes[index], now_us)
+        here = set(running)
+        expected = {(job.number, job.run): job for job in self._jobs.values() if self._runs_on(job, own)}
+        starts = [
+            self._start_message(job, adopt=job.session is not None)
+            for key, job in expected.items()
+            if key not in here
+        ]
+        return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
+
+    def _runs_on(self, job: Job, nodes: set[int]) -> bool:
+        running = job.state in (PbsState.RUNNING, PbsState.EXITING)
+        return running and job.exec_nodes[0] in nodes
+
+    def _report(self, node: Node, now_us: int) -> None:
+        """The node's mom is heard from: it is up, unless a lost agent means that nobody spoke."""
+        if node.index in self._links:
+            node.down, node.seen_us = False, now_us
+            self._follow_marks(node, now_us)
+
+    def lost(self, link: Link, now_us: int) -> None:
+        """An agent's connection broke: its nodes will be down after a while; its jobs stay R, as in Torque."""
+        own = {index for index, served_by in self._links.items() if served_by is link}
+        for index in own:
+            del self._links[index]
+        for job in self._jobs.values():
+            if self._runs_on(job, own):
+                self._executor.release(("start", job.number, job.run))
+                self._executor.release(("kill", job.number, job.run))
+
+        def check(at_us: int) -> None:
+            for index in own - set(self._links):
+                self.nodes[index].down = True
+                self._follow_marks(self.nodes[index], at_us)
+
+        self._executor.at(now_us + self.config.node_down_after_us, check)
+
+    def started(self, number: int, run: int, session: int) -> None:
+        """The prologue let the job start and its agent knows when it ends."""
+        job = self._jobs.get(number)
+        if job is not None and job.run == run:
+            job.session = session
+        self._executor.release(("start", number, run))
+
+    def ended(
+        self, number: int, run: int, exit_status: int, session: int, now_us: int, *, requeue: bool
+    ) -> None:
+        """A run is over, its epilogue included; `requeue`: the prologue sent the job back."""
+        job = self._jobs.get(number)
+        if job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
+            job.session = session
+            if job.ended_by == "requeue":
+                self._requeue(job, now_us, exit_status=0, pass_at_us=now_us)
+            elif job.ended_by == "delete":
+                self._over(job, RunOutcome.CANCELLED, exit_status, now_us)
+            elif requeue:
+                later_us = now_us + self.config.requeue_delay_us
+                self._requeue(job, now_us, exit_status=exit_status, pass_at_us=later_us)
+            else:
+                self._over(job, _outcome(exit_status), exit_status, now_us)
+        self._executor.release(("start", number, run))
+        self._executor.release(("kill", number, run))
+
+    def _over(self, job: Job, outcome: RunOutcome, exit_status: int, now_us: int) -> None:
+        self.cluster.end(job.row, now_us, outcome)
+        self._vacate(job)
+        self._complete(job, exit_status, now_us)
+        view = self.view(now_us)
+        self._log.write("E", job, view, accounting.ended(job, view))
+        self._executor.ask_for_pass(now_us)
+
+    def _complete(self, job: Job, exit_status: int, now_us: int) -> None:
+        job.state, job.exit_status, job.end_us, job.mtime_us = PbsState.COMPLETE, exit_status, now_us, now_us
+
+    def _requeue(self, job: Job, now_us: int, *, exit_status: int, pass_at_us: int) -> None:
+        self.cluster.requeue(job.row, now_us)
+        self._vacate(job)
+        job.exec_nodes, job.exit_status = (), exit_status
+        job.state, job.start_us, job.mtime_us = PbsState.QUEUED, -1, now_us
+        self._follow_holds(job)
+        self._executor.ask_for_pass(pass_at_us)
+
+    def _vacate(self, job: Job) -> None:
+        for index in job.exec_nodes:
+            self.nodes[index].job = -1
+
+    # Afterwards.
+
+    def export(self) -> dict[str, Any]:
+        """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
+        table, runs = self.cluster.job_table(), self.cluster.run_table()
+        found: list[dict[str, Any]] = [
+            {
+                "number": int(table.number[row]),
+                "submit_us": int(table.submit_us[row]),
+                "estimate_us": int(table.estimate_us[row]),
+                "nodes": int(table.nodes[row]),
+                "state": JobState(int(self.cluster.state[row])).name,
+                "exit_status": self._by_row[row].exit_status,
+                "runs": [],
+            }
+            for row in range(len(table))
+        ]
+        for run in np.arange(len(runs.job)):
+            found[runs.job[run]]["runs"].append(
+                {
+                    "start_us": int(runs.start_us[run]),
+                    "end_us": int(runs.end_us[run]),
+                    "outcome": RunOutcome(int(runs.outcome[run])).name,
+                    "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
+                }
+            )
+        return {"nodes": [node.name for node in self.nodes], "jobs": found, "offline": self._offline_moves}
+
+    def _id(self, job: Job) -> str:
+        return f"{job.number}.{self.config.server_name}"
+
+
+def _outcome(exit_status: int) -> RunOutcome:
+    match exit_status:
+        case _ if exit_status == OVER_WALLTIME:
+            return RunOutcome.KILLED
+        case _ if exit_status == PROLOGUE_ABORTS:
+            return RunOutcome.CANCELLED
+    return RunOutcome.FINISHED

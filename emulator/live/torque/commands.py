@@ -1,0 +1,407 @@
+"""Torque's commands, run in the server: a command line in, what it prints and its exit status out."""
+
+from __future__ import annotations
+
+import getopt
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from emulator.live.torque import errors, format_nodes, qsub
+from emulator.live.torque import format as fmt
+from emulator.live.torque.errors import PbsError
+from emulator.live.torque.jobs import PbsState
+from emulator.live.torque.nodes import LISTS, is_listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from emulator.live.torque.batch import BatchServer
+    from emulator.live.torque.jobs import Job
+
+VERSION = f"Version: {format_nodes.VERSION}\nCommit: 4decc716daa73044648b5578ef68d89713d2f6a2\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """Who runs what, where. `text`: the script, once the command has read it; None before."""
+
+    argv: tuple[str, ...]
+    user: str
+    cwd: str = "/"
+    environ: dict[str, str] = field(default_factory=dict)
+    text: str | None = None
+    read_error: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a command prints, and its exit status."""
+
+    status: int = 0
+    stdout: str = ""
+    stderr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The command must first read this file (None: its standard input) and ask again."""
+
+    path: str | None
+
+
+def run(server: BatchServer, call: Invocation, now_us: int) -> Reply | Need:
+    """Carry out one command."""
+    name = call.argv[0]
+    command = _COMMANDS.get(name)
+    if command is None:
+        return Reply(127, stderr=f"{name}: no such command; known: {', '.join(sorted(_COMMANDS))}\n")
+    if "--version" in call.argv[1:2]:
+        return Reply(stdout=VERSION)
+    return command(server, call, now_us)
+
+
+# pbsnodes
+
+_PBSNODES_USAGE = (
+    'usage:\tpbsnodes [-{c|d|l|o|p|r}] [-s server] [-n] [-N "note"] [-A "append note"] [-q] '
+    "[-m standby|suspend|sleep|hibernate|shutdown] node ...\n"
+    "\tpbsnodes [-{a|x}] [-s server] [-q] [node]\n"
+)
+
+
+def _pbsnodes(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    try:
+        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "aclnoqrxs:N:A:")
+    except getopt.GetoptError:
+        return Reply(1, stderr=_PBSNODES_USAGE)
+    options = {option[1]: value for option, value in pairs}
+    if options.keys() & set("corNA"):
+        return _change_nodes(server, call.user, options, operands, now_us)
+    listed: str | None = None
+    if "l" in options and operands and operands[0] in LISTS:
+        listed = operands.pop(0)
+    nodes = [server.node(name) for name in operands] if operands else list(server.nodes)
+    found = [node for node in nodes if node is not None]
+    if len(found) < len(nodes):
+        return Reply(1, stderr=f"pbsnodes: {errors.UNKNOWN_NODE} MSG=cannot locate specified node\n")
+    view = server.view(now_us)
+    if "l" in options:
+        shown = [node for node in found if is_listed(node, listed)]
+        return Reply(stdout=format_nodes.node_lines(shown, notes="n" in options))
+    if "x" in options:
+        return Reply(stdout=format_nodes.nodes_xml(found, view))
+    return Reply(stdout=format_nodes.nodes_text(found, view))
+
+
+def _change_nodes(
+    server: BatchServer, user: str, options: dict[str, str], names: Sequence[str], now_us: int
+) -> Reply:
+    """Real pbsnodes exits 0 whatever happens; only standard error tells."""
+    complaints = []
+    for name in names:
+        node = server.node(name)
+        problem = errors.NO_PERMISSION if not server.is_manager(user) else errors.UNKNOWN_NODE
+        if node is None or not server.is_manager(user):
+            complaints.append(f"Error setting note attribute for {name} - {problem}\n")
+            continue
+        note: str | None = None
+        if "N" in options:
+            note = "" if options["N"] == "n" else options["N"]
+        if "A" in options:
+            note = node.note + options["A"]
+        offline = True if "o" in options else False if options.keys() & {"c", "r"} else None
+        server.mark(node, now_us, offline=offline, note=note, reset="r" in options)
+    return Reply(stderr="".join(complaints))
+
+
+# qstat
+
+_QSTAT_USAGE = """usage: 
+                          qstat [-f [-1]] [-W site_specific] [-x] [ job_identifier... | destination... ]
+                          qstat [-a|-i|-r|-e] [-u user] [-n [-1]] [-s] [-t] [-G|-M] [-R] [job_id... | destination...]
+                          qstat -Q [-f [-1]] [-W site_specific] [ destination... ]
+                          qstat -q [-G|-M] [ destination... ]
+                          qstat -B [-f [-1]] [-W site_specific] [ server_name... ]
+                          qstat -t
+"""  # noqa: E501, W291 - as Torque prints it
+_IDLE = (PbsState.QUEUED, PbsState.HELD)
+
+
+def _qstat(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    try:
+        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "1aBefGiMnqQrRstu:W:x")
+    except getopt.GetoptError as error:
+        return Reply(2, stderr=f"qstat: {error.msg}\n{_QSTAT_USAGE}")
+    options = {option[1]: value for option, value in pairs}
+    if "1" in options and not options.keys() & {"f", "n"}:
+        return Reply(2, stderr=f"qstat: conflicting options.\n{_QSTAT_USAGE}")
+    view = server.view(now_us)
+    if options.keys() & {"B", "q", "Q"}:
+        return Reply(stdout=_server_or_queues(server, options, now_us))
+    jobs, complaints = _chosen(server, operands, now_us)
+    status = errors.UNKNOWN_JOB if complaints else 0
+    one_line = "1" in options
+    if "u" in options:
+        users = options["u"].split(",")
+        jobs = [job for job in jobs if job.request.user in users]
+    if "i" in options:
+        jobs = [job for job in jobs if job.state in _IDLE]
+    if "r" in options:
+        jobs = [job for job in jobs if job.state in (PbsState.RUNNING, PbsState.EXITING)]
+    if "x" in options:
+        text = fmt.jobs_xml(jobs, view) if jobs else ""
+    elif "f" in options:
+        text = "".join(fmt.job_text(job, view, one_line=one_line) for job in jobs)
+    elif options.keys() & set("ainrsu"):
+        text = fmt.wide_list(jobs, view, hosts="n" in options, comments="s" in options, one_line=one_line)
+    else:
+        text = fmt.job_list(jobs, view)
+    return Reply(status, text, complaints)
+
+
+def _chosen(server: BatchServer, operands: Sequence[str], now_us: int) -> tuple[list[Job], str]:
+    """The jobs that the operands (job ids, queues) name, all without operands; and complaints."""
+    if not operands:
+        return server.jobs(now_us), ""
+    jobs: list[Job] = []
+    complaints = ""
+    for operand in operands:
+        queue = operand.partition("@")[0]
+        if queue in server.config.queues:
+            jobs += [job for job in server.jobs(now_us) if job.request.queue == queue]
+            continue
+        try:
+            jobs.append(server.job(operand, now_us))
+        except PbsError as error:
+            complaints += f"qstat: {error}\n"
+    return jobs, complaints
+
+
+def _server_or_queues(server: BatchServer, options: dict[str, str], now_us: int) -> str:
+    jobs, view = server.jobs(now_us), server.view(now_us)
+    status = "Active" if server.scheduling else "Idle"
+    if "B" in options:
+        if "f" in options:
+            return fmt.server_text(jobs, view, _server_attributes(server), status)
+        return fmt.server_list(jobs, view, status)
+    if "q" in options:
+        return fmt.queue_limits(jobs, view)
+    if "f" in options:
+        return fmt.queue_text(jobs, view, server.config.default_walltime_us)
+    return fmt.queue_list(jobs, view)
+
+
+def _server_attributes(server: BatchServer) -> fmt.Attributes:
+    config = server.config
+    managers = ",".join(f"{user}@{config.server_name}" for user in config.managers)
+    return [
+        ("scheduling", str(server.scheduling)),
+        ("acl_hosts", config.server_name),
+        ("managers", managers),
+        ("operators", managers),
+        ("default_queue", config.queues[0]),
+        ("log_events", "2047"),
+        ("mail_from", "adm"),
+        ("node_check_rate", "150"),
+        ("tcp_timeout", "300"),
+        ("job_stat_rate", "300"),
+        ("poll_jobs", "True"),
+        ("down_on_error", "True"),
+        ("mom_job_sync", "True"),
+        ("pbs_version", format_nodes.VERSION),
+        ("keep_completed", f"{config.keep_completed_s:g}"),
+        ("submit_hosts", config.server_name),
+        ("allow_node_submit", "True"),
+        ("next_job_number", str(server.next_number)),
+        ("net_counter", "0 0 0"),
+        ("moab_array_compatible", "True"),
+        ("nppcu", "1"),
+        ("timeout_for_job_delete", "120"),
+        ("timeout_for_job_requeue", "120"),
+        ("note_append_on_error", "True"),
+    ]
+
+
+# qsub
+
+
+def _qsub(server: BatchServer, call: Invocation, now_us: int) -> Reply | Need:
+    if call.user == "root" and not server.config.root_may_submit:
+        return Reply(1, stderr="qsub can not be run as root\n")
+    try:
+        options = qsub.read_options(call.argv[1:])
+        path = options.operands[0] if options.operands else None
+        if call.read_error is not None:
+            return Reply(1, stderr=f"qsub: script file '{path}' cannot be loaded - {call.read_error[1]}\n")
+        if call.text is None:
+            return Need(path)
+        config = server.config
+        request = qsub.job_request(
+            options.over(qsub.directives(call.text)),
+            call.text,
+            submit_args=" ".join(call.argv[1:]),
+            user=call.user,
+            workdir=call.cwd,
+            environ=call.environ,
+            server=config.server_name,
+            default_queue=config.queues[0],
+            default_walltime_us=config.default_walltime_us,
+        )
+        job = server.submit(request, now_us)
+    except (qsub.UsageError, ValueError) as error:
+        return Reply(2, stderr=f"{error}\n{qsub.USAGE}")
+    except PbsError as error:
+        return Reply(error.status, stderr=f"qsub: submit error ({error})\n")
+    return Reply(stdout="" if "z" in options.values else f"{job.number}.{config.server_name}\n")
+
+
+# Commands on jobs
+
+
+def _each_job(
+    server: BatchServer,
+    call: Invocation,
+    now_us: int,
+    options: str,
+    deed: Callable[[Job, dict[str, str]], None],
+) -> Reply:
+    name = call.argv[0]
+    try:
+        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), options)
+    except getopt.GetoptError as error:
+        return Reply(2, stderr=f"{name}: {error.msg}\n")
+    if not operands:
+        return Reply(2, stderr=f"usage: {name} [options] job_identifier...\n")
+    found = {option[1]: value for option, value in pairs}
+    status, complaints = 0, ""
+    for operand in operands:
+        try:
+            deed(server.job(operand, now_us), found)
+        except PbsError as error:
+            status = error.status
+            complaints += _complaint(name, operand, error)
+    return Reply(status, stderr=complaints)
+
+
+def _complaint(name: str, operand: str, error: PbsError) -> str:
+    if error.status == errors.UNKNOWN_JOB:
+        if name in ("qhold", "qrls"):
+            return ""  # as recorded: these two say nothing
+        if name == "qdel":
+            return f"qdel: nonexistent job id: {operand}\n"
+    return f"{name}: {error}\n"
+
+
+def _qdel(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    def deed(job: Job, options: dict[str, str]) -> None:
+        server.delete(job, call.user, now_us, purge="p" in options)
+
+    return _each_job(server, call, now_us, "pW:m:", deed)
+
+
+def _qrerun(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    def deed(job: Job, _: dict[str, str]) -> None:
+        if not server.is_manager(call.user):
+            job_id = f"{job.number}.{server.config.server_name}"
+            raise errors.unauthorized(
+                f"MSG=additional permissions required (ATR_DFLAG_MGWR | ATR_DFLAG_OPWR) {job_id}"
+            )
+        server.rerun(job, now_us)
+
+    return _each_job(server, call, now_us, "f", deed)
+
+
+def _qhold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    def deed(job: Job, _: dict[str, str]) -> None:
+        _must_own(server, call.user, job)
+        server.hold(job, now_us)
+
+    return _each_job(server, call, now_us, "h:", deed)
+
+
+def _qrls(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    def deed(job: Job, _: dict[str, str]) -> None:
+        _must_own(server, call.user, job)
+        server.release_hold(job, now_us)
+
+    return _each_job(server, call, now_us, "h:", deed)
+
+
+def _must_own(server: BatchServer, user: str, job: Job) -> None:
+    if user != job.request.user and not server.is_manager(user):
+        raise errors.unauthorized(f"MSG=operation not permitted {job.number}.{server.config.server_name}")
+
+
+def _releasehold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    """Maui's command."""
+
+    def deed(job: Job, _: dict[str, str]) -> None:
+        server.release_deferred(job, now_us)
+
+    reply = _each_job(server, call, now_us, "", deed)
+    return Reply(reply.status, "job holds adjusted\n" if reply.status == 0 else "", reply.stderr)
+
+
+def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    try:
+        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "s:u:N:q:")
+    except getopt.GetoptError as error:
+        return Reply(2, stderr=f"qselect: {error.msg}\n")
+    options = {option[1]: value for option, value in pairs}
+    wanted: list[Callable[[Job], bool]] = [
+        lambda job: "s" not in options or job.state.value in options["s"],
+        lambda job: "u" not in options or job.request.user in options["u"].split(","),
+        lambda job: "N" not in options or job.request.name == options["N"],
+        lambda job: "q" not in options or job.request.queue == options["q"],
+    ]
+    jobs = [job for job in server.jobs(now_us) if all(is_so(job) for is_so in wanted)]
+    return Reply(stdout="".join(f"{job.number}.{server.config.server_name}\n" for job in jobs))
+
+
+# qmgr
+
+_SET_SCHEDULING = re.compile(r"\s*s(?:et)?\s+s(?:erver)?\s+scheduling\s*=\s*(\w+)\s*", re.IGNORECASE)
+
+
+def _qmgr(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    """Only `-c "set server scheduling = True|False"`."""
+    try:
+        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "c:")
+    except getopt.GetoptError as error:
+        return Reply(2, stderr=f"qmgr: {error.msg}\n")
+    directive = dict(pairs).get("-c", "")
+    match = _SET_SCHEDULING.fullmatch(directive)
+    if match is None:
+        return Reply(
+            1,
+            stderr=f'qmgr: cannot do "{directive}"; this server knows "set server scheduling = True|False"\n',
+        )
+    if not server.is_manager(call.user):
+        return Reply(errors.UNAUTHORIZED, stderr="qmgr obj= svr=default: Unauthorized Request \n")
+    match match[1].lower():
+        case "true" | "t" | "1" | "y":
+            server.start_cycle(now_us)
+        case "false" | "f" | "0" | "n":
+            server.scheduling = False
+        case _:
+            return Reply(
+                errors.BAD_VALUE,
+                stderr="qmgr obj= svr=default: Illegal attribute or resource value scheduling\n",
+            )
+    return Reply()
+
+
+_COMMANDS: dict[str, Callable[[Any, Invocation, int], Reply | Need]] = {
+    "pbsnodes": _pbsnodes,
+    "qdel": _qdel,
+    "qhold": _qhold,
+    "qmgr": _qmgr,
+    "qrerun": _qrerun,
+    "qrls": _qrls,
+    "qselect": _qselect,
+    "qstat": _qstat,
+    "qsub": _qsub,
+    "releasehold": _releasehold,
+}
+NAMES = tuple(_COMMANDS)

@@ -1,0 +1,136 @@
+"""The settings of the batch server. Where Torque has the setting, the default is Torque's."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - pydantic looks it up
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from balancer.clock import US, micros
+from emulator.live.torque.errors import PbsError
+from emulator.live.torque.jobs import walltime_us
+from emulator.schedulers.config import SchedulerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message names the file and the field."""
+
+
+class Settings(BaseModel):
+    """A settings file: unknown names are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class ServerConfig(Settings):
+    """`emulator.live.torque.server --config FILE`; durations in seconds of cluster time.
+
+    `home` holds the accounting log, the marks that survive a restart, and `address` (where it listens).
+    `epoch_s` is the unix time of cluster time 0 (without a clock file the machine's time is used and it is 0).
+    """
+
+    home: Path
+    nodes: tuple[str, ...] = Field(min_length=1)
+    np: int = Field(1, ge=1)
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=0, le=65535)
+    server_name: str = "server"
+    queues: tuple[str, ...] = Field(("batch",), min_length=1)
+    scheduler: SchedulerConfig = SchedulerConfig()
+    managers: tuple[str, ...] = ("root",)
+    root_may_submit: bool = False
+    epoch_s: int = 1_767_225_600
+    default_walltime: str = "01:00:00"
+    scheduler_iteration_s: float = Field(600.0, gt=0)
+    keep_completed_s: float = Field(300.0, ge=0)
+    node_down_after_s: float = Field(214.0, ge=0)
+    requeue_delay_s: float = Field(1.0, gt=0)
+    maui_defer_s: float = Field(0.0, ge=0)
+
+    @field_validator("scheduler", mode="before")
+    @classmethod
+    def _scheduler(cls, value: Any) -> SchedulerConfig:
+        match value:
+            case SchedulerConfig():
+                return value
+            case str():
+                return SchedulerConfig.parse(value)
+            case dict():
+                return SchedulerConfig.from_mapping(value)
+        raise ValueError("expected ORDER+BACKFILL, for example fcfs+easy, or a mapping of scheduler options")
+
+    @field_validator("nodes")
+    @classmethod
+    def _nodes(cls, names: Sequence[str]) -> Sequence[str]:
+        twice = (
+            sorted({name for name in names if list(names).count(name) > 1})
+            if len(set(names)) < len(names)
+            else []
+        )
+        if twice:
+            raise ValueError(f"these nodes are listed twice: {', '.join(twice)}")
+        return names
+
+    @field_validator("default_walltime")
+    @classmethod
+    def _walltime(cls, text: str) -> str:
+        try:
+            walltime_us(text)
+        except PbsError as error:
+            raise ValueError(f"expected HH:MM:SS, not {text!r}") from error
+        return text
+
+    @property
+    def epoch_us(self) -> int:
+        return self.epoch_s * US
+
+    @property
+    def default_walltime_us(self) -> int:
+        return walltime_us(self.default_walltime)
+
+    @property
+    def scheduler_iteration_us(self) -> int:
+        return micros(self.scheduler_iteration_s)
+
+    @property
+    def keep_completed_us(self) -> int:
+        return micros(self.keep_completed_s)
+
+    @property
+    def node_down_after_us(self) -> int:
+        return micros(self.node_down_after_s)
+
+    @property
+    def requeue_delay_us(self) -> int:
+        return micros(self.requeue_delay_s)
+
+    @property
+    def maui_defer_us(self) -> int:
+        return micros(self.maui_defer_s)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def load(kind: type[S], path: Path) -> S:
+    """Settings from a YAML or JSON file."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings")
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        )
+        raise ConfigError(f"{path}: {problems}") from error

@@ -1,0 +1,142 @@
+"""A job as Torque knows it: what was asked for, and what became of it. No I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from balancer.clock import US
+from emulator.live.torque.errors import bad_value, infeasible
+
+DELETED = 271
+"""Exit status of a job that was deleted while it ran: 256 + SIGTERM."""
+OVER_WALLTIME = -11
+PROLOGUE_ABORTS = -2
+PROLOGUE_REQUEUES = -14
+
+
+class PbsState(StrEnum):
+    """The letter in the column S of qstat."""
+
+    QUEUED = "Q"
+    HELD = "H"
+    RUNNING = "R"
+    EXITING = "E"
+    COMPLETE = "C"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """What qsub asked for. `resources` is in the user's order, normalised as the server prints it.
+
+    A job takes `nodes` whole nodes, whatever `ppn` (slots on each) says.
+    """
+
+    name: str
+    user: str
+    group: str
+    queue: str
+    script: str
+    nodes: int
+    ppn: int
+    walltime_us: int
+    resources: tuple[tuple[str, str], ...]
+    neednodes: str
+    workdir: str
+    account: str = ""
+    hold: bool = False
+    rerunnable: bool = True
+    join: str = "n"
+    keep: str = "n"
+    mail_points: str = "a"
+    priority: int = 0
+    output_path: str = ""
+    error_path: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    submit_args: str = ""
+
+    @property
+    def requested(self) -> str:
+        """The resource list as prologue and epilogue get it."""
+        listed = [pair for pair in self.resources if pair[0] != "nodect"]
+        return ",".join(f"{name}={value}" for name, value in [*listed, ("neednodes", self.neednodes)])
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """One job of the server. `row` is its place in the cluster; times in us of cluster time, -1: not yet.
+
+    `exec_nodes`: node indices, the mother superior first. `run` counts starts.
+    """
+
+    number: int
+    row: int
+    request: JobRequest
+    ctime_us: int
+    state: PbsState = PbsState.QUEUED
+    etime_us: int = -1
+    mtime_us: int = -1
+    start_us: int = -1
+    end_us: int = -1
+    run: int = 0
+    session: int | None = None
+    exit_status: int | None = None
+    exec_nodes: tuple[int, ...] = ()
+    user_hold: bool = False
+    comment: str = ""
+    deferred: bool = False
+    ended_by: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.state == PbsState.COMPLETE
+
+
+_WALLTIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d{1,6})?)")
+
+
+def walltime_us(text: str) -> int:
+    """`[[HH:]MM:]SS[.fraction]` in microseconds."""
+    match = _WALLTIME.fullmatch(text)
+    if match is None:
+        raise bad_value("Resource_List.walltime")
+    hours, minutes, rest = match.groups()
+    return (int(hours or 0) * 3600 + int(minutes or 0) * 60) * US + int(Decimal(rest) * US)
+
+
+def clock_text(duration_us: int) -> str:
+    """HH:MM:SS, rounded to seconds as Torque rounds; hours may have more than two digits."""
+    total_s = (duration_us + US // 2) // US
+    return f"{total_s // 3600:02}:{total_s // 60 % 60:02}:{total_s % 60:02}"
+
+
+_NODES = re.compile(r"(\d+)(?::ppn=(\d+))?")
+
+
+def node_request(text: str) -> tuple[int, int]:
+    """`N[:ppn=P]` as (N, P). Named nodes, properties and several kinds of nodes in one job are not offered."""
+    match = _NODES.fullmatch(text)
+    if match is None:
+        raise infeasible()
+    nodes, ppn = int(match[1]), int(match[2] or 1)
+    if nodes < 1 or ppn < 1:
+        raise bad_value("Resource_List.nodes")
+    return nodes, ppn
+
+
+_SLEEP = re.compile(r"sleep\s+(\d+(?:\.\d*)?|\.\d+)")
+
+
+def sleep_us(script: str) -> int | None:
+    """The duration of a script that does nothing but `sleep SECONDS`; None for every other script.
+
+    Such a job needs no process: its end is an alarm, exact to the microsecond.
+    """
+    lines = [line.strip() for line in script.splitlines()]
+    commands = [line for line in lines if line and not line.startswith("#")]
+    if len(commands) != 1:
+        return None
+    match = _SLEEP.fullmatch(commands[0])
+    return None if match is None else int(Decimal(match[1]) * US)

@@ -1,0 +1,44 @@
+"""What the server remembers across a restart: offline marks, notes and the next job number."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from emulator.live.torque.config import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from emulator.live.torque.nodes import Node
+
+
+class MarksFile:
+    """A small JSON file, replaced as a whole, so that a crash leaves the old one or the new one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.next_number = 0
+        self.nodes: dict[str, tuple[bool, str]] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            self.next_number = int(found["next_number"])
+            self.nodes = {
+                str(name): (bool(mark["offline"]), str(mark["note"])) for name, mark in found["nodes"].items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{self._path}: not a file of marks ({error!r}); repair it, or delete it to start with none"
+            ) from error
+
+    def save(self, next_number: int, nodes: Iterable[Node]) -> None:
+        marked = {n.name: {"offline": n.offline, "note": n.note} for n in nodes if n.offline or n.note}
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps({"next_number": next_number, "nodes": marked}), encoding="utf-8")
+        os.replace(beside, self._path)  # noqa: PTH105 - the documented atomic replacement

@@ -1,0 +1,87 @@
+"""What commands, agents and server say to each other: one JSON object a line, over TCP on loopback.
+
+A command sends one request and gets one answer:
+
+    {"do": "command", "argv": ["qstat", "-f"], "user": "alice", "cwd": ..., "env": {...}}
+    [status, stdout, stderr]                     or ["read", path] / ["read", null]: send this file / stdin, then
+    {"text": ...}                                or {"errno": ..., "error": ...}
+
+    {"do": "export"}                             every job and run, exact to the microsecond (a JSON object)
+
+An agent's connection stays open:
+
+    {"do": "register", "nodes": [...], "np": 2, "jobs": [[number, run], ...]}   ->  {"do": "registered", ...}
+    <- {"do": "start", ...}, {"do": "kill", "job": ..., "run": ..., "why": "delete"|"requeue"}
+    {"do": "started", "job": ..., "run": ..., "session": ...}
+    {"do": "ended", "job": ..., "run": ..., "exit_status": ..., "requeue": ...}  ->  {"do": "noted", ...}
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import Any
+
+Message = dict[str, Any]
+
+
+class ProtocolError(ValueError):
+    """The other side said something that is not in the protocol."""
+
+
+class Connection:
+    """One line each way at a time; `send` may be called from any thread, `receive` from one."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock = sock
+        self._file = sock.makefile("rb")
+        self._lock = threading.Lock()
+
+    def send(self, message: object) -> None:
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            self._sock.sendall(line)
+
+    def receive(self) -> Message | None:
+        """The next message; None at the end of the connection."""
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            return None
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            raise ProtocolError(f"expected one JSON object a line, got {line[:80]!r}") from error
+        if not isinstance(message, dict):
+            raise ProtocolError(f"expected a JSON object, got {line[:80]!r}")
+        return message
+
+    def close(self) -> None:
+        # Wakes a thread that waits in `receive`, which closing alone does not.
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the other side was faster
+        finally:
+            self._sock.close()
+
+
+def connect(address: tuple[str, int], timeout_s: float = 10.0) -> Connection:
+    """A connection to the server at `address`; OSError when there is none."""
+    sock = socket.create_connection(address, timeout_s)
+    sock.settimeout(None)
+    return Connection(sock)
+
+
+def request(address: tuple[str, int], message: Message) -> Message:
+    """One question to the server and its answer."""
+    connection = connect(address)
+    try:
+        connection.send(message)
+        answer = connection.receive()
+    finally:
+        connection.close()
+    if answer is None:
+        raise ConnectionResetError(f"the batch server at {address[0]}:{address[1]} closed the connection")
+    return answer
