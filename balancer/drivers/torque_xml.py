@@ -71,12 +71,13 @@ def _text(element: ET.Element, tag: str) -> str:
 def _status(element: ET.Element, name: str) -> NodeStatus:
     jobs = _jobs(_text(element, "jobs"), name)
     has_jobs_element = element.find("jobs") is not None
-    state = _state(_text(element, "state"), has_jobs=bool(jobs))
+    states = _text(element, "state")
+    state = _state(states, has_jobs=bool(jobs))
     if has_jobs_element and not jobs:
         state = "unknown"
     if state == "idle" and _text(element, "power_state") not in ("", "Running"):
         state = "down"
-    return NodeStatus(state, jobs, _text(element, "note"))
+    return NodeStatus(state, jobs, _text(element, "note"), marked="offline" in states.split(","))
 
 
 def _state(text: str, *, has_jobs: bool) -> NodeState:

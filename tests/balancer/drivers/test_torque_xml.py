@@ -41,8 +41,8 @@ def test_an_idle_cluster_is_read_as_torque_printed_it(reference):
 @pytest.mark.parametrize(
     ("recording", "expected"),
     [
-        ("pbsnodes-o-busy-after.txt", {"n02": NodeStatus("offline", ("1.server",))}),
-        ("pbsnodes-o-with-note.txt", {"n06": NodeStatus("offline", (), "to on-demand")}),
+        ("pbsnodes-o-busy-after.txt", {"n02": NodeStatus("offline", ("1.server",), marked=True)}),
+        ("pbsnodes-o-with-note.txt", {"n06": NodeStatus("offline", (), "to on-demand", marked=True)}),
     ],
 )
 def test_an_offline_node_keeps_its_job_and_its_note(reference, recording, expected):
@@ -120,6 +120,10 @@ def test_an_answer_that_cannot_be_right_is_unclear(text):
 )
 def test_a_nodes_state_is_told_from_the_comma_list(states, jobs, expected):
     assert state_of(states, jobs) == expected
+
+
+def test_a_node_that_is_down_may_carry_the_offline_mark_too():
+    assert parse_nodes(node("<state>down,offline</state>"))["n01"] == NodeStatus("down", marked=True)
 
 
 def test_a_sleeping_node_is_not_idle():
