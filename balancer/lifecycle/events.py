@@ -123,7 +123,7 @@ class Grant(Instruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reject(Instruction):
-    """Answer the request: it cannot be met; nothing changed for it."""
+    """Answer the request: it cannot be met; nodes gathered for it stay reserved for I."""
 
     request_id: str
     reason: str
@@ -134,3 +134,11 @@ class WakeAt(Instruction):
     """Report `TimerFired` at this time; replaces the earlier wish."""
 
     at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRefused(Instruction):
+    """Tell the operator: the algorithm failed; the event stands, but no move was made for it."""
+
+    algorithm: str
+    detail: str

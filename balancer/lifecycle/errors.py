@@ -1,0 +1,33 @@
+"""What the life cycle says no to. After each of these nothing has changed."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a failure
+    """The event contradicts what is known; nothing changed. `code` is for programs, `detail` for people."""
+
+    UNKNOWN_NODE = "unknown_node"
+    NODE_NOT_IN_BATCH = "node_not_in_batch"
+    """Busy was reported of a node that the batch system may not use: OD_RESERVE, OD_ALLOC or RECLAIMING."""
+    NODE_NOT_ALLOCATED = "node_not_allocated"
+    """A node was released that is not OD_ALLOC."""
+    DUPLICATE_NODE = "duplicate_node"
+    BAD_COUNT = "bad_count"
+    BAD_TIME = "bad_time"
+    BAD_STATE = "bad_state"
+    ID_IN_USE = "id_in_use"
+    """A waiting request or an active reserve has this id."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code = code
+        self.detail = detail
+        super().__init__(f"{code}: {detail}")
+
+
+class BadPlan(Exception):  # noqa: N818 - names the thing
+    """An algorithm raised or planned nonsense; nothing was changed for it. Names the algorithm."""
+
+    def __init__(self, algorithm: str, detail: str) -> None:
+        self.algorithm = algorithm
+        self.detail = detail
+        super().__init__(f"algorithm {algorithm}: {detail}")

@@ -1,0 +1,562 @@
+"""The life cycle: events in, instructions out (design, section 6; balancer-liu-2018, II-B and II-C).
+
+No input or output, no clock, no chance: `handle` depends on the state and on the event alone, and time is
+`event.at_us`. Whoever carries out the instructions reports each outcome as another event; instructions about
+one node must be carried out, and their outcomes reported, in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from balancer.algorithms.interface import ChecksSettings, Plan, View
+from balancer.lifecycle.errors import BadPlan, Refused
+from balancer.lifecycle.events import (
+    Event,
+    Grant,
+    Instruction,
+    NodesObserved,
+    NodesReclaimed,
+    NodesReleased,
+    NodesRequested,
+    NodesRestored,
+    NodesUpdated,
+    PlanRefused,
+    Reclaim,
+    Reject,
+    RequestWithdrawn,
+    ReserveAdded,
+    Restore,
+    TimerFired,
+    WakeAt,
+)
+from balancer.lifecycle.nodes import Node, NodeTable
+from balancer.lifecycle.records import (
+    Changes,
+    NodeRecord,
+    RequestRecord,
+    RequestStatus,
+    ReserveRecord,
+    Snapshot,
+)
+from balancer.lifecycle.referee import Referee
+from balancer.lifecycle.requests import HintBook, Request, RequestQueue, is_due
+from balancer.lifecycle.states import Cause, NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from balancer.algorithms.interface import Algorithm
+    from balancer.lifecycle.settings import Settings
+    from balancer.lifecycle.story import StoryEntry
+
+_IN_BATCH = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN, NodeState.RESTORING)
+"""States in which the batch system may start a job. RESTORING: it may be faster than our look at it."""
+
+
+class Lifecycle:
+    """All nodes, waiting requests and hints of one Balancer, and the algorithm that decides about them.
+
+    Nodes start as `initial`: DOWN (not seen yet, so never given away) until `NodesObserved` tells more.
+    Raises ValueError for a node that is listed twice, or settings that the algorithm cannot work with.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        algorithm: Algorithm,
+        settings: Settings,
+        *,
+        initial: NodeState = NodeState.DOWN,
+        algorithm_name: str | None = None,
+    ) -> None:
+        records = (NodeRecord(name=name, state=initial, since_us=0) for name in nodes)
+        self._set_up(records, algorithm, settings, algorithm_name)
+
+    def _set_up(
+        self,
+        records: Iterable[NodeRecord],
+        algorithm: Algorithm,
+        settings: Settings,
+        algorithm_name: str | None,
+    ) -> None:
+        if isinstance(algorithm, ChecksSettings):
+            algorithm.check(settings)
+        self.settings = settings
+        self._nodes = NodeTable(records, settings.pick)
+        self._requests = RequestQueue()
+        self._hints = HintBook()
+        self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
+        self._now_us = 0
+        self._serial = 0
+        self._event_id = ""
+        self._plan_wake_us: int | None = None
+        self._told_wake_us: int | None = None
+        self._unmet = 0
+        self._reclaim: list[str] = []
+        self._restore: list[str] = []
+        self._answers: list[Instruction] = []
+        self._handlers: dict[type[Event], Callable[..., None]] = {
+            NodesRequested: self._on_requested,
+            RequestWithdrawn: self._on_withdrawn,
+            NodesReleased: self._on_released,
+            NodesUpdated: self._on_updated,
+            ReserveAdded: self._on_reserve_added,
+            NodesReclaimed: self._on_reclaimed,
+            NodesRestored: self._on_restored,
+            NodesObserved: self._on_observed,
+            TimerFired: self._on_timer,
+        }
+
+    # What may be asked
+
+    @property
+    def now_us(self) -> int:
+        """Time of the latest event."""
+        return self._now_us
+
+    @property
+    def next_wake_us(self) -> int | None:
+        """When `TimerFired` is due; None: nothing waits for time to pass."""
+        ends = [self._plan_wake_us, self._hints.next_end_us()]
+        ends += [request.record.deadline_us for request in self._requests if request.short]
+        return min((end for end in ends if end is not None), default=None)
+
+    @property
+    def wants_idle(self) -> bool:
+        """True while it would take a node the moment it becomes idle."""
+        return self._unmet > 0
+
+    @property
+    def counts(self) -> dict[NodeState, int]:
+        """How many nodes are in each state."""
+        return dict(self._nodes.counts)
+
+    def node(self, name: str) -> NodeRecord | None:
+        node = self._nodes.get(name)
+        return node.record() if node is not None else None
+
+    def request(self, request_id: str) -> RequestRecord | None:
+        """A waiting request."""
+        request = self._requests.get(request_id)
+        return request.record if request is not None else None
+
+    def story(self, node_or_event: str) -> tuple[StoryEntry, ...]:
+        """What happened to a node, or what an event did, oldest first (of the latest 50,000 changes)."""
+        return self._nodes.story.about(node_or_event)
+
+    # The durable state
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            now_us=self._now_us,
+            serial=self._serial,
+            nodes=tuple(node.record() for node in self._nodes),
+            requests=tuple(request.record for request in self._requests),
+            reserves=tuple(self._hints),
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: Snapshot,
+        algorithm: Algorithm,
+        settings: Settings,
+        *,
+        algorithm_name: str | None = None,
+    ) -> Self:
+        """A life cycle in this state. Call `resume` next: commands may have been lost."""
+        lifecycle = cls((), algorithm, settings)
+        lifecycle._set_up(snapshot.nodes, algorithm, settings, algorithm_name)
+        lifecycle._now_us = snapshot.now_us
+        lifecycle._serial = snapshot.serial
+        lifecycle._requests = RequestQueue(snapshot.requests)
+        lifecycle._hints = HintBook(snapshot.reserves)
+        for node in lifecycle._nodes:
+            request = lifecycle._requests.get(node.held_for) if node.held_for is not None else None
+            if request is not None and node.state is not NodeState.OD_ALLOC:
+                request.held[node.name] = None
+                request.ready += node.state is NodeState.OD_RESERVE
+        lifecycle.validate()
+        return lifecycle
+
+    def resume(self) -> list[Instruction]:
+        """All that is under way, to be asked for again after a restart (the commands are idempotent)."""
+        reclaim = tuple(node.name for node in self._nodes if node.state is NodeState.RECLAIMING)
+        restore = tuple(node.name for node in self._nodes if node.state is NodeState.RESTORING)
+        told: list[Instruction] = []
+        if reclaim:
+            told.append(Reclaim(event_id="resume", nodes=reclaim))
+        if restore:
+            told.append(Restore(event_id="resume", nodes=restore))
+        # The plan's own wake time is not stored: planning again finds it.
+        told.append(WakeAt(event_id="resume", at_us=self._now_us))
+        self._told_wake_us = self._now_us
+        return told
+
+    def drain_changes(self) -> Changes:
+        """The records that changed since the last call."""
+        return Changes(
+            nodes=self._nodes.drain(),
+            requests=self._requests.drain(),
+            reserves=self._hints.drain(),
+            now_us=self._now_us,
+            serial=self._serial,
+        )
+
+    # Events
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """What is to be done because of this event.
+
+        Raises Refused (the event contradicts what is known) or BadPlan (the algorithm failed at a request or
+        a hint): nothing has changed then. A failing algorithm cannot undo facts: at all other events the
+        event stands, no move is made for it, and the instructions say `PlanRefused`.
+        """
+        before = self._now_us, self._serial
+        self._now_us = max(self._now_us, event.at_us)
+        self._serial += 1
+        self._event_id = event.event_id or f"event-{self._serial}"
+        self._nodes.begin(self._now_us, self._event_id)
+        self._reclaim.clear()
+        self._restore.clear()
+        self._answers = []
+        try:
+            self._handlers[type(event)](event)
+            self._settle(event)
+        except (Refused, BadPlan):
+            self._now_us, self._serial = before
+            raise
+        self._nodes.end()
+        return self._instructions()
+
+    def _instructions(self) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        if self._reclaim:
+            instructions.append(Reclaim(event_id=self._event_id, nodes=tuple(self._reclaim)))
+        if self._restore:
+            instructions.append(Restore(event_id=self._event_id, nodes=tuple(self._restore)))
+        instructions += self._answers
+        wake_us = self.next_wake_us
+        if wake_us is not None and wake_us != self._told_wake_us:
+            self._told_wake_us = wake_us
+            instructions.append(WakeAt(event_id=self._event_id, at_us=wake_us))
+        return instructions
+
+    def _on_requested(self, event: NodesRequested) -> None:
+        wait_us = self.settings.wait_us if event.wait_us is None else event.wait_us
+        if event.count < 1:
+            raise Refused(Refused.BAD_COUNT, f"a request is for at least 1 node, not for {event.count}")
+        if wait_us < 0:
+            raise Refused(Refused.BAD_TIME, f"a request cannot wait for {wait_us} us")
+        if event.request_id in self._requests:
+            raise Refused(Refused.ID_IN_USE, f"request {event.request_id} waits already")
+        self._requests.add(
+            RequestRecord(
+                request_id=event.request_id,
+                count=event.count,
+                arrived_us=self._now_us,
+                deadline_us=self._now_us + wait_us,
+                order=self._serial,
+            )
+        )
+        if event.count > len(self._nodes):
+            self._reject(
+                self._requests[event.request_id],
+                f"it wants {event.count} nodes, and there are {len(self._nodes)}",
+            )
+
+    def _on_withdrawn(self, event: RequestWithdrawn) -> None:
+        # It may have been answered meanwhile; whoever withdraws then finds the answer and releases the nodes.
+        request = self._requests.get(event.request_id)
+        if request is not None:
+            self._let_go_all(request)
+            self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us)
+
+    def _on_released(self, event: NodesReleased) -> None:
+        nodes = self._known(event.nodes)
+        for node in nodes:
+            if node.state is not NodeState.OD_ALLOC:
+                raise Refused(Refused.NODE_NOT_ALLOCATED, f"node {node.name} is {node.state}, not OD_ALLOC")
+        for node in nodes:
+            self._nodes.move(node, NodeState.OD_RESERVE, Cause.RELEASED, since_us=self._now_us)
+
+    def _on_updated(self, event: NodesUpdated) -> None:
+        busy = self._known(event.busy)
+        idle = self._known(event.idle)
+        for node in busy:
+            if node.state not in _IN_BATCH:
+                raise Refused(
+                    Refused.NODE_NOT_IN_BATCH, f"node {node.name} is {node.state}: no batch job may run on it"
+                )
+        if not {*event.busy}.isdisjoint(event.idle):
+            raise Refused(Refused.DUPLICATE_NODE, "a node is reported both busy and idle")
+        for node in busy:
+            if node.state is not NodeState.OA_BUSY:
+                self._nodes.move(node, NodeState.OA_BUSY, Cause.JOB_STARTED, since_us=self._now_us)
+            if event.job is not None and event.job not in node.jobs:
+                self._nodes.set_jobs(node, (*node.jobs, event.job))
+        for node in idle:
+            self._end_job(node, event.job)
+
+    def _end_job(self, node: Node, job: str | None) -> None:
+        """The node is idle if no other job is known to run there. Late news change nothing."""
+        if node.state is not NodeState.OA_BUSY:
+            return
+        others = tuple(other for other in node.jobs if other != job) if job is not None else ()
+        if others != node.jobs:
+            self._nodes.set_jobs(node, others)
+        if not others:
+            self._nodes.move(node, NodeState.OA_IDLE, Cause.JOB_ENDED, since_us=self._now_us)
+
+    def _on_reserve_added(self, event: ReserveAdded) -> None:
+        if not 1 <= event.count <= len(self._nodes):
+            raise Refused(
+                Refused.BAD_COUNT,
+                f"a reserve of {event.count} nodes cannot be made of {len(self._nodes)} nodes",
+            )
+        if event.by_us < 0:
+            raise Refused(Refused.BAD_TIME, f"{event.by_us} us is before the beginning of time")
+        if event.reserve_id in self._hints:
+            raise Refused(Refused.ID_IN_USE, f"reserve {event.reserve_id} exists already")
+        by_us = max(event.by_us, self._now_us)
+        self._hints.add(
+            ReserveRecord(
+                reserve_id=event.reserve_id,
+                count=event.count,
+                by_us=by_us,
+                ends_us=by_us + self.settings.idle_hold_us,
+                added_us=self._now_us,
+                order=self._serial,
+            )
+        )
+
+    def _on_reclaimed(self, event: NodesReclaimed) -> None:
+        done, busy = self._known(event.done), self._known(event.busy)
+        self._known(event.unclear)
+        for node in done:
+            # A late or repeated outcome: the node has moved on.
+            if node.state is not NodeState.RECLAIMING:
+                continue
+            self._nodes.move(
+                node, NodeState.OD_RESERVE, Cause.RECLAIMED, since_us=self._now_us, held_for=node.held_for
+            )
+            if node.held_for is not None:
+                self._requests[node.held_for].ready += 1
+        for node in busy:
+            if node.state is NodeState.RECLAIMING:
+                self._lose(node)
+                self._nodes.move(node, NodeState.OA_BUSY, Cause.RECLAIM_BUSY, since_us=self._now_us)
+
+    def _on_restored(self, event: NodesRestored) -> None:
+        done = self._known(event.done)
+        self._known(event.unclear)
+        for node in done:
+            if node.state is NodeState.RESTORING:
+                self._nodes.move(node, NodeState.OA_IDLE, Cause.RESTORED, since_us=self._now_us)
+
+    def _on_observed(self, event: NodesObserved) -> None:
+        for name, (state, _) in event.states.items():
+            if state not in _SEE:
+                raise Refused(Refused.BAD_STATE, f"node {name} is reported {state!r}: not idle, busy or down")
+        find = self._nodes.get
+        for name, (state, since_us) in event.states.items():
+            node = find(name)
+            # The batch system may well have nodes that are not ours.
+            if node is not None:
+                _SEE[state](self, node, since_us)
+
+    def _see_idle(self, node: Node, since_us: int) -> None:
+        # A look at the node from before its job started is no news.
+        if node.state is NodeState.DOWN or (node.state is NodeState.OA_BUSY and since_us >= node.since_us):
+            if node.jobs:
+                self._nodes.set_jobs(node, ())
+            self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
+
+    def _see_busy(self, node: Node, since_us: int) -> None:
+        if node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING):
+            self._nodes.move(node, NodeState.OA_BUSY, Cause.SEEN_BUSY, since_us=since_us)
+
+    def _see_down(self, node: Node, since_us: int) -> None:
+        if node.state in (NodeState.OA_IDLE, NodeState.OA_BUSY):
+            if node.jobs:
+                self._nodes.set_jobs(node, ())
+            self._nodes.move(node, NodeState.DOWN, Cause.SEEN_DOWN, since_us=since_us)
+        elif node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING):
+            # Of no use to a request; its offline mark has to go, so that it is in batch when it comes back.
+            self._lose(node)
+            self._nodes.move(node, NodeState.RESTORING, Cause.SEEN_DOWN, since_us=self._now_us)
+            self._restore.append(node.name)
+
+    def _on_timer(self, event: TimerFired) -> None:  # noqa: ARG002 - all handlers look alike
+        self._told_wake_us = None
+
+    # Decisions
+
+    def _settle(self, event: Event) -> None:
+        """Plan and carry out, again after each rejection, because that frees nodes for others."""
+        is_timer = isinstance(event, TimerFired)
+        plan: Plan | None = None
+        refused: BadPlan | None = None
+        while True:
+            try:
+                plan = self._referee.plan(self._view(is_due_now=is_timer))
+            except BadPlan as error:
+                if plan is None and self._undo(event):
+                    raise
+                refused, plan = error, Plan()
+            unmet = self._first_unmet(plan, is_timer)
+            if unmet is None:
+                break
+            self._reject(unmet, _reason(unmet))
+        if refused is not None:
+            self._answers.append(
+                PlanRefused(event_id=self._event_id, algorithm=refused.algorithm, detail=refused.detail)
+            )
+        self._carry_out(plan)
+        self._hints.end(self._now_us)
+
+    def _undo(self, event: Event) -> bool:
+        """Whether the event was a wish, which is undone; facts stand."""
+        if isinstance(event, NodesRequested) and event.request_id in self._requests:
+            self._requests.undo_add(event.request_id)
+            return True
+        if isinstance(event, ReserveAdded):
+            self._hints.undo_add(event.reserve_id)
+            return True
+        return False
+
+    def _view(self, *, is_due_now: bool) -> View:
+        nodes = self._nodes
+        return View(
+            now_us=self._now_us,
+            settings=self.settings,
+            requests=self._requests.view(self._now_us, is_due_now=is_due_now),
+            hints=self._hints.view(self._now_us),
+            free=nodes.free,
+            coming=nodes.coming,
+            idle=nodes.idle,
+            busy=nodes.counts[NodeState.OA_BUSY],
+        )
+
+    def _first_unmet(self, plan: Plan, is_timer: bool) -> Request | None:
+        """The earliest request that is due and would still be short."""
+        for request in self._requests:
+            if request.short > len(plan.hold.get(request.record.request_id, ())) and is_due(
+                request.record, self._now_us, is_due_now=is_timer
+            ):
+                return request
+        return None
+
+    def _carry_out(self, plan: Plan) -> None:
+        nodes = self._nodes
+        for request_id, names in plan.hold.items():
+            request = self._requests[request_id]
+            for name in names:
+                node = nodes[name]
+                request.held[name] = None
+                if node.state is NodeState.OA_IDLE:
+                    self._take(node, request_id)
+                else:
+                    nodes.hold(node, request_id)
+                    request.ready += node.state is NodeState.OD_RESERVE
+        for name in plan.collect:
+            self._take(nodes[name], None)
+        for name in plan.restore:
+            nodes.move(nodes[name], NodeState.RESTORING, Cause.RESTORE, since_us=self._now_us)
+            self._restore.append(name)
+        for request in [request for request in self._requests if request.ready == request.record.count]:
+            self._grant(request)
+        self._plan_wake_us = plan.wake_us
+        self._unmet = max(plan.unmet, sum(request.short for request in self._requests))
+
+    def _take(self, node: Node, request_id: str | None) -> None:
+        self._nodes.move(
+            node, NodeState.RECLAIMING, Cause.RECLAIM, since_us=self._now_us, held_for=request_id
+        )
+        self._reclaim.append(node.name)
+
+    def _grant(self, request: Request) -> None:
+        request_id = request.record.request_id
+        names = tuple(request.held)
+        for name in names:
+            self._nodes.move(
+                self._nodes[name],
+                NodeState.OD_ALLOC,
+                Cause.GRANTED,
+                since_us=self._now_us,
+                held_for=request_id,
+            )
+        self._hints.use(len(names), self._now_us)
+        self._requests.decide(request, RequestStatus.GRANTED, self._now_us, nodes=names)
+        self._answers.append(Grant(event_id=self._event_id, request_id=request_id, nodes=names))
+
+    def _reject(self, request: Request, reason: str) -> None:
+        self._let_go_all(request)
+        self._requests.decide(request, RequestStatus.REJECTED, self._now_us, reason=reason)
+        self._answers.append(
+            Reject(event_id=self._event_id, request_id=request.record.request_id, reason=reason)
+        )
+
+    def _let_go_all(self, request: Request) -> None:
+        for name in request.held:
+            self._nodes.let_go(self._nodes[name])
+        request.held.clear()
+        request.ready = 0
+
+    def _lose(self, node: Node) -> None:
+        """The node leaves the request it is held for, which is short of one more then."""
+        if node.held_for is not None:
+            request = self._requests[node.held_for]
+            del request.held[node.name]
+            request.ready -= node.state is NodeState.OD_RESERVE
+
+    def _known(self, names: tuple[str, ...]) -> list[Node]:
+        """The nodes of these names. Raises Refused for a name that is unknown or given twice."""
+        nodes = []
+        for name in names:
+            node = self._nodes.get(name)
+            if node is None:
+                raise Refused(Refused.UNKNOWN_NODE, f"there is no node {name}")
+            nodes.append(node)
+        if len({*names}) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Refused(Refused.DUPLICATE_NODE, f"node {twice} is named twice")
+        return nodes
+
+    # Self-check
+
+    def validate(self) -> None:
+        """Compare every index with every other. Raises AssertionError: a bug of ours."""
+        self._nodes.check()
+        for request in self._requests:
+            request_id = request.record.request_id
+            held = {node.name: node for node in self._nodes if node.held_for == request_id}
+            assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
+            assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
+            ready = sum(node.state is NodeState.OD_RESERVE for node in held.values())
+            assert request.ready == ready < request.record.count, request.record  # noqa: S101
+            assert request.short >= 0, request.record  # noqa: S101
+        for node in self._nodes:
+            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+                assert node.held_for in self._requests, node.record()  # noqa: S101
+        orders = [request.record.order for request in self._requests]
+        assert orders == sorted(set(orders)), orders  # noqa: S101
+        for hint in self._hints:
+            assert 0 <= hint.used <= hint.count, hint  # noqa: S101
+            assert not hint.ended, hint  # noqa: S101
+            assert hint.ends_us > self._now_us, hint  # noqa: S101
+
+
+_SEE: dict[str, Callable[[Lifecycle, Node, int], None]] = {
+    "idle": Lifecycle._see_idle,  # noqa: SLF001 - a table of the class's own methods
+    "busy": Lifecycle._see_busy,  # noqa: SLF001
+    "down": Lifecycle._see_down,  # noqa: SLF001
+}
+
+
+def _reason(request: Request) -> str:
+    found, count = len(request.held), request.record.count
+    if request.record.deadline_us == request.record.arrived_us:
+        return f"there are not {count} nodes that it could have at once"
+    return f"only {found} of {count} nodes became available in time"

@@ -1,0 +1,211 @@
+"""The node table: one entry a node, and the indices that make every decision cheap.
+
+No event scans all nodes: a change costs a search in sorted lists, whatever the size of the cluster.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, overload
+
+from balancer.lifecycle.records import NodeRecord
+from balancer.lifecycle.settings import PickOrder
+from balancer.lifecycle.states import ALLOWED, Cause, IllegalTransition, NodeState
+from balancer.lifecycle.story import Story, StoryEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
+
+
+class Node:
+    """The present state of one node; see `NodeRecord` for the fields."""
+
+    __slots__ = ("generation", "held_for", "jobs", "name", "since_us", "state")
+
+    def __init__(self, record: NodeRecord) -> None:
+        self.name = record.name
+        self.state = record.state
+        self.since_us = record.since_us
+        self.held_for = record.held_for
+        self.generation = record.generation
+        self.jobs = record.jobs
+
+    def record(self) -> NodeRecord:
+        return NodeRecord(
+            name=self.name,
+            state=self.state,
+            since_us=self.since_us,
+            held_for=self.held_for,
+            generation=self.generation,
+            jobs=self.jobs,
+        )
+
+
+class NodeIndex:
+    """Nodes sorted by (time, name), (reversed time, name) or name. Implements `Candidates`."""
+
+    def __init__(self, order: PickOrder = PickOrder.LONGEST_IDLE) -> None:
+        self._sign = _SIGN[order]
+        self._entries: list[tuple[int, str]] = []
+        self._since_us: dict[str, int] = {}
+
+    def add(self, node: str, since_us: int) -> None:
+        self._since_us[node] = since_us
+        insort(self._entries, (self._sign * since_us, node))
+
+    def remove(self, node: str) -> None:
+        del self._entries[bisect_left(self._entries, (self._sign * self._since_us.pop(node), node))]
+
+    def since_us(self, node: str) -> int:
+        return self._since_us[node]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return (node for _, node in self._entries)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._since_us
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
+        if isinstance(at, slice):
+            return tuple(node for _, node in self._entries[at])
+        return self._entries[at][1]
+
+    def check(self, expected: dict[str, int]) -> None:
+        """Assert that exactly these nodes, since these times, are here and in order."""
+        assert self._since_us == expected, (self._since_us, expected)  # noqa: S101 - self-check
+        entries = sorted((self._sign * since_us, node) for node, since_us in expected.items())
+        assert self._entries == entries, (self._entries, entries)  # noqa: S101
+
+
+class NodeTable:
+    """All nodes. Every change goes through `move`, `hold`, `let_go` or `set_jobs`, between `begin` and `end`."""
+
+    def __init__(self, records: Iterable[NodeRecord], pick: PickOrder) -> None:
+        self.idle = NodeIndex(pick)
+        """OA_IDLE."""
+        self.free = NodeIndex()
+        """OD_RESERVE, held for nobody."""
+        self.coming = NodeIndex()
+        """RECLAIMING, held for nobody."""
+        self.counts = dict.fromkeys(NodeState, 0)
+        self.story = Story()
+        self._index = {
+            NodeState.OA_IDLE: self.idle,
+            NodeState.OD_RESERVE: self.free,
+            NodeState.RECLAIMING: self.coming,
+        }
+        self._nodes: dict[str, Node] = {}
+        self._touched: dict[str, Node] = {}
+        self._changed: dict[str, Node] = {}
+        self._at_us = 0
+        self._event_id = ""
+        for record in records:
+            if record.name in self._nodes:
+                raise ValueError(f"node {record.name} is listed twice")
+            node = self._nodes[record.name] = Node(record)
+            self._enter(node)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def __getitem__(self, name: str) -> Node:
+        return self._nodes[name]
+
+    def get(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def begin(self, at_us: int, event_id: str) -> None:
+        """From here on changes happen at this time because of this event."""
+        self._at_us = at_us
+        self._event_id = event_id
+
+    def end(self) -> None:
+        """The event is done: each node that changed has a new generation."""
+        for node in self._touched.values():
+            node.generation += 1
+        self._changed.update(self._touched)
+        self._touched.clear()
+
+    def drain(self) -> tuple[NodeRecord, ...]:
+        """The nodes that changed since the last call."""
+        changed = tuple(node.record() for node in self._changed.values())
+        self._changed.clear()
+        return changed
+
+    def move(
+        self, node: Node, to: NodeState, cause: Cause, *, since_us: int, held_for: str | None = None
+    ) -> None:
+        """The node is in another state now. Raises IllegalTransition where the table has no such row."""
+        start = node.state
+        if (to, cause) not in ALLOWED[start]:
+            raise IllegalTransition(node.name, start, to, cause, self.story.tail(node.name))
+        self._leave(node)
+        node.state = to
+        node.since_us = since_us
+        node.held_for = held_for
+        self._enter(node)
+        self._touched[node.name] = node
+        self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, held_for))
+
+    def hold(self, node: Node, request_id: str) -> None:
+        """Keep a free or coming node for a request."""
+        self._change_holder(node, request_id, Cause.HELD, request_id)
+
+    def let_go(self, node: Node) -> None:
+        """No request holds the node any more; a reserved one is free from now on."""
+        holder = node.held_for
+        self._change_holder(node, None, Cause.LET_GO, holder)
+
+    def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
+        node.jobs = jobs
+        self._touched[node.name] = node
+
+    def _change_holder(self, node: Node, held_for: str | None, cause: Cause, whom: str | None) -> None:
+        self._leave(node)
+        node.held_for = held_for
+        if held_for is None and node.state is NodeState.OD_RESERVE:
+            node.since_us = self._at_us
+        self._enter(node)
+        self._touched[node.name] = node
+        self.story.add(
+            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, whom)
+        )
+
+    def _enter(self, node: Node) -> None:
+        self.counts[node.state] += 1
+        index = self._index.get(node.state)
+        if index is not None and node.held_for is None:
+            index.add(node.name, node.since_us)
+
+    def _leave(self, node: Node) -> None:
+        self.counts[node.state] -= 1
+        index = self._index.get(node.state)
+        if index is not None and node.held_for is None:
+            index.remove(node.name)
+
+    def check(self) -> None:
+        """Assert that counts and indices agree with the nodes."""
+        for state in NodeState:
+            inside = [node for node in self if node.state is state]
+            assert self.counts[state] == len(inside), (state, self.counts[state], len(inside))  # noqa: S101
+            index = self._index.get(state)
+            if index is not None:
+                index.check({node.name: node.since_us for node in inside if node.held_for is None})
+        for node in self:
+            may_be_held = node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC)
+            assert may_be_held or node.held_for is None, node.record()  # noqa: S101
+            assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
+            assert node.generation >= 0, node.record()  # noqa: S101
+        assert not self._touched, "an event was not ended"  # noqa: S101

@@ -1,0 +1,92 @@
+"""The durable state of the life cycle, as plain frozen records: what a ledger stores and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.states import NodeState
+
+
+class RequestStatus(StrEnum):
+    """How a request stands. Only waiting ones are part of a snapshot."""
+
+    WAITING = "waiting"
+    GRANTED = "granted"
+    REJECTED = "rejected"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """One node. `generation` goes up by one with each handled event that changed the record."""
+
+    name: str
+    state: NodeState
+    since_us: int
+    """Since when it is in this state; for a free OD_RESERVE node, since when no request holds it."""
+    held_for: str | None = None
+    """The waiting request it is kept for (RECLAIMING, OD_RESERVE) or the one it was granted to (OD_ALLOC)."""
+    generation: int = 0
+    jobs: tuple[str, ...] = ()
+    """Jobs known to run on it (their start was reported, their end was not)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request for on-demand nodes; `order` is its place among all requests ever made."""
+
+    request_id: str
+    count: int
+    arrived_us: int
+    deadline_us: int
+    order: int
+    status: RequestStatus = RequestStatus.WAITING
+    nodes: tuple[str, ...] = ()
+    """What was granted. The nodes held for a waiting request name it in their `held_for`."""
+    decided_us: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveRecord:
+    """One hint: `count` nodes more are wanted in the reserve before `by_us`, and kept until `ends_us`."""
+
+    reserve_id: str
+    count: int
+    by_us: int
+    ends_us: int
+    added_us: int
+    order: int
+    used: int = 0
+    """How many of them were granted at `by_us` or later and are not collected again."""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All durable state. Settings and algorithm are configuration and not part of it."""
+
+    now_us: int
+    """Time of the latest event."""
+    serial: int
+    """How many events, requests and reserves have been numbered."""
+    nodes: tuple[NodeRecord, ...]
+    requests: tuple[RequestRecord, ...]
+    reserves: tuple[ReserveRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The records that changed since they were last asked for: exactly these have to be written.
+
+    A request with another status than waiting, and a reserve that `ended`, are forgotten by the life cycle.
+    """
+
+    nodes: tuple[NodeRecord, ...] = ()
+    requests: tuple[RequestRecord, ...] = ()
+    reserves: tuple[ReserveRecord, ...] = ()
+    now_us: int = 0
+    serial: int = 0

@@ -1,0 +1,174 @@
+"""The requests that wait, in order of arrival, and the hints (dynamic reserve) that are active."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from balancer.algorithms.interface import ReserveWish, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
+
+
+class Request:
+    """A waiting request and the nodes held for it; `ready` of them are OD_RESERVE, the rest RECLAIMING."""
+
+    __slots__ = ("held", "ready", "record")
+
+    def __init__(self, record: RequestRecord) -> None:
+        self.record = record
+        self.held: dict[str, None] = {}
+        self.ready = 0
+
+    @property
+    def short(self) -> int:
+        return self.record.count - len(self.held)
+
+
+class RequestQueue:
+    """Waiting requests by id, in order of arrival."""
+
+    def __init__(self, records: Iterable[RequestRecord] = ()) -> None:
+        self._waiting = {
+            record.request_id: Request(record) for record in sorted(records, key=lambda r: r.order)
+        }
+        self._changed: dict[str, RequestRecord] = {}
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._waiting.values())
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._waiting
+
+    def __getitem__(self, request_id: str) -> Request:
+        return self._waiting[request_id]
+
+    def get(self, request_id: str) -> Request | None:
+        return self._waiting.get(request_id)
+
+    def add(self, record: RequestRecord) -> None:
+        self._waiting[record.request_id] = Request(record)
+        self._changed[record.request_id] = record
+
+    def undo_add(self, request_id: str) -> None:
+        """As if it had never come."""
+        del self._waiting[request_id]
+        del self._changed[request_id]
+
+    def decide(
+        self,
+        request: Request,
+        status: RequestStatus,
+        at_us: int,
+        *,
+        nodes: tuple[str, ...] = (),
+        reason: str = "",
+    ) -> None:
+        """The request waits no longer; its record is reported once more and then forgotten."""
+        del self._waiting[request.record.request_id]
+        self.note(replace(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason))
+
+    def note(self, record: RequestRecord) -> None:
+        """Report a record as changed."""
+        self._changed[record.request_id] = record
+
+    def drain(self) -> tuple[RequestRecord, ...]:
+        changed = tuple(self._changed.values())
+        self._changed.clear()
+        return changed
+
+    def view(self, now_us: int, *, is_due_now: bool) -> tuple[Waiting, ...]:
+        """The requests as an algorithm sees them; `is_due_now`: one whose last moment is now is due."""
+        return tuple(
+            Waiting(
+                request.record.request_id,
+                request.record.count,
+                request.short,
+                request.record.arrived_us,
+                request.record.deadline_us,
+                is_due(request.record, now_us, is_due_now=is_due_now),
+            )
+            for request in self
+        )
+
+
+def is_due(record: RequestRecord, now_us: int, *, is_due_now: bool) -> bool:
+    """Whether a request may not wait for jobs any longer.
+
+    At the very moment of its deadline it still waits for the other reports of that moment, until the timer
+    fires; one that may not wait at all (W = 0) is due when it arrives.
+    """
+    at_once = is_due_now or record.deadline_us == record.arrived_us
+    return now_us > record.deadline_us or (now_us == record.deadline_us and at_once)
+
+
+class HintBook:
+    """The hints that have not ended, in order of their time."""
+
+    def __init__(self, records: Iterable[ReserveRecord] = ()) -> None:
+        self._active = {record.reserve_id: record for record in sorted(records, key=_by_time)}
+        self._changed: dict[str, ReserveRecord] = {}
+
+    def __iter__(self) -> Iterator[ReserveRecord]:
+        return iter(self._active.values())
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def __contains__(self, reserve_id: object) -> bool:
+        return reserve_id in self._active
+
+    def add(self, record: ReserveRecord) -> None:
+        self._active[record.reserve_id] = record
+        self._active = {known.reserve_id: known for known in sorted(self._active.values(), key=_by_time)}
+        self._changed[record.reserve_id] = record
+
+    def undo_add(self, reserve_id: str) -> None:
+        """As if it had never come."""
+        del self._active[reserve_id]
+        del self._changed[reserve_id]
+
+    def use(self, count: int, now_us: int) -> None:
+        """`count` nodes were granted: take them off the hints whose time has come, the earliest first."""
+        for record in list(self._active.values()):
+            if count == 0 or record.by_us > now_us:
+                return
+            taken = min(count, record.count - record.used)
+            if taken:
+                count -= taken
+                self._change(replace(record, used=record.used + taken))
+
+    def end(self, now_us: int) -> None:
+        """Forget those whose time is over."""
+        for record in [record for record in self if record.ends_us <= now_us]:
+            self._change(replace(record, ended=True))
+            del self._active[record.reserve_id]
+
+    def next_end_us(self) -> int | None:
+        return min((record.ends_us for record in self), default=None)
+
+    def drain(self) -> tuple[ReserveRecord, ...]:
+        changed = tuple(self._changed.values())
+        self._changed.clear()
+        return changed
+
+    def view(self, now_us: int) -> tuple[ReserveWish, ...]:
+        return tuple(
+            ReserveWish(record.reserve_id, record.count, record.by_us, record.ends_us, record.used)
+            for record in self
+            if record.ends_us > now_us
+        )
+
+    def _change(self, record: ReserveRecord) -> None:
+        self._active[record.reserve_id] = record
+        self._changed[record.reserve_id] = record
+
+
+def _by_time(record: ReserveRecord) -> tuple[int, int]:
+    return record.by_us, record.order

@@ -1,0 +1,39 @@
+"""The parameters of the paper (balancer-liu-2018, II-B and II-C)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from balancer.clock import US
+
+
+class PickOrder(StrEnum):
+    """Which idle node is taken first."""
+
+    LONGEST_IDLE = "longest_idle"
+    """A node that just became free, and that batch would fill next, is left alone."""
+    SHORTEST_IDLE = "shortest_idle"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How much the Balancer keeps and how long it waits. Raises ValueError naming the bad field."""
+
+    static_reserve: int = 0
+    """R: nodes that stay in the on-demand pool."""
+    wait_us: int = 0
+    """W: how long a request may wait for jobs to end; 0: it is met at once or rejected."""
+    idle_hold_us: int = 600 * US
+    """I: how long a node beyond the reserve stays reserved before it goes back to batch. The paper names
+    no value; 600 s covers the gaps within its bursts of requests and costs a node ten minutes at most."""
+    pick: PickOrder = PickOrder.LONGEST_IDLE
+
+    def __post_init__(self) -> None:
+        for name in ("static_reserve", "wait_us", "idle_hold_us"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
+        if self.pick not in tuple(PickOrder):
+            raise ValueError(f"pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")

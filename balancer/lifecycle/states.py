@@ -1,0 +1,99 @@
+"""The states of a node and the one table of what may follow what.
+
+The four states of the paper (balancer-liu-2018, II-C.1), DOWN, and the two steps that lie between asking the
+batch system for a node and seeing that it obeyed. `docs/balancer/lifecycle.md` is generated from the table.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.story import StoryEntry
+
+
+class NodeState(StrEnum):
+    """Where a node is. Only OA_IDLE and OA_BUSY nodes are enabled in the batch system."""
+
+    OD_RESERVE = "OD_RESERVE"
+    """In the on-demand pool, without a lease: held for a waiting request, for the reserve, or for I."""
+    OD_ALLOC = "OD_ALLOC"
+    """Granted to an on-demand request."""
+    OA_IDLE = "OA_IDLE"
+    """In the batch pool, without a job."""
+    OA_BUSY = "OA_BUSY"
+    """In the batch pool, runs a job."""
+    DOWN = "DOWN"
+    """Reported unreachable, or not reported yet. Never given to anybody."""
+    RECLAIMING = "RECLAIMING"
+    """The batch system was told to take it offline; not seen offline and empty yet."""
+    RESTORING = "RESTORING"
+    """The batch system was told to bring it online; not seen online yet."""
+
+
+class Cause(StrEnum):
+    """Why a node changes its state."""
+
+    JOB_STARTED = "job started"
+    JOB_ENDED = "job ended"
+    SEEN_IDLE = "seen idle"
+    SEEN_BUSY = "seen busy"
+    SEEN_DOWN = "seen down"
+    RECLAIM = "reclaim"
+    RECLAIMED = "reclaimed"
+    RECLAIM_BUSY = "reclaim found a job"
+    GRANTED = "granted"
+    RELEASED = "released"
+    RESTORE = "restore"
+    RESTORED = "restored"
+    HELD = "held"
+    """For a waiting request: the state stays, so this cause and the next are not in the table."""
+    LET_GO = "let go"
+
+
+TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
+    (NodeState.DOWN, NodeState.OA_BUSY, Cause.JOB_STARTED),
+    (NodeState.DOWN, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.DOWN, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.OA_BUSY, NodeState.DOWN, Cause.SEEN_DOWN),
+    (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.JOB_ENDED),
+    (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.OA_IDLE, NodeState.DOWN, Cause.SEEN_DOWN),
+    (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.JOB_STARTED),
+    (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.OA_IDLE, NodeState.RECLAIMING, Cause.RECLAIM),
+    (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.RELEASED),
+    (NodeState.OD_RESERVE, NodeState.OD_ALLOC, Cause.GRANTED),
+    (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.RESTORE),
+    (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.SEEN_DOWN),
+    (NodeState.RECLAIMING, NodeState.OA_BUSY, Cause.RECLAIM_BUSY),
+    (NodeState.RECLAIMING, NodeState.OD_RESERVE, Cause.RECLAIMED),
+    (NodeState.RECLAIMING, NodeState.RESTORING, Cause.SEEN_DOWN),
+    (NodeState.RESTORING, NodeState.OA_BUSY, Cause.JOB_STARTED),
+    (NodeState.RESTORING, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.RESTORING, NodeState.OA_IDLE, Cause.RESTORED),
+)
+"""Sorted rows (from, to, cause). What is not here cannot happen: `IllegalTransition`."""
+
+ALLOWED: dict[NodeState, frozenset[tuple[NodeState, Cause]]] = {
+    state: frozenset((to, cause) for start, to, cause in TRANSITIONS if start is state) for state in NodeState
+}
+"""The same table, by the state a node is in."""
+
+
+class IllegalTransition(Exception):  # noqa: N818 - the name says what it is
+    """A change that has no row in `TRANSITIONS`: a bug of ours. Carries and prints the node's story."""
+
+    def __init__(
+        self, node: str, start: NodeState, to: NodeState, cause: Cause, story: tuple[StoryEntry, ...]
+    ) -> None:
+        self.node = node
+        self.start = start
+        self.to = to
+        self.cause = cause
+        self.story = story
+        lines = "".join(f"\n  {entry}" for entry in story) or "\n  (nothing happened to it yet)"
+        super().__init__(
+            f"node {node} cannot go from {start} to {to} because of '{cause}'; its story:{lines}"
+        )
