@@ -15,7 +15,6 @@ A paced clock stands still while there is anything to do here. Limits and polls 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,7 +24,15 @@ import structlog
 
 from balancer.clock import micros, seconds, wall_us
 from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
-from balancer.lifecycle.events import Event, NodesObserved, NodesReclaimed, NodesRestored, Reclaim, Restore
+from balancer.lifecycle.events import (
+    Event,
+    Instruction,
+    NodesObserved,
+    NodesReclaimed,
+    NodesRestored,
+    Reclaim,
+    Restore,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,6 +59,13 @@ class CommandSettings:
     confirm_limit_s: float = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark(Instruction):
+    """Set the offline mark of lent nodes again; nothing else is meant by it."""
+
+    nodes: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the batch system reported of all nodes at `at_us` (when it was asked)."""
@@ -74,7 +88,7 @@ class _Open:
 class _Ticket:
     """A batch of instructions on its way; `issued` is set once their commands have run."""
 
-    instructions: Sequence[Reclaim | Restore]
+    instructions: Sequence[Reclaim | Restore | Mark]
     issued: threading.Event = field(default_factory=threading.Event)
 
 
@@ -117,7 +131,7 @@ class Commander:
         for reader in self._readers:
             reader.set_exception(UnclearError("the Balancer is stopping"))
 
-    def submit(self, instructions: Sequence[Reclaim | Restore]) -> threading.Event:
+    def submit(self, instructions: Sequence[Reclaim | Restore | Mark]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""
         ticket = _Ticket(instructions)
         with self._changed:
@@ -186,6 +200,8 @@ class Commander:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
         for ticket in tickets:
             for instruction in ticket.instructions:
+                if isinstance(instruction, Mark):
+                    continue
                 aim: Aim = "reclaim" if isinstance(instruction, Reclaim) else "restore"
                 for node in instruction.nodes:
                     self._open[node] = _Open(aim, limit_us, instruction.event_id)
@@ -193,7 +209,7 @@ class Commander:
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
         """All restores in one command, all reclaims in another; no node is in both."""
         restores = _nodes(tickets, Restore)
-        reclaims = _nodes(tickets, Reclaim)
+        reclaims = _nodes(tickets, Reclaim, Mark)
         if restores:
             self._call("restore", lambda: self._driver.restore_nodes(restores))
         if reclaims:
@@ -219,7 +235,11 @@ class Commander:
             if outcome is not None:
                 outcomes.setdefault(outcome, []).append(node)
             wants_mark = work.aim == "reclaim"
-            if (outcome is None or outcome.endswith("unclear")) and status.state != "unknown" and status.marked != wants_mark:
+            if (
+                (outcome is None or outcome.endswith("unclear"))
+                and status.state != "unknown"
+                and status.marked != wants_mark
+            ):
                 again[wants_mark].append(node)
         for outcome, some in outcomes.items():
             self._tell(outcome, some, at_us)
@@ -310,12 +330,7 @@ def _event(outcome: str, nodes: Sequence[str], work: Mapping[str, _Open], at_us:
             return NodesObserved(at_us=at_us, event_id=cause, states=dict.fromkeys(names, (state, at_us)))
 
 
-def _nodes(tickets: Iterable[_Ticket], kind: type[Reclaim | Restore]) -> list[str]:
-    wanted = Counter(
-        node
-        for ticket in tickets
-        for instruction in ticket.instructions
-        if isinstance(instruction, kind)
-        for node in instruction.nodes
-    )
-    return list(wanted)
+def _nodes(tickets: Iterable[_Ticket], *kinds: type[Reclaim | Restore | Mark]) -> list[str]:
+    """The nodes of the instructions of these kinds, each once, in order."""
+    instructions = [each for ticket in tickets for each in ticket.instructions if isinstance(each, kinds)]
+    return list(dict.fromkeys(node for each in instructions for node in each.nodes))

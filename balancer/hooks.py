@@ -93,7 +93,9 @@ def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s
         _say(f"job {job} goes back to the queue: {answer.detail}")
         return REQUEUE
     marked = settings.marker.exists()
-    _say(f"no clear answer from the Balancer ({answer.detail}); the job {'is requeued' if marked else 'starts'}")
+    _say(
+        f"no clear answer from the Balancer ({answer.detail}); the job {'is requeued' if marked else 'starts'}"
+    )
     return REQUEUE if marked else START
 
 

@@ -81,7 +81,9 @@ class TorqueDriver:
         if not remaining:
             return found
         left_us = parse_remaining(self._run((self.settings.qstat, "-x")))
-        return {node: replace(status, remaining_us=_longest(status, left_us)) for node, status in found.items()}
+        return {
+            node: replace(status, remaining_us=_longest(status, left_us)) for node, status in found.items()
+        }
 
     def _change(self, nodes: Sequence[str], options: tuple[str, ...]) -> None:
         refusals: list[str] = []

@@ -7,7 +7,20 @@ from pathlib import Path
 from balancer.ledger.errors import LedgerError
 
 _NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.glusterfs", "9p", "afs"}
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "fuse.glusterfs",
+        "9p",
+        "afs",
+    }
 )
 
 

@@ -79,7 +79,9 @@ class Ledger:
     """A store at an SQLAlchemy URL, or at a file path (SQLite). Raises LedgerError."""
 
     def __init__(self, target: str | Path) -> None:
-        url = target if isinstance(target, str) and "://" in target else f"sqlite:///{Path(target).absolute()}"
+        url = (
+            target if isinstance(target, str) and "://" in target else f"sqlite:///{Path(target).absolute()}"
+        )
         self.url = sa.make_url(url)
         self._lock_fd: int | None = None
         if self.url.get_backend_name() == "sqlite":
@@ -121,7 +123,9 @@ class Ledger:
         except BlockingIOError:
             os.close(self._lock_fd or 0)
             self._lock_fd = None
-            raise LedgerError(f"another Balancer uses the ledger {path}: stop it, or choose another --db") from None
+            raise LedgerError(
+                f"another Balancer uses the ledger {path}: stop it, or choose another --db"
+            ) from None
         except OSError as error:
             raise LedgerError(f"the ledger {path} cannot be written: {error.strerror}") from error
 
@@ -137,7 +141,9 @@ class Ledger:
             changed_requests.update((record.request_id, record) for record in entry.changes.requests)
             changed_reserves.update((record.reserve_id, record) for record in entry.changes.reserves)
         kept = [
-            asdict(entry.answer) | {"at_us": entry.event.at_us} for entry in entries if entry.answer is not None
+            asdict(entry.answer) | {"at_us": entry.event.at_us}
+            for entry in entries
+            if entry.answer is not None
         ]
         try:
             with self._writer.begin():
@@ -187,7 +193,8 @@ class Ledger:
             serial=last[0].serial,
             nodes=tuple(_node(row) for row in self._rows(sa.select(nodes).order_by(nodes.c.name))),
             requests=tuple(
-                _request(row) for row in self._rows(sa.select(requests).where(waiting).order_by(requests.c.order))
+                _request(row)
+                for row in self._rows(sa.select(requests).where(waiting).order_by(requests.c.order))
             ),
             reserves=tuple(self.reserves()),
         )
@@ -251,14 +258,21 @@ def _create_engine(url: sa.URL) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_BUSY_TIMEOUT_MS}"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"busy_timeout={_BUSY_TIMEOUT_MS}",
+        ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
         # Readers begin too, and must not wait for the writer: only the writer's options say so.
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
+        connection.exec_driver_sql(
+            "BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN"
+        )
 
     return engine
 
@@ -266,7 +280,9 @@ def _create_engine(url: sa.URL) -> sa.Engine:
 def _upsert(insert: Any, table: sa.Table) -> Any:
     statement = insert(table)
     keys = [column.name for column in table.primary_key]
-    values = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
+    values = {
+        column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys
+    }
     return statement.on_conflict_do_update(index_elements=keys, set_=values)
 
 
@@ -275,7 +291,8 @@ def _open_epoch(connection: sa.Connection) -> int:
     stored = {row.name: row.value for row in connection.execute(sa.select(meta))}
     if not stored:
         connection.execute(
-            sa.insert(meta), [{"name": "schema", "value": str(SCHEMA_VERSION)}, {"name": "epoch", "value": "1"}]
+            sa.insert(meta),
+            [{"name": "schema", "value": str(SCHEMA_VERSION)}, {"name": "epoch", "value": "1"}],
         )
         return 1
     if stored.get("schema") != str(SCHEMA_VERSION):
@@ -318,7 +335,9 @@ def _request_row(record: RequestRecord) -> dict[str, Any]:
 
 def _request(row: Any) -> RequestRecord:
     values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    return RequestRecord(**values | {"status": RequestStatus(row.status), "nodes": tuple(json.loads(row.nodes))})
+    return RequestRecord(
+        **values | {"status": RequestStatus(row.status), "nodes": tuple(json.loads(row.nodes))}
+    )
 
 
 def _event_row(entry: Entry) -> dict[str, Any]:

@@ -80,7 +80,14 @@ def test_a_hanging_command_is_killed_and_its_effect_unclear(programs):
 def test_the_state_of_the_whole_cluster_is_one_call(programs, reference, driver):
     programs.put("pbsnodes", answering(reference, "pbsnodes-x-busy.txt"))
     states = {node: status.state for node, status in driver.get_status_of_all_nodes().items()}
-    assert states == {"n01": "busy", "n02": "busy", "n03": "busy", "n04": "idle", "n05": "idle", "n06": "idle"}
+    assert states == {
+        "n01": "busy",
+        "n02": "busy",
+        "n03": "busy",
+        "n04": "idle",
+        "n05": "idle",
+        "n06": "idle",
+    }
     assert programs.calls == ["pbsnodes -x"]
 
 

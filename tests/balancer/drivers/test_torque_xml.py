@@ -135,7 +135,9 @@ def test_a_node_with_an_empty_job_list_is_unknown():
 
 
 def test_the_slots_of_a_job_may_be_a_list():
-    jobs = parse_nodes(node("<state>free</state><jobs>0,2-3/7.server,4/8.server, 5/8.server</jobs>"))["n01"].jobs
+    jobs = parse_nodes(node("<state>free</state><jobs>0,2-3/7.server,4/8.server, 5/8.server</jobs>"))[
+        "n01"
+    ].jobs
     assert jobs == ("7.server", "8.server")
 
 

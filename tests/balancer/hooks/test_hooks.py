@@ -16,7 +16,17 @@ import balancer
 from balancer.clock import wall_us
 from balancer.hooks import HookSettings, main, nodes_of_job, walltime_s
 
-PROLOGUE = ["prologue", "39.server", "alice", "alice", "name", "nodes=2:ppn=2,walltime=00:05:00", "batch", "acct", "x"]
+PROLOGUE = [
+    "prologue",
+    "39.server",
+    "alice",
+    "alice",
+    "name",
+    "nodes=2:ppn=2,walltime=00:05:00",
+    "batch",
+    "acct",
+    "x",
+]
 EPILOGUE = ["epilogue", "39.server", "alice", "alice", "name", "1234"]
 SCRIPTS = Path(balancer.__file__).parent / "hook_scripts"
 
@@ -81,7 +91,10 @@ def node(tmp_path, monkeypatch, fake):
 def test_a_prologue_reports_all_nodes_of_the_job_at_once(node, fake):
     assert main(PROLOGUE) == 0
     assert fake.seen == [
-        ("/v1/update_nodes", {"states": {"n02": "busy", "n01": "busy"}, "job": "39.server", "remaining_s": 300.0})
+        (
+            "/v1/update_nodes",
+            {"states": {"n02": "busy", "n01": "busy"}, "job": "39.server", "remaining_s": 300.0},
+        )
     ]
 
 
@@ -208,5 +221,7 @@ def test_the_installed_epilogue_always_ends_well(installed, status):
 
 def test_a_hook_needs_only_the_standard_library():
     code = "import sys, balancer.hooks; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"click", "requests", "flask", "pydantic"} & set(modules)
