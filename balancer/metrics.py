@@ -94,8 +94,8 @@ class Metrics:
     def request_answered(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
 
-    def nodes_moved(self, source: str, target: str, outcome: str, count: int) -> None:
-        self._moves.labels(source, target, outcome).inc(count)
+    def node_moved(self, source: str, target: str, outcome: str) -> None:
+        self._moves.labels(source, target, outcome).inc()
 
     def command_done(self, command: str, outcome: str, took_s: float) -> None:
         self._commands.labels(self._driver, command, outcome).inc()

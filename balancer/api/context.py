@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.clock import seconds, wall_us
-from balancer.engine import Engine, Key
+from balancer.engine import Engine
+from balancer.writer import Key
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -83,7 +84,9 @@ def idempotency_key(body: BaseModel) -> Key | None:
         return None
     key = key.strip('"')
     if not _KEY.fullmatch(key):
-        raise Problem(400, INVALID, "Idempotency-Key must be 1 to 255 printable characters, a UUID for instance")
+        raise Problem(
+            400, INVALID, "Idempotency-Key must be 1 to 255 printable characters, a UUID for instance"
+        )
     call = f"{request.path}\n{json.dumps(body.model_dump(), sort_keys=True)}"
     return Key(key, hashlib.sha256(call.encode()).hexdigest())
 
@@ -119,7 +122,9 @@ def _check_version(text: str) -> None:
         if not part.strip().startswith("balancer"):
             continue
         match = _VERSION.fullmatch(part.strip())
-        wanted: Any = None if match is None else (MAX_VERSION if match[1] is None else (int(match[1]), int(match[2])))
+        wanted: Any = (
+            None if match is None else (MAX_VERSION if match[1] is None else (int(match[1]), int(match[2])))
+        )
         if wanted is None or not MIN_VERSION <= wanted <= MAX_VERSION:
             raise Problem(
                 406,

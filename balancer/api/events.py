@@ -75,7 +75,10 @@ def _stream(after: int) -> Response:
     slots = service().waiting
     if not slots.acquire(blocking=False):
         raise Problem(
-            503, TOO_MANY_STREAMS, "too many calls wait already; read pages instead", headers={"Retry-After": "5"}
+            503,
+            TOO_MANY_STREAMS,
+            "too many calls wait already; read pages instead",
+            headers={"Retry-After": "5"},
         )
     response = Response(_follow(engine(), after), content_type=_STREAM, headers={"Cache-Control": "no-store"})
     response.call_on_close(slots.release)

@@ -116,7 +116,9 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
 @blueprint.post("/v1/update_nodes")
 @blueprint.input(UpdateNodes)
 @blueprint.output(Updated)
-@blueprint.doc(responses={409: "A node is not in the batch pool: the job must not run there; nothing changed"})
+@blueprint.doc(
+    responses={409: "A node is not in the batch pool: the job must not run there; nothing changed"}
+)
 def update_nodes(json_data: UpdateNodes) -> Any:
     """A job starts (`busy`) or has ended (`idle`) on these nodes. All of them or none."""
     answer = {"nodes": list(json_data.states)}

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from flask import Response, g, request
 
-from balancer.engine import KeyReusedError, StoppingError
+from balancer.engine import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
+from balancer.writer import StoppingError
 
 if TYPE_CHECKING:
     from apiflask import APIFlask
@@ -107,6 +108,8 @@ def install(app: APIFlask) -> None:
         detail = _explain(error.detail) if isinstance(error.detail, dict) and error.detail else error.message
         if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             detail = _SORRY
+        if error.status_code == HTTPStatus.BAD_REQUEST and detail == "Bad Request":
+            detail = "the body cannot be read as JSON"
         code = _OF_STATUS.get(error.status_code, INTERNAL if error.status_code >= 500 else INVALID)  # noqa: PLR2004
         # Without the exception's own headers a 405 would lose its Allow.
         problem = Problem(error.status_code, code, str(detail), headers=dict(error.headers or {}))

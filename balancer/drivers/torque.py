@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, UnclearError, UnreachableError
 from balancer.drivers.torque_xml import parse_nodes, parse_remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _NODES_PER_CALL = 500
 _UNREACHABLE_WORDS = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
@@ -42,6 +42,18 @@ class TorqueDriver:
 
     def __init__(self, settings: TorqueSettings | None = None) -> None:
         self.settings = settings or TorqueSettings()
+
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """From the configuration file. Raises ValueError naming the key."""
+        known = {each.name: each.type for each in fields(TorqueSettings)}
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"torque has no setting {name!r}; it has {', '.join(known)}")
+            wanted: Any = {"float": (int, float), "bool": bool}.get(str(known[name]), str)
+            if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+                raise ValueError(f"{name} must be a {known[name]}, not {value!r}")
+        return cls(TorqueSettings(**values))
 
     def reclaim_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""

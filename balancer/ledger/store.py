@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
+from balancer.clock import micros, wall_us
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.filesystem import check_is_local
 from balancer.ledger.tables import SCHEMA_VERSION, answers, events, meta, metadata, nodes, requests, reserves
@@ -78,14 +80,14 @@ class Slot:
 class Ledger:
     """A store at an SQLAlchemy URL, or at a file path (SQLite). Raises LedgerError."""
 
-    def __init__(self, target: str | Path) -> None:
+    def __init__(self, target: str | Path, *, lock_wait_s: float = 3.0) -> None:
         url = (
             target if isinstance(target, str) and "://" in target else f"sqlite:///{Path(target).absolute()}"
         )
         self.url = sa.make_url(url)
         self._lock_fd: int | None = None
         if self.url.get_backend_name() == "sqlite":
-            self._prepare_file(Path(self.url.database or ""))
+            self._prepare_file(Path(self.url.database or ""), lock_wait_s)
             insert: Any = sqlite.insert
         else:
             insert = postgresql.insert
@@ -95,7 +97,7 @@ class Ledger:
         try:
             with writes.begin() as connection:
                 metadata.create_all(connection)
-                self.epoch = _open_epoch(connection)
+                _check_schema(connection)
             self._writer = writes.connect()
         except SQLAlchemyError as error:
             self.close()
@@ -112,24 +114,43 @@ class Ledger:
             os.close(self._lock_fd)
             self._lock_fd = None
 
-    def _prepare_file(self, path: Path) -> None:
+    def _prepare_file(self, path: Path, lock_wait_s: float) -> None:
         if not path.parent.is_dir():
             raise LedgerError(f"the folder {path.parent} of the ledger does not exist; make it first")
         check_is_local(path.parent)
         # The lock is a file of its own because SQLite's locks would be lost when any descriptor is closed.
         try:
             self._lock_fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock_fd or 0)
-            self._lock_fd = None
-            raise LedgerError(
-                f"another Balancer uses the ledger {path}: stop it, or choose another --db"
-            ) from None
         except OSError as error:
             raise LedgerError(f"the ledger {path} cannot be written: {error.strerror}") from error
+        # A killed service's worker may need a moment to notice; wait for it instead of failing.
+        limit_us, pause = wall_us() + micros(lock_wait_s), threading.Event()
+        while True:
+            try:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if wall_us() < limit_us:
+                    pause.wait(0.05)
+                    continue
+                os.close(self._lock_fd)
+                self._lock_fd = None
+                raise LedgerError(
+                    f"another Balancer uses the ledger {path}: stop it, or choose another --db"
+                ) from None
+            return
 
     # Writing: the engine only, one thread at a time.
+
+    def take_epoch(self) -> int:
+        """The number of this writer: each start has the next one."""
+        try:
+            with self._writer.begin():
+                row = self._writer.execute(sa.select(meta.c.value).where(meta.c.name == "epoch")).one()
+                epoch = int(row.value) + 1
+                self._writer.execute(sa.update(meta).where(meta.c.name == "epoch").values(value=str(epoch)))
+        except SQLAlchemyError as error:
+            raise LedgerError(f"the ledger {self.url} cannot be written: {_cause(error)}") from error
+        return epoch
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Store all entries durably, or none of them."""
@@ -286,23 +307,16 @@ def _upsert(insert: Any, table: sa.Table) -> Any:
     return statement.on_conflict_do_update(index_elements=keys, set_=values)
 
 
-def _open_epoch(connection: sa.Connection) -> int:
-    """Check the schema's version; count the openings (the epoch of this writer)."""
+def _check_schema(connection: sa.Connection) -> None:
     stored = {row.name: row.value for row in connection.execute(sa.select(meta))}
     if not stored:
-        connection.execute(
-            sa.insert(meta),
-            [{"name": "schema", "value": str(SCHEMA_VERSION)}, {"name": "epoch", "value": "1"}],
-        )
-        return 1
-    if stored.get("schema") != str(SCHEMA_VERSION):
+        connection.execute(sa.insert(meta), [{"name": "schema", "value": str(SCHEMA_VERSION)}])
+        connection.execute(sa.insert(meta), [{"name": "epoch", "value": "0"}])
+    elif stored.get("schema") != str(SCHEMA_VERSION):
         raise LedgerError(
             f"the ledger has schema {stored.get('schema')}, this Balancer reads {SCHEMA_VERSION}: "
             "use the version that wrote it"
         )
-    epoch = int(stored["epoch"]) + 1
-    connection.execute(sa.update(meta).where(meta.c.name == "epoch").values(value=str(epoch)))
-    return epoch
 
 
 def _cause(error: SQLAlchemyError) -> str:
