@@ -1,0 +1,97 @@
+"""The numbered log: a page of it as JSON, or a stream of server-sent events that goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+from apiflask import APIBlueprint
+from flask import Response, request, url_for
+from pydantic import Field
+
+from balancer.api.context import Answer, Limit, Query, engine, service
+from balancer.api.problems import TOO_MANY_STREAMS, Problem
+from balancer.timestamps import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from balancer.engine import Engine
+    from balancer.ledger.store import StoredEvent
+
+blueprint = APIBlueprint("events", __name__, tag="events")
+
+_STREAM = "text/event-stream"
+_KEEP_ALIVE_S = 15.0
+_PAGE = 500
+
+
+class EventsQuery(Query):
+    after: Annotated[int, Field(ge=0, description="Number of the last event that is known already")] = 0
+    limit: Limit = 100
+
+
+class Event(Answer):
+    seq: int
+    at: str
+    id: str
+    kind: str
+    body: dict[str, Any]
+
+
+class Events(Answer):
+    events: list[Event]
+    links: list[dict[str, str]]
+
+
+@blueprint.get("/v1/events")
+@blueprint.input(EventsQuery, location="query")
+@blueprint.output(Events, description="Also as text/event-stream when that is what Accept names")
+def list_events(query_data: EventsQuery) -> Any:
+    """What happened, oldest first, numbered without a gap."""
+    after = query_data.after
+    if request.accept_mimetypes.best_match(["application/json", _STREAM]) == _STREAM:
+        last = request.headers.get("Last-Event-ID", "")
+        return _stream(int(last) if last.isdecimal() else after)
+    found = engine().ledger.events(after, query_data.limit)
+    links = []
+    if len(found) == query_data.limit:
+        href = url_for("events.list_events", after=found[-1].seq, limit=query_data.limit)
+        links.append({"rel": "next", "href": href})
+    return {"events": [to_json(event) for event in found], "links": links}
+
+
+def to_json(event: StoredEvent) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "at": iso(event.at_us),
+        "id": event.event_id,
+        "kind": event.kind,
+        "body": json.loads(event.body),
+    }
+
+
+def _stream(after: int) -> Response:
+    slots = service().waiting
+    if not slots.acquire(blocking=False):
+        raise Problem(
+            503,
+            TOO_MANY_STREAMS,
+            "too many calls wait already; read pages instead",
+            headers={"Retry-After": "5"},
+        )
+    response = Response(_follow(engine(), after), content_type=_STREAM, headers={"Cache-Control": "no-store"})
+    response.call_on_close(slots.release)
+    return response
+
+
+def _follow(source: Engine, after: int) -> Iterator[str]:
+    """Events as they are committed. Writing to a caller that has gone ends this."""
+    yield ": events of the Balancer\n\n"
+    while not source.is_stopping:
+        found = source.ledger.events(after, _PAGE)
+        for event in found:
+            yield f"id: {event.seq}\nevent: {event.kind}\ndata: {json.dumps(to_json(event))}\n\n"
+            after = event.seq
+        if not found and not source.wait_for_events(after, _KEEP_ALIVE_S):
+            yield ": still here\n\n"

@@ -1,0 +1,52 @@
+"""Is it well? For load balancers, service managers and Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from apiflask import APIBlueprint
+from flask import Response
+
+from balancer.api.context import service
+
+blueprint = APIBlueprint("health", __name__, tag="health")
+
+
+def _reply(problem: str | None) -> Response:
+    if problem is None:
+        return Response("OK\n", content_type="text/plain")
+    return Response(f"{problem}\n", 503, content_type="text/plain")
+
+
+@blueprint.get("/livez")
+@blueprint.doc(responses={200: "The process answers"})
+def livez() -> Any:
+    """Alive: asks nothing of anybody."""
+    return _reply(None)
+
+
+@blueprint.get("/readyz")
+@blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
+def readyz() -> Any:
+    """Ready: the ledger works and the batch system has answered lately."""
+    return _reply(service().engine.problem())
+
+
+@blueprint.get("/healthz")
+@blueprint.doc(responses={200: "Healthy", 503: "Taken out of service: the reason"})
+def healthz() -> Any:
+    """Healthy: as /readyz, and 503 while the disable file exists, for a planned break."""
+    disable_file = service().disable_file
+    if disable_file is not None and Path(disable_file).exists():
+        return _reply(f"disabled by {disable_file}")
+    return _reply(service().engine.problem())
+
+
+@blueprint.get("/metrics")
+@blueprint.doc(responses={200: "Prometheus text format"})
+def metrics() -> Any:
+    """Metrics for Prometheus."""
+    engine = service().engine
+    engine.metrics.nodes(engine.counts())
+    return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,154 @@
+"""Nodes: their states, giving them back (release_nodes), and what the batch system reports (update_nodes)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from apiflask import APIBlueprint
+from pydantic import Field
+
+from balancer.api.context import (
+    Answer,
+    Body,
+    NodeName,
+    Query,
+    Seconds,
+    engine,
+    event_id,
+    idempotency_key,
+)
+from balancer.clock import micros
+from balancer.lifecycle.states import NodeState
+from balancer.timestamps import iso
+
+if TYPE_CHECKING:
+    from balancer.drivers.base import NodeStatus
+    from balancer.lifecycle.records import NodeRecord
+
+blueprint = APIBlueprint("nodes", __name__, tag="nodes")
+
+Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
+
+POOL = {
+    NodeState.OD_RESERVE: "on-demand",
+    NodeState.OD_ALLOC: "on-demand",
+    NodeState.OA_IDLE: "batch",
+    NodeState.OA_BUSY: "batch",
+    NodeState.DOWN: "batch",
+    NodeState.RECLAIMING: "moving",
+    NodeState.RESTORING: "moving",
+}
+
+
+class ReleaseNodes(Body):
+    nodes: Nodes
+
+
+class Released(Answer):
+    nodes: list[str]
+
+
+class UpdateNodes(Body):
+    states: Annotated[dict[NodeName, Literal["busy", "idle"]], Field(min_length=1, max_length=100_000)]
+    job: Annotated[str | None, Field(min_length=1, max_length=255)] = None
+    remaining_s: Annotated[Seconds | None, Field(description="Wall time the job may still run")] = None
+
+
+class Updated(Answer):
+    nodes: list[str]
+
+
+class Reported(Answer):
+    """What the batch system said when it was asked last."""
+
+    state: Literal["idle", "busy", "offline", "down", "unknown"]
+    jobs: list[str]
+    note: str
+
+
+class Node(Answer):
+    name: str
+    state: Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING"]
+    pool: Literal["on-demand", "batch", "moving"]
+    since: str
+    generation: int
+    request_id: str | None
+    jobs: list[str]
+    reported: Reported | None
+
+
+class NodeList(Answer):
+    nodes: list[Node]
+
+
+class NodesQuery(Query):
+    state: str | None = None
+
+
+@blueprint.get("/v1/nodes")
+@blueprint.input(NodesQuery, location="query")
+@blueprint.output(NodeList)
+def list_nodes(query_data: NodesQuery) -> Any:
+    """All nodes by name, with the Balancer's state and what the batch system reported."""
+    wanted = query_data.state
+    records = [record for record in engine().nodes() if wanted is None or record.state == wanted]
+    return {"nodes": [to_json(record, engine().reading(record.name)) for record in records]}
+
+
+@blueprint.post("/v1/release_nodes")
+@blueprint.input(ReleaseNodes)
+@blueprint.output(Released)
+@blueprint.doc(responses={409: "A node is not allocated; nothing changed"})
+def release_nodes(json_data: ReleaseNodes) -> Any:
+    """Give allocated nodes back. All of them or none."""
+    answer = {"nodes": json_data.nodes}
+    key = idempotency_key(json_data)
+    with engine().idempotent(key) as stored:
+        if stored is not None:
+            return json.loads(stored.body or "{}")
+        engine().release_nodes(
+            tuple(json_data.nodes), key=key, answer=json.dumps(answer) if key else "", event_id=event_id()
+        )
+    return answer
+
+
+@blueprint.post("/v1/update_nodes")
+@blueprint.input(UpdateNodes)
+@blueprint.output(Updated)
+@blueprint.doc(
+    responses={409: "A node is not in the batch pool: the job must not run there; nothing changed"}
+)
+def update_nodes(json_data: UpdateNodes) -> Any:
+    """A job starts (`busy`) or has ended (`idle`) on these nodes. All of them or none."""
+    answer = {"nodes": list(json_data.states)}
+    key = idempotency_key(json_data)
+    with engine().idempotent(key) as stored:
+        if stored is not None:
+            return json.loads(stored.body or "{}")
+        engine().update_nodes(
+            busy=tuple(node for node, state in json_data.states.items() if state == "busy"),
+            idle=tuple(node for node, state in json_data.states.items() if state == "idle"),
+            job=json_data.job,
+            remaining_us=None if json_data.remaining_s is None else micros(json_data.remaining_s),
+            key=key,
+            answer=json.dumps(answer) if key else "",
+            event_id=event_id(),
+        )
+    return answer
+
+
+def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
+    reported = None
+    if reading is not None:
+        reported = {"state": reading.state, "jobs": list(reading.jobs), "note": reading.note}
+    return {
+        "name": record.name,
+        "state": record.state.value,
+        "pool": POOL[record.state],
+        "since": iso(record.since_us),
+        "generation": record.generation,
+        "request_id": record.held_for,
+        "jobs": list(record.jobs),
+        "reported": reported,
+    }

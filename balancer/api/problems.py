@@ -1,0 +1,165 @@
+"""Every error of the API in one shape (RFC 9457 with the members OpenStack clients look for), and the codes.
+
+A code is for programs and never changes its meaning; `detail` is for people.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from flask import Response, g, request
+
+from balancer.engine import KeyReusedError
+from balancer.ledger.errors import LedgerError
+from balancer.lifecycle.errors import BadPlan, Refused
+from balancer.writer import StoppingError
+
+if TYPE_CHECKING:
+    from apiflask import APIFlask
+    from apiflask.exceptions import HTTPError
+
+_log = structlog.get_logger()
+
+MEDIA_TYPE = "application/problem+json"
+
+INVALID = "balancer.invalid_request"
+NOT_FOUND = "balancer.not_found"
+NOT_OBTAINABLE = "balancer.not_obtainable"
+WITHDRAWN = "balancer.withdrawn"
+NODE_NOT_IN_BATCH_POOL = "balancer.node_not_in_batch_pool"
+NODE_NOT_ALLOCATED = "balancer.node_not_allocated"
+KEY_REUSED = "balancer.idempotency_key_reused"
+TOO_MANY_STREAMS = "balancer.too_many_streams"
+LEDGER_UNAVAILABLE = "balancer.ledger_unavailable"
+STOPPING = "balancer.stopping"
+ALGORITHM_FAILED = "balancer.algorithm_failed"
+VERSION_NOT_SUPPORTED = "balancer.version_not_supported"
+INTERNAL = "balancer.internal_error"
+
+_OF_REFUSAL: dict[str, tuple[int, str]] = {
+    Refused.UNKNOWN_NODE: (400, "balancer.unknown_node"),
+    Refused.DUPLICATE_NODE: (400, "balancer.duplicate_node"),
+    Refused.BAD_COUNT: (400, "balancer.bad_count"),
+    Refused.BAD_TIME: (400, "balancer.bad_time"),
+    Refused.BAD_STATE: (400, "balancer.bad_state"),
+    Refused.NODE_NOT_IN_BATCH: (409, NODE_NOT_IN_BATCH_POOL),
+    Refused.NODE_NOT_ALLOCATED: (409, NODE_NOT_ALLOCATED),
+    Refused.ID_IN_USE: (409, "balancer.id_in_use"),
+}
+
+_SORRY = "something went wrong here; the log has the details under the request id"
+
+_OF_STATUS = {400: INVALID, 404: NOT_FOUND, 405: "balancer.method_not_allowed", 413: "balancer.too_large"}
+
+
+class Problem(Exception):  # noqa: N818 - the field's word for it
+    """An error to answer with. `more` are members of its own."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers or {}
+        self.more = more
+
+    def body(self) -> dict[str, Any]:
+        title = HTTPStatus(self.status).phrase
+        request_id = g.get("request_id", "")
+        error = {
+            "code": self.code,
+            "status": self.status,
+            "title": title,
+            "detail": self.detail,
+            "request_id": request_id,
+            "links": [],
+        }
+        return {
+            "type": f"urn:problem:{self.code}",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": request.path,
+            "code": self.code,
+            "request_id": request_id,
+            "errors": [error],
+            **self.more,
+        }
+
+    def response(self) -> Response:
+        return Response(json.dumps(self.body()), self.status, self.headers, content_type=MEDIA_TYPE)
+
+
+def of_refusal(error: Refused) -> Problem:
+    status, code = _OF_REFUSAL.get(error.code, (409, f"balancer.{error.code}"))
+    return Problem(status, code, error.detail)
+
+
+def install(app: APIFlask) -> None:
+    """Every way in which a call can fail gets the one shape."""
+
+    @app.error_processor
+    def http_error(error: HTTPError) -> Any:
+        detail = _explain(error.detail) if isinstance(error.detail, dict) and error.detail else error.message
+        if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            detail = _SORRY
+        if error.status_code == HTTPStatus.BAD_REQUEST and detail == "Bad Request":
+            detail = "the body cannot be read as JSON"
+        code = _OF_STATUS.get(error.status_code, INTERNAL if error.status_code >= 500 else INVALID)  # noqa: PLR2004
+        # Without the exception's own headers a 405 would lose its Allow.
+        problem = Problem(error.status_code, code, str(detail), headers=dict(error.headers or {}))
+        return problem.body(), problem.status, problem.headers | {"Content-Type": MEDIA_TYPE}
+
+    @app.errorhandler(Problem)
+    def problem(error: Problem) -> Response:
+        return error.response()
+
+    @app.errorhandler(Refused)
+    def refused(error: Refused) -> Response:
+        return of_refusal(error).response()
+
+    @app.errorhandler(KeyReusedError)
+    def key_reused(error: KeyReusedError) -> Response:
+        return Problem(422, KEY_REUSED, str(error)).response()
+
+    @app.errorhandler(LedgerError)
+    def ledger(error: LedgerError) -> Response:
+        return Problem(503, LEDGER_UNAVAILABLE, str(error), headers={"Retry-After": "1"}).response()
+
+    @app.errorhandler(StoppingError)
+    def stopping(error: StoppingError) -> Response:
+        more = {"id": error.request_id} if error.request_id else {}
+        return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more).response()
+
+    @app.errorhandler(BadPlan)
+    def bad_plan(error: BadPlan) -> Response:
+        return Problem(500, ALGORITHM_FAILED, str(error)).response()
+
+    @app.errorhandler(Exception)
+    def unexpected(error: Exception) -> Response:
+        _log.error("a call failed", path=request.path, request_id=g.get("request_id"), exc_info=error)
+        return Problem(500, INTERNAL, _SORRY).response()
+
+
+def _explain(detail: dict[str, Any]) -> str:
+    """`{"json": {"nodes": ["..."]}}` of the framework as one sentence a field."""
+    found: list[str] = []
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                walk(f"{path}.{name}" if path else str(name), inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(path, inner)
+        else:
+            found.append(f"{path}: {value}")
+
+    for place, value in detail.items():
+        walk("" if place in ("json", "query") else str(place), value)
+    return "; ".join(found)

@@ -1,0 +1,180 @@
+"""Requests for on-demand nodes: request_nodes, and how each request stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from apiflask import APIBlueprint
+from flask import after_this_request, request, url_for
+from pydantic import Field
+
+from balancer.api.context import (
+    Answer,
+    Body,
+    Limit,
+    Query,
+    Seconds,
+    engine,
+    event_id,
+    idempotency_key,
+    service,
+)
+from balancer.api.problems import NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
+from balancer.clock import micros
+from balancer.lifecycle.records import RequestStatus
+from balancer.timestamps import iso, iso_or_none
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.records import RequestRecord
+
+blueprint = APIBlueprint("requests", __name__, tag="requests")
+
+State = Literal["waiting", "granted", "rejected", "withdrawn"]
+
+
+class RequestNodes(Body):
+    nodes: Annotated[int, Field(ge=1, le=1_000_000, description="How many nodes")]
+    wait_s: Annotated[
+        Seconds | None, Field(description="How long to wait for jobs to end; missing: the configured W")
+    ] = None
+
+
+class Request(Answer):
+    id: str
+    state: State
+    count: int
+    nodes: list[str]
+    submitted_at: str
+    deadline_at: str
+    decided_at: str | None
+    reason: str
+
+
+class Requests(Answer):
+    requests: list[Request]
+    links: list[dict[str, str]]
+
+
+class RequestsQuery(Query):
+    state: State | None = None
+    limit: Limit = 100
+    marker: str | None = None
+
+
+class RequestQuery(Query):
+    wait_s: Annotated[float, Field(ge=0, le=600, description="Wall time to wait for a decision")] = 0.0
+
+
+@blueprint.post("/v1/request_nodes")
+@blueprint.input(RequestNodes)
+@blueprint.output(Request, description="Granted: the nodes are yours")
+@blueprint.doc(responses={202: "Waiting: ask at Location", 409: "Not obtainable, nothing changed"})
+def request_nodes(json_data: RequestNodes) -> Any:
+    """Get nodes: from the reserve, then idle ones, then (with a wait) nodes as jobs end.
+
+    Blocks until granted or rejected; with `Prefer: respond-async` answers 202 at once if it has to wait.
+    """
+    key = idempotency_key(json_data)
+    with engine().idempotent(key) as stored:
+        if stored is not None and stored.request_id is not None:
+            record = _known(stored.request_id)
+        else:
+            wait_us = None if json_data.wait_s is None else micros(json_data.wait_s)
+            record = engine().submit_request(json_data.nodes, wait_us, key=key, event_id=event_id())
+    if record.status is RequestStatus.WAITING and "respond-async" not in request.headers.get("Prefer", ""):
+        record = _wait(record, None)
+    return _answer(record)
+
+
+@blueprint.get("/v1/requests")
+@blueprint.input(RequestsQuery, location="query")
+@blueprint.output(Requests)
+def list_requests(query_data: RequestsQuery) -> Any:
+    """Requests, newest first."""
+    before = _known(query_data.marker, status=400).order if query_data.marker else None
+    records = engine().ledger.requests(status=query_data.state, before=before, limit=query_data.limit)
+    links = []
+    if len(records) == query_data.limit:
+        href = url_for(
+            "requests.list_requests",
+            marker=records[-1].request_id,
+            limit=query_data.limit,
+            state=query_data.state,
+        )
+        links.append({"rel": "next", "href": href})
+    return {"requests": [to_json(record) for record in records], "links": links}
+
+
+@blueprint.get("/v1/requests/<request_id>")
+@blueprint.input(RequestQuery, location="query")
+@blueprint.output(Request)
+@blueprint.doc(responses=[404])
+def get_request(request_id: str, query_data: RequestQuery) -> Any:
+    """One request; with `wait_s` the answer comes when it is decided, or after that time."""
+    record = _known(request_id)
+    if query_data.wait_s and record.status is RequestStatus.WAITING:
+        record = _wait(record, query_data.wait_s)
+    return to_json(record)
+
+
+@blueprint.delete("/v1/requests/<request_id>")
+@blueprint.output(Request)
+@blueprint.doc(responses=[404])
+def withdraw_request(request_id: str) -> Any:
+    """Wait no longer. A request that was granted meanwhile stays granted: release its nodes."""
+    record = engine().withdraw_request(request_id, event_id=event_id())
+    if record is None:
+        raise Problem(404, NOT_FOUND, f"there is no request {request_id}")
+    return to_json(record)
+
+
+def to_json(record: RequestRecord) -> dict[str, Any]:
+    return {
+        "id": record.request_id,
+        "state": record.status.value,
+        "count": record.count,
+        "nodes": list(record.nodes),
+        "submitted_at": iso(record.arrived_us),
+        "deadline_at": iso(record.deadline_us),
+        "decided_at": iso_or_none(record.decided_us),
+        "reason": record.reason,
+    }
+
+
+def _known(request_id: str, *, status: int = 404) -> RequestRecord:
+    record = engine().ledger.request(request_id)
+    if record is None:
+        raise Problem(status, NOT_FOUND, f"there is no request {request_id}")
+    return record
+
+
+def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
+    """The record once it is decided; as it is when too many calls wait already (the caller polls then)."""
+    slots = service().waiting
+    if not slots.acquire(blocking=False):
+        return record
+    try:
+        waiter = engine().wait_for_request(record.request_id, timeout_s)
+    finally:
+        slots.release()
+    if waiter is None or waiter.record is None:
+        return record
+    hold = waiter.hold
+
+    @after_this_request
+    def release_clock_when_sent(response: Any) -> Any:
+        response.call_on_close(hold.close)
+        return response
+
+    return waiter.record
+
+
+def _answer(record: RequestRecord) -> Any:
+    if record.status is RequestStatus.GRANTED:
+        return to_json(record)
+    if record.status is RequestStatus.WAITING:
+        location = url_for("requests.get_request", request_id=record.request_id)
+        return to_json(record), 202, {"Location": location, "Retry-After": "1"}
+    code = NOT_OBTAINABLE if record.status is RequestStatus.REJECTED else WITHDRAWN
+    detail = record.reason or f"request {record.request_id} was withdrawn"
+    raise Problem(409, code, detail, id=record.request_id)

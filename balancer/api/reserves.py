@@ -1,0 +1,73 @@
+"""Hints: more reserve nodes before an announced time (add_reserve)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+from apiflask import APIBlueprint
+from pydantic import Field
+
+from balancer.api.context import Answer, Body, Seconds, engine, event_id, idempotency_key
+from balancer.clock import micros
+from balancer.timestamps import iso
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.records import ReserveRecord
+
+blueprint = APIBlueprint("reserves", __name__, tag="reserves")
+
+
+class AddReserve(Body):
+    nodes: Annotated[int, Field(ge=1, le=1_000_000, description="How many nodes more (the paper's N)")]
+    notice_s: Annotated[Seconds, Field(description="How far ahead the nodes are wanted (the paper's H)")]
+
+
+class Reserve(Answer):
+    id: str
+    count: int
+    used: int
+    added_at: str
+    by: str
+    kept_until: str
+
+
+class Reserves(Answer):
+    reserves: list[Reserve]
+
+
+@blueprint.post("/v1/add_reserve")
+@blueprint.input(AddReserve)
+@blueprint.output(Reserve)
+def add_reserve(json_data: AddReserve) -> Any:
+    """Collect more reserve nodes before a time; they are kept until then and for I after it."""
+    key = idempotency_key(json_data)
+    with engine().idempotent(key) as stored:
+        if stored is not None:
+            return json.loads(stored.body or "{}")
+        record = engine().add_reserve(
+            json_data.nodes,
+            micros(json_data.notice_s),
+            key=key,
+            answer=lambda record: json.dumps(to_json(record)),
+            event_id=event_id(),
+        )
+    return to_json(record)
+
+
+@blueprint.get("/v1/reserves")
+@blueprint.output(Reserves)
+def list_reserves() -> Any:
+    """The hints that have not ended."""
+    return {"reserves": [to_json(record) for record in engine().ledger.reserves()]}
+
+
+def to_json(record: ReserveRecord) -> dict[str, Any]:
+    return {
+        "id": record.reserve_id,
+        "count": record.count,
+        "used": record.used,
+        "added_at": iso(record.added_us),
+        "by": iso(record.by_us),
+        "kept_until": iso(record.ends_us),
+    }

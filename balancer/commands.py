@@ -1,0 +1,336 @@
+"""Carries out what the life cycle asks of the batch system, one command at a time, and reports what came of it.
+
+One thread does all the talking, so that commands keep their order and a reading of the states never mixes with
+a command that changes them. A command's exit status is a hint; the state that is read back is the outcome:
+
+    reclaim   done when the node reads offline *without* jobs; read again every poll until then (an epilogue's
+              job is gone a moment later); a node that keeps its job is put back first and then reported busy
+    restore   done when the node reads idle or busy
+    neither within the limit: reported unclear, and tried again every poll from then on; a node that is down
+              instead of offline is reported down
+
+A paced clock stands still while there is anything to do here. Limits and polls are in wall time therefore.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import structlog
+
+from balancer.clock import micros, seconds, wall_us
+from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
+from balancer.lifecycle.events import (
+    Event,
+    Instruction,
+    NodesObserved,
+    NodesReclaimed,
+    NodesRestored,
+    Reclaim,
+    Restore,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from balancer.clock import Clock
+    from balancer.drivers.base import BatchDriver
+
+_log = structlog.get_logger()
+
+Aim = Literal["reclaim", "give back", "restore"]
+
+
+class CommandObserver(Protocol):
+    """Is told of every command, for the metrics."""
+
+    def command_done(self, command: str, outcome: str, took_s: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """Wall times. `confirm_limit_s`: how long a node may take to read as it should."""
+
+    confirm_poll_s: float = 1.0
+    confirm_limit_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark(Instruction):
+    """Set the offline mark of lent nodes again; nothing else is meant by it."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the batch system reported of all nodes at `at_us` (when it was asked)."""
+
+    at_us: int
+    states: Mapping[str, NodeStatus]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A node whose command has been issued and whose outcome has not been seen."""
+
+    aim: Aim
+    limit_us: int
+    event_id: str
+    late: bool = False
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """A batch of instructions on its way; `issued` is set once their commands have run."""
+
+    instructions: Sequence[Reclaim | Restore | Mark]
+    issued: threading.Event = field(default_factory=threading.Event)
+
+
+class Commander:
+    """Owns the driver. `report` takes the outcomes (the engine); it may raise, then the outcome is told again."""
+
+    def __init__(
+        self,
+        driver: BatchDriver,
+        clock: Clock,
+        settings: CommandSettings,
+        *,
+        report: Callable[[Event], None],
+        observer: CommandObserver,
+    ) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._settings = settings
+        self._report = report
+        self._observer = observer
+        self._changed = threading.Condition()
+        self._tickets: list[_Ticket] = []
+        self._readers: list[Future[Reading]] = []
+        self._open: dict[str, _Open] = {}
+        self._hold: ExitStack | None = None
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the command that is running; what is open is taken up again at the next start."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join()
+        for ticket in self._tickets:
+            ticket.issued.set()
+        for reader in self._readers:
+            reader.set_exception(UnclearError("the Balancer is stopping"))
+
+    def submit(self, instructions: Sequence[Reclaim | Restore | Mark]) -> threading.Event:
+        """Have these carried out; the event is set when their commands have been issued."""
+        ticket = _Ticket(instructions)
+        with self._changed:
+            if self._stopped:
+                ticket.issued.set()
+            else:
+                self._tickets.append(ticket)
+                self._wake()
+        return ticket.issued
+
+    def read(self) -> Reading:
+        """All states, read after this call began. Raises DriverError."""
+        reader: Future[Reading] = Future()
+        with self._changed:
+            if self._stopped:
+                raise UnclearError("the Balancer is stopping")
+            self._readers.append(reader)
+            self._wake()
+        return reader.result()
+
+    def is_open(self, node: str) -> bool:
+        """A command for this node waits for its outcome."""
+        with self._changed:
+            return node in self._open or any(
+                node in instruction.nodes for ticket in self._tickets for instruction in ticket.instructions
+            )
+
+    @property
+    def pending(self) -> int:
+        """How many nodes wait for an outcome or a command."""
+        with self._changed:
+            queued = sum(len(each.nodes) for ticket in self._tickets for each in ticket.instructions)
+            return len(self._open) + queued
+
+    def _has_fresh(self) -> bool:
+        return any(not work.late for work in self._open.values())
+
+    def _wake(self) -> None:
+        if self._hold is None:
+            self._hold = ExitStack()
+            self._hold.enter_context(self._clock.held())
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
+                    self._hold.close()
+                    self._hold = None
+                poll_s = self._settings.confirm_poll_s if self._open else None
+                self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
+                if self._stopped:
+                    break
+                tickets, self._tickets = self._tickets, []
+                readers, self._readers = self._readers, []
+                self._open_all(tickets)
+            self._issue(tickets)
+            if self._open:
+                self._confirm()
+            if readers:
+                self._read_all(readers)
+        if self._hold is not None:
+            self._hold.close()
+
+    def _open_all(self, tickets: Iterable[_Ticket]) -> None:
+        limit_us = wall_us() + micros(self._settings.confirm_limit_s)
+        for ticket in tickets:
+            for instruction in ticket.instructions:
+                if isinstance(instruction, Mark):
+                    continue
+                aim: Aim = "reclaim" if isinstance(instruction, Reclaim) else "restore"
+                for node in instruction.nodes:
+                    self._open[node] = _Open(aim, limit_us, instruction.event_id)
+
+    def _issue(self, tickets: Sequence[_Ticket]) -> None:
+        """All restores in one command, all reclaims in another; no node is in both."""
+        restores = _nodes(tickets, Restore)
+        reclaims = _nodes(tickets, Reclaim, Mark)
+        if restores:
+            self._call("restore", lambda: self._driver.restore_nodes(restores))
+        if reclaims:
+            self._call("reclaim", lambda: self._driver.reclaim_nodes(reclaims))
+        for ticket in tickets:
+            ticket.issued.set()
+
+    def _confirm(self) -> None:
+        """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
+        nodes = list(self._open)
+        at_us = self._clock.now_us()
+        states: dict[str, NodeStatus] = {}
+
+        def read() -> None:
+            states.update(self._driver.get_status_of_nodes(nodes))
+
+        self._call("status", read)
+        outcomes: dict[str, list[str]] = {}
+        again: dict[bool, list[str]] = {True: [], False: []}
+        for node in nodes:
+            work, status = self._open[node], states.get(node, UNKNOWN)
+            outcome = self._judge(work, status)
+            if outcome is not None:
+                outcomes.setdefault(outcome, []).append(node)
+            wants_mark = work.aim == "reclaim"
+            if (
+                (outcome is None or outcome.endswith("unclear"))
+                and status.state != "unknown"
+                and status.marked != wants_mark
+            ):
+                again[wants_mark].append(node)
+        for outcome, some in outcomes.items():
+            self._tell(outcome, some, at_us)
+        if again[True]:
+            self._call("reclaim", lambda: self._driver.reclaim_nodes(again[True]))
+        if again[False]:
+            self._call("restore", lambda: self._driver.restore_nodes(again[False]))
+
+    def _judge(self, work: _Open, status: NodeStatus) -> str | None:
+        """What this reading means for a command: the name of an outcome, None where it is too early to tell."""
+        if work.aim == "reclaim" and status.is_handed_over:
+            return "reclaimed"
+        if work.aim == "give back" and status.state in ("idle", "busy"):
+            return "kept its job"
+        if work.aim == "restore" and status.state in ("idle", "busy"):
+            return "restored" if status.state == "idle" else "busy"
+        if work.late or wall_us() < work.limit_us:
+            return None
+        if work.aim == "reclaim" and status.state == "down":
+            return "down"
+        if work.aim == "reclaim" and status.jobs:
+            # It keeps its job: take our mark off before it counts as the batch system's again.
+            work.aim, work.limit_us = "give back", wall_us() + micros(self._settings.confirm_limit_s)
+            return None
+        # Said once; then it is tried on, but time need not wait for it any longer.
+        work.late = True
+        return f"{work.aim} unclear"
+
+    def _tell(self, outcome: str, nodes: Sequence[str], at_us: int) -> None:
+        # Off the list first: the answer to the outcome may be a new command for the same node.
+        with self._changed:
+            closed = {node: self._open[node] for node in nodes}
+            if not outcome.endswith("unclear"):
+                for node in nodes:
+                    del self._open[node]
+        try:
+            self._report(_event(outcome, nodes, closed, at_us))
+        except Exception:
+            _log.exception("an outcome could not be recorded; it will be read and told again", nodes=nodes)
+            with self._changed:
+                self._open = closed | self._open
+
+    def _read_all(self, readers: Sequence[Future[Reading]]) -> None:
+        at_us = self._clock.now_us()
+        states: dict[str, NodeStatus] = {}
+
+        def read() -> None:
+            states.update(self._driver.get_status_of_all_nodes())
+
+        error = self._call("status", read)
+        for reader in readers:
+            if error is None:
+                reader.set_result(Reading(at_us, states))
+            else:
+                reader.set_exception(error)
+
+    def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
+        """Run one driver command; its failure is counted, logged and returned. Whatever it was, we read back."""
+        start_us = wall_us()
+        failure: DriverError | None = None
+        try:
+            action()
+        except DriverError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
+            failure = UnclearError(f"the driver {self._driver.name} raised {error!r}")
+        outcome = failure.outcome if failure is not None else "ok"
+        self._observer.command_done(command, outcome, seconds(wall_us() - start_us))
+        if failure is not None:
+            _log.warning("batch command failed", command=command, outcome=outcome, error=str(failure))
+        return failure
+
+
+def _event(outcome: str, nodes: Sequence[str], work: Mapping[str, _Open], at_us: int) -> Event:
+    names, cause = tuple(nodes), work[nodes[0]].event_id
+    match outcome:
+        case "reclaimed":
+            return NodesReclaimed(at_us=at_us, event_id=cause, done=names)
+        case "kept its job":
+            return NodesReclaimed(at_us=at_us, event_id=cause, busy=names)
+        case "restored":
+            return NodesRestored(at_us=at_us, event_id=cause, done=names)
+        case "restore unclear":
+            return NodesRestored(at_us=at_us, event_id=cause, unclear=names)
+        case "reclaim unclear" | "give back unclear":
+            return NodesReclaimed(at_us=at_us, event_id=cause, unclear=names)
+        case state:
+            return NodesObserved(at_us=at_us, event_id=cause, states=dict.fromkeys(names, (state, at_us)))
+
+
+def _nodes(tickets: Iterable[_Ticket], *kinds: type[Reclaim | Restore | Mark]) -> list[str]:
+    """The nodes of the instructions of these kinds, each once, in order."""
+    instructions = [each for ticket in tickets for each in ticket.instructions if isinstance(each, kinds)]
+    return list(dict.fromkeys(node for each in instructions for node in each.nodes))

@@ -1,0 +1,153 @@
+"""The service's configuration: one YAML file, options of the command line over it, errors that name the key."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from balancer.clock import micros
+from balancer.commands import CommandSettings
+from balancer.engine import EngineSettings
+from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.nodelist import NodeListError, expand, read_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from balancer.algorithms.interface import Algorithm
+    from balancer.drivers.base import BatchDriver
+
+DEFAULT_PORT = 8090
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+PositiveSeconds = Annotated[float, Field(gt=0)]
+SomeSeconds = Annotated[float, Field(ge=0)]
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the text says which key and why."""
+
+
+class Config(BaseModel):
+    """What `balancer serve` needs to know. Times are cluster time, but for `confirm_*` (wall time)."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    nodes: list[str] | str
+    driver: str = "torque"
+    driver_settings: dict[str, Any] = {}
+    algorithm: str = "basic"
+    reserve: Annotated[int, Field(ge=0)] = 0
+    wait_s: SomeSeconds = 0.0
+    idle_hold_s: SomeSeconds = 600.0
+    pick: PickOrder = PickOrder.LONGEST_IDLE
+    db: str = "balancer.db"
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    insecure_bind: bool = False
+    ready_file: Path | None = None
+    clock_file: Path | None = None
+    threads: Annotated[int, Field(ge=2, le=1000)] = 32
+    reconcile_period_s: SomeSeconds = 60.0
+    refresh_age_s: SomeSeconds = 1.0
+    confirm_poll_s: PositiveSeconds = 1.0
+    confirm_limit_s: PositiveSeconds = 30.0
+    disable_file: str | None = None
+
+    @property
+    def max_waiting(self) -> int:
+        """Calls that may block at a time: a quarter of the threads is left for hooks and everybody else."""
+        return max(1, self.threads * 3 // 4)
+
+    def node_names(self) -> list[str]:
+        """Raises ConfigError."""
+        try:
+            return read_nodes(self.nodes) if isinstance(self.nodes, str) else expand(",".join(self.nodes))
+        except (NodeListError, OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"nodes: {error}") from error
+
+    def lifecycle_settings(self) -> Settings:
+        return Settings(
+            static_reserve=self.reserve,
+            wait_us=micros(self.wait_s),
+            idle_hold_us=micros(self.idle_hold_s),
+            pick=self.pick,
+        )
+
+    def engine_settings(self) -> EngineSettings:
+        return EngineSettings(
+            reconcile_period_s=self.reconcile_period_s,
+            refresh_age_s=self.refresh_age_s,
+            commands=CommandSettings(
+                confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
+            ),
+        )
+
+    def make_algorithm(self) -> Algorithm:
+        """Raises ConfigError."""
+        made: Algorithm = _load("balancer.algorithms", "algorithm", self.algorithm)()
+        return made
+
+    def make_driver(self) -> BatchDriver:
+        """Raises ConfigError."""
+        kind = _load("balancer.batch_drivers", "driver", self.driver)
+        from_settings = getattr(kind, "from_settings", None)
+        try:
+            made: BatchDriver = kind() if from_settings is None else from_settings(self.driver_settings)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"driver_settings: {error}") from error
+        return made
+
+    def check_bind(self) -> None:
+        """Calls are not authenticated yet: whoever reaches the port may take every node. Raises ConfigError."""
+        if self.host not in _LOOPBACK and not self.insecure_bind:
+            raise ConfigError(
+                f"host: {self.host} can be reached from outside, and calls are not authenticated: anybody there "
+                "could move nodes. Bind to 127.0.0.1, or give --insecure-bind on a network you trust"
+            )
+
+
+def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
+    """The file's keys with the given options over them. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from error
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path} is not YAML: {error}") from error
+        if not isinstance(loaded, dict):
+            raise ConfigError(f"{path} must hold keys and values, like `nodes: n[001-064]`")
+        values = loaded
+    values |= {name: value for name, value in options.items() if value is not None}
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        where = f"{path}: " if path is not None else ""
+        raise ConfigError("\n".join(where + _explain(dict(each)) for each in error.errors())) from error
+
+
+def plugins(group: str) -> dict[str, Any]:
+    """Entry points of a group by name."""
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def _load(group: str, key: str, name: str) -> Any:
+    known = plugins(group)
+    if name not in known:
+        raise ConfigError(f"{key}: there is no {key} {name!r}; installed are {', '.join(sorted(known))}")
+    return known[name].load()
+
+
+def _explain(error: dict[str, Any]) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"{key}: there is no such key"
+    if error["type"] == "missing":
+        return f"{key}: is needed"
+    return f"{key}: {error['msg']}, not {error['input']!r}"

@@ -1,0 +1,227 @@
+"""The commands of `balancer`. What only one command needs is imported there, so that the others start fast."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from balancer.client import Balancer, Request
+
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def _fail(text: str) -> None:
+    """Bad input or a service that says no: one clear text, exit status 2."""
+    click.echo(f"balancer: {text}", err=True)
+    raise SystemExit(2)
+
+
+@click.group(context_settings=_HELP)
+@click.version_option(package_name="balancer-emulator")
+def cli() -> None:
+    """Move whole nodes between an on-demand pool and a batch pool while jobs run.
+
+    `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL.
+    `balancer hook prologue|epilogue` is for Torque's mom.
+    """
+
+
+@cli.command()
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it.")
+@click.option("--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns.")
+@click.option("--driver", help="The batch system.  [default: torque]")
+@click.option("--algorithm", help="See `balancer algorithms`.  [default: basic]")
+@click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
+@click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
+@click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
+@click.option("--db", help="The ledger: a file on a local disk.  [default: balancer.db]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="0: a free one, which is printed.  [default: 8090]")
+@click.option("--threads", type=int, help="Threads; three quarters may wait for nodes.  [default: 32]")
+@click.option("--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready.")
+@click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
+@click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
+@click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
+@click.option("--confirm-poll-s", type=float, help="Wall time between looks at a moving node.  [default: 1]")
+@click.option("--insecure-bind/--no-insecure-bind", default=None, help="Listen beyond loopback without auth.")
+def serve(config: Path | None, **options: Any) -> None:
+    """Run the service until SIGTERM."""
+    from balancer.config import ConfigError, read_config
+    from balancer.ledger.errors import LedgerError
+    from balancer.serve import serve as run
+
+    try:
+        run(read_config(config, options))
+    except (ConfigError, LedgerError, ValueError) as error:
+        _fail(str(error))
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True)
+def algorithms(as_json: bool) -> None:
+    """List the installed algorithms."""
+    from balancer.config import plugins
+
+    found = plugins("balancer.algorithms")
+    rows = [[name, (found[name].load().__doc__ or "").strip().splitlines()[0]] for name in sorted(found)]
+    _show(as_json, [{"name": name, "summary": summary} for name, summary in rows], ["ALGORITHM", "SUMMARY"], rows)
+
+
+@cli.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the service."""
+    from balancer.app import openapi_text
+
+    click.echo(openapi_text(), nl=False)
+
+
+def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command that asks the service: adds --url and --json."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+        function = click.option(
+            "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
+        )(function)
+        return cli.command(name)(function)
+
+    return decorate
+
+
+def _service(url: str) -> AbstractContextManager[Balancer]:
+    from contextlib import contextmanager
+
+    from balancer.client import Balancer, BalancerError
+
+    @contextmanager
+    def connected() -> Iterator[Balancer]:
+        with Balancer(url, retries=1) as balancer:
+            try:
+                yield balancer
+            except BalancerError as error:
+                _fail(str(error))
+
+    return connected()
+
+
+@_client_command("status")
+def status(url: str, as_json: bool) -> None:
+    """How many nodes are in each state."""
+    with _service(url) as balancer:
+        nodes = balancer.nodes()
+        waiting = balancer.requests(state="waiting")
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[node.state] = counts.get(node.state, 0) + 1
+    shown = {"nodes": len(nodes), "states": counts, "waiting_requests": len(waiting)}
+    rows = [[state, str(count)] for state, count in sorted(counts.items())]
+    _show(as_json, shown, ["STATE", "NODES"], [*rows, ["waiting requests", str(len(waiting))]])
+
+
+@_client_command("nodes")
+@click.option("--state", help="Only nodes in this state.")
+def nodes(url: str, as_json: bool, state: str | None) -> None:
+    """List the nodes."""
+    with _service(url) as balancer:
+        found = [node for node in balancer.nodes() if state in (None, node.state)]
+    rows = [
+        [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), n.reported or ""]
+        for n in found
+    ]
+    header = ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
+    _show(as_json, [asdict(node) for node in found], header, rows)
+
+
+@_client_command("requests")
+@click.option("--state", type=click.Choice(["waiting", "granted", "rejected", "withdrawn"]))
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1000))
+def requests(url: str, as_json: bool, state: str | None, limit: int) -> None:
+    """List requests, newest first."""
+    with _service(url) as balancer:
+        found = balancer.requests(state=state, limit=limit)
+    _show_requests(as_json, found, [asdict(request) for request in found])
+
+
+@_client_command("events")
+@click.option("--after", default=0, help="Number of the last event that is known already.")
+@click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
+def events(url: str, as_json: bool, after: int, limit: int) -> None:
+    """List the log, oldest first."""
+    from itertools import islice
+
+    with _service(url) as balancer:
+        found = list(islice(balancer.events(after=after), limit))
+    rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
+    _show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
+
+
+@_client_command("request")
+@click.argument("count", type=click.IntRange(min=1))
+@click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait; else the service's W.")
+@click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision.")
+def request(url: str, as_json: bool, count: int, wait_s: float | None, respond_async: bool) -> None:
+    """Get COUNT nodes for on-demand use."""
+    with _service(url) as balancer:
+        found = balancer.request_nodes(count, wait_s=wait_s, respond_async=respond_async)
+    _show_requests(as_json, [found], asdict(found))
+
+
+@_client_command("release")
+@click.argument("pattern", metavar="NODES...", nargs=-1, required=True)
+def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
+    """Give NODES (names or patterns like n[001-004]) back."""
+    from balancer.nodelist import NodeListError, expand
+
+    try:
+        names = expand(",".join(pattern))
+    except NodeListError as error:
+        _fail(str(error))
+    with _service(url) as balancer:
+        balancer.release_nodes(names)
+    _show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
+
+
+@_client_command("reserve")
+@click.argument("count", type=click.IntRange(min=1))
+@click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
+def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
+    """Have COUNT more nodes in reserve by a time to come."""
+    with _service(url) as balancer:
+        made = balancer.add_reserve(count, notice_s)
+    rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
+    _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
+
+
+def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
+    rows = [
+        [r.id, r.state, str(r.count), _time(r.submitted_s), r.reason or " ".join(r.nodes)] for r in found
+    ]
+    _show(as_json, shown, ["REQUEST", "STATE", "NODES", "SUBMITTED", "DETAIL"], rows)
+
+
+def _time(at_s: float) -> str:
+    from balancer.clock import micros
+    from balancer.timestamps import iso
+
+    return iso(micros(at_s))[:19] + "Z"
+
+
+def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns that `awk` can read as well as people; the last column may be long."""
+    if as_json:
+        click.echo(json.dumps(shown, indent=None if not os.isatty(1) else 2))
+        return
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    for row in [header, *rows]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())

@@ -1,0 +1,154 @@
+"""Torque: nodes change hands with `pbsnodes -o` and `pbsnodes -c`, and `pbsnodes -x` tells the truth.
+
+What real Torque does and this driver allows for: `-o` and `-c` exit 0 although they failed, so the state is
+read back by whoever needs the outcome; `-c` starts no scheduling cycle, so one is asked for; one call takes
+many nodes, and the good ones change although another is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, UnclearError, UnreachableError
+from balancer.drivers.torque_xml import parse_nodes, parse_remaining
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_NODES_PER_CALL = 500
+_UNREACHABLE_WORDS = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorqueSettings:
+    """Where the commands are and how long each may take. `note` is put on lent nodes ("" for none)."""
+
+    pbsnodes: str = "pbsnodes"
+    qmgr: str = "qmgr"
+    qstat: str = "qstat"
+    timeout_s: float = 15.0
+    ask_for_cycle: bool = True
+    note: str = "lent to on-demand by the Balancer"
+
+
+class TorqueDriver:
+    """`balancer.drivers.base.BatchDriver` for Torque."""
+
+    name = "torque"
+
+    def __init__(self, settings: TorqueSettings | None = None) -> None:
+        self.settings = settings or TorqueSettings()
+
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """From the configuration file. Raises ValueError naming the key."""
+        known = {each.name: each.type for each in fields(TorqueSettings)}
+        for name, value in values.items():
+            if name not in known:
+                raise ValueError(f"torque has no setting {name!r}; it has {', '.join(known)}")
+            wanted: Any = {"float": (int, float), "bool": bool}.get(str(known[name]), str)
+            if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+                raise ValueError(f"{name} must be a {known[name]}, not {value!r}")
+        return cls(TorqueSettings(**values))
+
+    def reclaim_nodes(self, nodes: Sequence[str]) -> None:
+        """`pbsnodes -o`: no job starts on these nodes any more."""
+        note = ("-N", self.settings.note) if self.settings.note else ()
+        self._change(nodes, ("-o", *note))
+
+    def restore_nodes(self, nodes: Sequence[str]) -> None:
+        """`pbsnodes -c`, then ask for a scheduling cycle (by default Torque waits up to 600 s for one)."""
+        # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
+        note = ("-N", "n") if self.settings.note else ()
+        refusal: RefusedError | None = None
+        try:
+            self._change(nodes, ("-c", *note))
+        except RefusedError as error:
+            refusal = error  # for some of the nodes, perhaps
+        if self.settings.ask_for_cycle:
+            self._run((self.settings.qmgr, "-c", "set server scheduling = True"))
+        if refusal is not None:
+            raise refusal
+
+    def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
+        """`pbsnodes -x n1 n2 ...`; a node that Torque does not know is `unknown`."""
+        wanted = list(nodes)
+        found: dict[str, NodeStatus] = {}
+        for some in _batches(wanted):
+            try:
+                found |= parse_nodes(self._run((self.settings.pbsnodes, "-x", *some)))
+            except RefusedError:
+                # One unknown name spoils the answer for all of them.
+                found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+                break
+        return {node: found.get(node, UNKNOWN) for node in wanted}
+
+    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+        """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
+        found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+        if not remaining:
+            return found
+        left_us = parse_remaining(self._run((self.settings.qstat, "-x")))
+        return {
+            node: replace(status, remaining_us=_longest(status, left_us)) for node, status in found.items()
+        }
+
+    def _change(self, nodes: Sequence[str], options: tuple[str, ...]) -> None:
+        refusals: list[str] = []
+        for some in _batches(nodes):
+            # Torque takes the first bare word as the first node, so the options come first.
+            try:
+                self._run((self.settings.pbsnodes, *options, *some), stderr_is_refusal=True)
+            except RefusedError as error:
+                refusals.append(str(error))
+        if refusals:
+            raise RefusedError("; ".join(refusals))
+
+    def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False) -> str:
+        """Standard output of a command; its own session, so that a hanging one is killed with its children."""
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UnreachableError(f"{command[0]} cannot be started: {error.strerror}") from error
+        with process:
+            try:
+                stdout, stderr = process.communicate(timeout=self.settings.timeout_s)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                raise UnclearError(
+                    f"{' '.join(command[:2])} did not end within {self.settings.timeout_s:g} s"
+                ) from error
+        said = " ".join(stderr.split())
+        what = f"{' '.join(command[:2])} exited {process.returncode}: {said[:300] or 'no message'}"
+        if process.returncode != 0:
+            if any(words in said.lower() for words in _UNREACHABLE_WORDS):
+                raise UnreachableError(what)
+            if process.returncode < 0:
+                raise UnclearError(what)
+            raise RefusedError(what)
+        if stderr_is_refusal and said:
+            raise RefusedError(what)
+        return stdout
+
+
+def _batches(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(nodes), _NODES_PER_CALL):
+        yield nodes[start : start + _NODES_PER_CALL]
+
+
+def _longest(status: NodeStatus, left_us: dict[str, int]) -> int | None:
+    known = [left_us[job] for job in status.jobs if job in left_us]
+    return max(known) if known and len(known) == len(status.jobs) else None

@@ -1,0 +1,106 @@
+"""Reads what `pbsnodes -x` and `qstat -x` print; whatever does not read as a whole is `UnclearError`.
+
+The forms are those of Torque 6.1 (and older): a node's `state` is a comma list, `jobs` is there only when the
+node runs some and reads `0-1/17.server,3/18.server` (slots / job).
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from balancer.clock import micros
+from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+
+_BUSY = frozenset({"job-exclusive", "job-sharing", "busy"})
+_KNOWN = _BUSY | {"free", "offline", "down"}
+_SLOTS = re.compile(r"\d+(-\d+)?")
+
+
+def parse_nodes(text: str) -> dict[str, NodeStatus]:
+    """The output of `pbsnodes -x`, node name -> status."""
+    nodes: dict[str, NodeStatus] = {}
+    for element in _children(text, "Node", "pbsnodes -x"):
+        name = _text(element, "name")
+        if not name:
+            raise UnclearError("pbsnodes -x lists a node without a name")
+        if name in nodes:
+            raise UnclearError(f"pbsnodes -x lists node {name} twice")
+        nodes[name] = _status(element, name)
+    if not nodes:
+        raise UnclearError("pbsnodes -x lists no node at all")
+    return nodes
+
+
+def parse_remaining(text: str) -> dict[str, int]:
+    """The output of `qstat -x`: job id -> wall time it may still run, in microseconds, for jobs that tell it."""
+    if not text.strip():
+        return {}  # a server without jobs prints nothing
+    remaining: dict[str, int] = {}
+    for job in _children(text, "Job", "qstat -x"):
+        job_id = _text(job, "Job_Id")
+        left = job.find("Walltime/Remaining")
+        if job_id and left is not None and left.text and re.fullmatch(r"-?\d+", left.text.strip()):
+            remaining[job_id] = micros(max(0, int(left.text)))
+    return remaining
+
+
+def _children(text: str, tag: str, command: str) -> list[ET.Element]:
+    # Entities could blow a small text up to gigabytes; neither program ever prints a document type.
+    if "<!" in text:
+        raise UnclearError(f"{command} printed a document type or a comment: {text[:80]!r}")
+    try:
+        root = ET.fromstring(text)  # noqa: S314 - declarations are refused above
+    except ET.ParseError as error:
+        raise UnclearError(f"{command} printed what is not XML ({error}): {text[:80]!r}") from error
+    if root.tag != "Data":
+        raise UnclearError(f"{command} printed <{root.tag}> instead of <Data>")
+    strange = [child.tag for child in root if child.tag != tag]
+    if strange:
+        raise UnclearError(f"{command} printed <{strange[0]}> instead of <{tag}>")
+    return list(root)
+
+
+def _text(element: ET.Element, tag: str) -> str:
+    found = element.findall(tag)
+    if len(found) > 1:
+        raise UnclearError(f"pbsnodes -x gives a node two <{tag}>")
+    return (found[0].text or "").strip() if found else ""
+
+
+def _status(element: ET.Element, name: str) -> NodeStatus:
+    jobs = _jobs(_text(element, "jobs"), name)
+    has_jobs_element = element.find("jobs") is not None
+    states = _text(element, "state")
+    state = _state(states, has_jobs=bool(jobs))
+    if has_jobs_element and not jobs:
+        state = "unknown"
+    if state == "idle" and _text(element, "power_state") not in ("", "Running"):
+        state = "down"
+    return NodeStatus(state, jobs, _text(element, "note"), marked="offline" in states.split(","))
+
+
+def _state(text: str, *, has_jobs: bool) -> NodeState:
+    words = set(text.split(","))
+    if "down" in words:
+        return "down"
+    if not words <= _KNOWN or ("free" in words and len(words) > 1):
+        return "unknown"
+    if "offline" in words:
+        return "offline"
+    return "busy" if has_jobs or words & _BUSY else "idle"
+
+
+def _jobs(text: str, name: str) -> tuple[str, ...]:
+    jobs: list[str] = []
+    open_slots = False
+    for part in text.split(",") if text else ():
+        slots, slash, job = part.strip().partition("/")
+        if not _SLOTS.fullmatch(slots) or (slash and not job):
+            raise UnclearError(f"the jobs of node {name} cannot be read: {text!r}")
+        open_slots = not slash  # "0,2/17.server": slots 0 and 2 belong to one job
+        if slash and job not in jobs:
+            jobs.append(job)
+    if open_slots:
+        raise UnclearError(f"the jobs of node {name} end in mid-air: {text!r}")
+    return tuple(jobs)

@@ -1,0 +1,427 @@
+"""The Balancer's calls: each is an event, made durable by the `Writer` before anything is done about it.
+
+Commands for the batch system go to the `Commander`, whose outcomes come back as events, and so on until nothing
+is left to do. All work is done while a paced clock stands still; only waiting for a request is not work.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from balancer.clock import micros, seconds
+from balancer.commands import Commander, CommandSettings, Mark
+from balancer.drivers.base import DriverError, NodeStatus
+from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.events import (
+    Event,
+    NodesObserved,
+    NodesReleased,
+    NodesRequested,
+    NodesUpdated,
+    PlanRefused,
+    Reclaim,
+    RequestWithdrawn,
+    ReserveAdded,
+    Restore,
+    TimerFired,
+    WakeAt,
+)
+from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
+from balancer.reconcile import compare
+from balancer.timers import Timers
+from balancer.writer import Configured, Key, StoppingError, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from balancer.algorithms.interface import Algorithm
+    from balancer.clock import Clock
+    from balancer.drivers.base import BatchDriver
+    from balancer.ledger.store import Ledger, StoredAnswer
+    from balancer.lifecycle.events import Instruction
+    from balancer.lifecycle.records import Changes, NodeRecord
+    from balancer.lifecycle.settings import Settings
+    from balancer.lifecycle.states import NodeState
+    from balancer.metrics import Metrics
+    from balancer.waiting import Waiter
+    from balancer.writer import Decided
+
+_log = structlog.get_logger()
+
+_FORGET_EVERY_US = micros(3600)
+
+
+class KeyReusedError(Exception):
+    """The idempotency key belongs to another call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request."""
+
+    reconcile_period_s: float = 60.0
+    refresh_age_s: float = 1.0
+    keep_answers_s: float = 7 * 86400.0
+    keep_events_s: float = 400 * 86400.0
+    commands: CommandSettings = field(default_factory=CommandSettings)
+
+
+class Engine:
+    """Nodes, requests and reserves of one Balancer, durable. Methods may be called from any thread.
+
+    Calls that write raise `Refused` (nothing changed; see its codes), `BadPlan` (the algorithm failed),
+    `LedgerError` (nothing is stored) and `StoppingError`. `event_id` names the cause in the log.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        algorithm: Algorithm,
+        lifecycle_settings: Settings,
+        *,
+        ledger: Ledger,
+        driver: BatchDriver,
+        clock: Clock,
+        metrics: Metrics,
+        settings: EngineSettings | None = None,
+        algorithm_name: str | None = None,
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self.clock = clock
+        self.ledger = ledger
+        self.metrics = metrics
+        self.algorithm_name = algorithm_name or type(algorithm).__name__
+        self._size = len(nodes)
+        self._timers = Timers(
+            clock, self.settings.reconcile_period_s, on_wake=self._on_wake, on_period=self._on_period
+        )
+        configured = Configured(
+            nodes=tuple(nodes),
+            algorithm=algorithm,
+            algorithm_name=self.algorithm_name,
+            settings=lifecycle_settings,
+        )
+        self._writer = Writer(
+            configured, ledger=ledger, clock=clock, metrics=metrics, on_decided=self._set_wake
+        )
+        self._commander = Commander(
+            driver, clock, self.settings.commands, report=self._on_outcome, observer=metrics
+        )
+        self._readings: Mapping[str, NodeStatus] = {}
+        self._by_hand: tuple[str, ...] = ()
+        self._read_at_us: int | None = None
+        self._refreshing = threading.Lock()
+        self._last_jobs: dict[str, str] = {}
+        self._keys = threading.Condition()
+        self._keys_in_use: set[str] = set()
+        self._forget_us = 0
+
+    # Life
+
+    def start(self) -> None:
+        """Take up what a former process left open, compare the ledger with the batch system, start the timers."""
+        with self.clock.held():
+            instructions = self._writer.start()
+            self._commander.start()
+            self._carry_out(instructions)
+            self.reconcile()
+            self._timers.start()
+
+    def stop(self) -> None:
+        """Refuse new calls, end the waiting ones with StoppingError, finish the running command."""
+        self._writer.stop()
+        self._timers.stop()
+        self._commander.stop()
+        self.ledger.close()
+
+    def interrupt(self) -> None:
+        """The first part of `stop`: no further writes, and nobody waits. For signal handlers."""
+        threading.Thread(target=self._writer.stop, daemon=True).start()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._writer.is_stopping
+
+    def problem(self) -> str | None:
+        """Why the service is not ready; None when it is."""
+        if self._writer.is_stopping:
+            return "it is stopping"
+        if self._writer.is_broken:
+            return "the ledger cannot be read or written"
+        if self._read_at_us is None:
+            return "the batch system has not answered yet"
+        age_us = self.clock.now_us() - self._read_at_us
+        if self.settings.reconcile_period_s and age_us > 3 * micros(self.settings.reconcile_period_s):
+            return f"the batch system has not answered for {seconds(age_us):.0f} s"
+        return None
+
+    # Calls
+
+    def submit_request(
+        self, count: int, wait_us: int | None = None, *, key: Key | None = None, event_id: str = ""
+    ) -> RequestRecord:
+        """request_nodes: durable when this returns, and granted, rejected or waiting."""
+        with self.clock.held():
+            if self._writer.obtainable() < count <= self._size:
+                # Hooks are advisory: perhaps there are idle nodes that nobody told us about.
+                self.refresh()
+            done = self._write(
+                lambda at_us, seq: NodesRequested(
+                    at_us=at_us, event_id=event_id, request_id=f"r{seq}", count=count, wait_us=wait_us
+                ),
+                key=key,
+            )
+        return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
+
+    def wait_for_request(self, request_id: str, timeout_s: float | None = None) -> Waiter | None:
+        """Block until the request is decided, or for `timeout_s` of wall time. None: there is no such request.
+
+        The answer's `hold` must be closed once it has been sent. Its `record` still waits after the time-out.
+        """
+        with self._writer.waiters.waiting(request_id) as waiter:
+            record = self.ledger.request(request_id)
+            if record is None:
+                return None
+            if record.status is RequestStatus.WAITING and not self.is_stopping:
+                waiter.answered.wait(timeout_s)
+            decided = waiter.record
+        if decided is None and record.status is RequestStatus.WAITING and self.is_stopping:
+            raise StoppingError(request_id)
+        waiter.record = decided or record
+        return waiter
+
+    def withdraw_request(self, request_id: str, *, event_id: str = "") -> RequestRecord | None:
+        """Nobody waits for it any more. None: no such request; one that has been decided stays as it is."""
+        record = self.ledger.request(request_id)
+        if record is None or record.status is not RequestStatus.WAITING:
+            return record
+        with self.clock.held():
+            self._write(
+                lambda at_us, _: RequestWithdrawn(at_us=at_us, event_id=event_id, request_id=request_id)
+            )
+        return self.ledger.request(request_id)
+
+    def release_nodes(
+        self, nodes: tuple[str, ...], *, key: Key | None = None, answer: str = "", event_id: str = ""
+    ) -> None:
+        """release_nodes: durable when this returns. `answer` is stored with the key."""
+        with self.clock.held():
+            self._write(
+                lambda at_us, _: NodesReleased(at_us=at_us, event_id=event_id, nodes=nodes),
+                key=key,
+                answer=lambda _: answer,
+            )
+
+    def update_nodes(
+        self,
+        *,
+        busy: tuple[str, ...] = (),
+        idle: tuple[str, ...] = (),
+        job: str | None = None,
+        remaining_us: int | None = None,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
+    ) -> None:
+        """update_nodes: durable, and the offline marks it leads to are set, when this returns."""
+        hook = "prologue" if busy else "epilogue"
+        with self.clock.held():
+            try:
+                self._write(
+                    lambda at_us, _: NodesUpdated(
+                        at_us=at_us,
+                        event_id=event_id,
+                        busy=busy,
+                        idle=idle,
+                        job=job,
+                        remaining_us=remaining_us,
+                    ),
+                    key=key,
+                    answer=lambda _: answer,
+                    # The batch system could refill the nodes as soon as its epilogue has our answer.
+                    until_issued=True,
+                )
+            except Refused as error:
+                outcome = "refused" if error.code == Refused.NODE_NOT_IN_BATCH else "invalid"
+                self.metrics.hook_event(hook, outcome)
+                raise
+            if job is not None:
+                self._last_jobs.update(dict.fromkeys(idle, job))
+        self.metrics.hook_event(hook, "accepted")
+
+    def add_reserve(
+        self,
+        count: int,
+        notice_us: int,
+        *,
+        key: Key | None = None,
+        answer: Callable[[ReserveRecord], str] | None = None,
+        event_id: str = "",
+    ) -> ReserveRecord:
+        """The paper's add_reserve(H, N) with H = now + `notice_us` and N = `count`."""
+
+        def added(changes: Changes) -> ReserveRecord:
+            return max(changes.reserves, key=lambda record: record.order)
+
+        with self.clock.held():
+            done = self._write(
+                lambda at_us, seq: ReserveAdded(
+                    at_us=at_us, event_id=event_id, reserve_id=f"h{seq}", count=count, by_us=at_us + notice_us
+                ),
+                key=key,
+                answer=lambda changes: answer(added(changes)) if answer is not None else "",
+            )
+        return added(done.changes)
+
+    @contextmanager
+    def idempotent(self, key: Key | None) -> Iterator[StoredAnswer | None]:
+        """The stored answer to a call with this key, if there is one; a second such call waits for the first.
+
+        Raises KeyReusedError when the key was used for another call.
+        """
+        if key is None:
+            yield None
+            return
+        with self._keys:
+            self._keys.wait_for(lambda: key.key not in self._keys_in_use)
+            self._keys_in_use.add(key.key)
+        try:
+            stored = self.ledger.answer(key.key)
+            if stored is not None and stored.fingerprint != key.fingerprint:
+                raise KeyReusedError(f"the key {key.key} was used for a call with another body")
+            yield stored
+        finally:
+            with self._keys:
+                self._keys_in_use.discard(key.key)
+                self._keys.notify_all()
+
+    # Reading
+
+    def nodes(self) -> list[NodeRecord]:
+        """All nodes as committed, by name."""
+        return self._writer.nodes()
+
+    def counts(self) -> dict[NodeState, int]:
+        return self._writer.counts()
+
+    def reading(self, node: str) -> NodeStatus | None:
+        """What the batch system said of the node when it was asked last."""
+        return self._readings.get(node)
+
+    @property
+    def taken_offline_by_others(self) -> tuple[str, ...]:
+        """Batch nodes that carry an offline mark which is not ours."""
+        return self._by_hand
+
+    @property
+    def pending_commands(self) -> int:
+        """Nodes for which a command waits or has no outcome yet."""
+        return self._commander.pending
+
+    def wait_for_events(self, after: int, timeout_s: float) -> bool:
+        """Block until there is an event with a number above `after`; False after `timeout_s` or when stopping."""
+        return self._writer.wait_for_events(after, timeout_s)
+
+    # What comes from the batch system
+
+    def refresh(self) -> None:
+        """Read all states once, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
+        age_us = micros(self.settings.refresh_age_s)
+        with self._refreshing:
+            if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
+                self._read()
+
+    def reconcile(self) -> None:
+        """Compare the ledger with the batch system and set right what can be set right."""
+        with self._refreshing:
+            self._read()
+
+    def _read(self) -> None:
+        before, *_ = self._writer.decided_nodes()
+        try:
+            reading = self._commander.read()
+        except DriverError as error:
+            _log.warning("the batch system cannot be read", error=str(error))
+            return
+        self._read_at_us, self._readings = reading.at_us, reading.states
+        unmarked: list[str] = []
+
+        def observed(at_us: int, _: int) -> Event | None:
+            _, records, changed_at = self._writer.decided_nodes()
+            difference = compare(
+                records,
+                reading.states,
+                is_news=lambda node: changed_at.get(node, 0) <= before,
+                last_jobs=self._last_jobs,
+            )
+            unmarked[:] = difference.unmarked
+            self._by_hand = difference.by_hand
+            if not difference.observed:
+                return None
+            states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
+            return NodesObserved(at_us=at_us, states=states)
+
+        done = self._writer.apply(observed)
+        if done is not None:
+            self._carry_out(done.instructions)
+        self.metrics.reconciled(seconds(reading.at_us), len(unmarked))
+        if unmarked:
+            _log.error("lent nodes without an offline mark: marking them again", nodes=unmarked)
+            self._commander.submit([Mark(nodes=tuple(unmarked))])
+
+    def _on_outcome(self, event: Event) -> None:
+        with self.clock.held():
+            try:
+                self._write(lambda at_us, _: replace(event, at_us=at_us))
+            except StoppingError:
+                _log.info("an outcome came too late to be recorded; the next start reads it again")
+
+    # Effects
+
+    def _write(
+        self,
+        make: Callable[[int, int], Event],
+        *,
+        key: Key | None = None,
+        answer: Callable[[Changes], str] | None = None,
+        until_issued: bool = False,
+    ) -> Decided:
+        done = self._writer.apply(make, key=key, answer=answer)
+        if done is None:
+            raise AssertionError("a call always makes an event")
+        issued = self._carry_out(done.instructions)
+        if until_issued and issued is not None:
+            issued.wait()
+        return done
+
+    def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
+        """Hand over the commands; the event is set once they have been issued. Answers go through the writer."""
+        commands: list[Reclaim | Restore | Mark] = []
+        for instruction in instructions:
+            if isinstance(instruction, (Reclaim, Restore)):
+                commands.append(instruction)
+            elif isinstance(instruction, PlanRefused):
+                _log.error("plan refused", algorithm=instruction.algorithm, detail=instruction.detail)
+        return self._commander.submit(commands) if commands else None
+
+    def _set_wake(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, WakeAt):
+                self._timers.wake_at(instruction.at_us)
+
+    def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
+        self._write(lambda at_us, _: TimerFired(at_us=at_us))
+
+    def _on_period(self, now_us: int) -> None:
+        self.reconcile()
+        if now_us >= self._forget_us:
+            self._forget_us = now_us + _FORGET_EVERY_US
+            self._writer.forget(
+                answers_before_us=now_us - micros(self.settings.keep_answers_s),
+                events_before_us=now_us - micros(self.settings.keep_events_s),
+            )

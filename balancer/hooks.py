@@ -1,0 +1,199 @@
+"""Prologue and epilogue of Torque: tell the Balancer which nodes a job takes and gives back.
+
+Hooks are advisory and never harm the batch system. What real Torque does with a prologue's exit status:
+0 starts the job, 1 *aborts* it, anything else puts it back into the queue. So these hooks exit 0, or 2 when
+the node is not the batch system's to use, and never anything else, whatever goes wrong:
+
+    the Balancer agrees                                    0
+    the Balancer says that a node is in the other pool     2 (the job is requeued)
+    no clear answer within the deadline                    0, but 2 if a marker file on this node says that
+                                                           the node has been handed over
+
+Only the standard library, and no command-line parser: this runs on the node before every job, and a parser's
+"usage" exit status would requeue jobs for ever.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+START = 0
+REQUEUE = 2
+
+DEFAULT_URL = "http://127.0.0.1:8090"
+DEFAULT_MARKER = "/run/balancer/handed-over"
+DEFAULT_DEADLINE_S = 5.0
+_NOT_OURS = "balancer.node_not_in_batch_pool"
+_RESOURCES_ARG = 4
+_HELP = """usage: balancer hook prologue|epilogue JOBID [ARGS OF TORQUE...]
+
+Tells the Balancer that the job takes (prologue) or gives back (epilogue) the nodes in $PBS_NODEFILE.
+Settings: BALANCER_URL, BALANCER_MARKER, BALANCER_HOOK_DEADLINE_S. Exits 0, or 2 to have the job requeued.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings:
+    """`marker`: this file exists on a node while on-demand has it. `deadline_s`: wall time for everything."""
+
+    url: str = DEFAULT_URL
+    marker: Path = field(default=Path(DEFAULT_MARKER))
+    deadline_s: float = DEFAULT_DEADLINE_S
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> HookSettings:
+        """Unreadable settings fall back to the defaults: a typing error must not stop the queue."""
+        try:
+            deadline_s = float(environ["BALANCER_HOOK_DEADLINE_S"])
+        except (KeyError, ValueError):
+            deadline_s = DEFAULT_DEADLINE_S
+        return cls(
+            url=environ.get("BALANCER_URL", DEFAULT_URL),
+            marker=Path(environ.get("BALANCER_MARKER", DEFAULT_MARKER)),
+            deadline_s=deadline_s if deadline_s > 0 else DEFAULT_DEADLINE_S,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the Balancer said. `status` 0: it could not be asked in time."""
+
+    status: int
+    code: str = ""
+    detail: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        return 200 <= self.status < 300  # noqa: PLR2004
+
+    @property
+    def refused(self) -> bool:
+        return self.code == _NOT_OURS
+
+
+def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s: float | None) -> int:
+    """The exit status for a job that is about to start on `nodes`."""
+    answer = _update(settings, nodes, "busy", job, remaining_s)
+    if answer.accepted:
+        return START
+    if answer.refused:
+        _say(f"job {job} goes back to the queue: {answer.detail}")
+        return REQUEUE
+    marked = settings.marker.exists()
+    _say(
+        f"no clear answer from the Balancer ({answer.detail}); the job {'is requeued' if marked else 'starts'}"
+    )
+    return REQUEUE if marked else START
+
+
+def epilogue(settings: HookSettings, nodes: Sequence[str], job: str) -> int:
+    """Always 0: Torque ignores an epilogue's failure, and polling finds what a lost message did not tell."""
+    answer = _update(settings, nodes, "idle", job, None)
+    if not answer.accepted:
+        _say(f"the Balancer did not take note of the end of job {job} ({answer.detail})")
+    return START
+
+
+def nodes_of_job(environ: Mapping[str, str]) -> list[str]:
+    """The job's nodes, each once, from $PBS_NODEFILE (one line a slot)."""
+    lines = Path(environ["PBS_NODEFILE"]).read_text(encoding="utf-8").split()
+    return list(dict.fromkeys(lines))
+
+
+def walltime_s(resources: str) -> float | None:
+    """The wall time in Torque's resource list ("nodes=2:ppn=2,walltime=00:10:00"), None where not given."""
+    match = re.search(r"(?:^|,)walltime=(?:(?:(?:(\d+):)?(\d+):)?(\d+):)?(\d+)(?:,|$)", resources)
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`balancer hook prologue|epilogue JOBID ...`; see the module's text for the exit status."""
+    settings = HookSettings.from_environment(os.environ)
+    match list(arguments):
+        case [("prologue" | "epilogue") as hook, job, *more]:
+            try:
+                nodes = nodes_of_job(os.environ)
+            except (KeyError, OSError, ValueError) as error:
+                _say(f"the nodes of job {job} are not known: {error!r}; $PBS_NODEFILE must name a file")
+                return REQUEUE if hook == "prologue" and settings.marker.exists() else START
+            if hook == "epilogue":
+                return epilogue(settings, nodes, job)
+            resources = more[_RESOURCES_ARG - 1] if len(more) >= _RESOURCES_ARG else ""
+            return prologue(settings, nodes, job, walltime_s(resources))
+        case ["--help" | "-h", *_]:
+            sys.stdout.write(_HELP)
+        case _:
+            sys.stderr.write(_HELP)
+    return START
+
+
+def _update(
+    settings: HookSettings, nodes: Sequence[str], state: str, job: str, remaining_s: float | None
+) -> Answer:
+    body: dict[str, object] = {"states": dict.fromkeys(nodes, state), "job": job}
+    if remaining_s is not None:
+        body["remaining_s"] = remaining_s
+    try:
+        with _deadline(settings.deadline_s):
+            return _post(settings, json.dumps(body).encode())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Answer(0, detail=f"{settings.url}: {error or type(error).__name__}")
+
+
+def _post(settings: HookSettings, body: bytes) -> Answer:
+    url = urlsplit(settings.url)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError("BALANCER_URL must look like http://host:port")
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = kind(url.hostname, url.port, timeout=settings.deadline_s)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", url.path.rstrip("/") + "/v1/update_nodes", body, headers)
+        response = connection.getresponse()
+        said = response.read()
+    finally:
+        connection.close()
+    if 200 <= response.status < 300:  # noqa: PLR2004
+        return Answer(response.status)
+    try:
+        problem = json.loads(said)
+        return Answer(response.status, str(problem.get("code", "")), str(problem.get("detail", "")))
+    except (ValueError, AttributeError):
+        return Answer(response.status, detail=f"HTTP {response.status} without a problem document")
+
+
+@contextmanager
+def _deadline(limit_s: float) -> Iterator[None]:
+    """TimeoutError after `limit_s`, however the time is spent (look-up of the name, a byte a second, ...)."""
+
+    def on_alarm(*_: object) -> NoReturn:
+        raise TimeoutError(f"no answer within {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _say(text: str) -> None:
+    # A prologue's standard error goes into the job's .e file, where its owner can read it.
+    sys.stderr.write(f"balancer: {text}\n")

@@ -1,0 +1,51 @@
+"""SQLite's write-ahead log needs shared memory between processes and honest locks: a local disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from balancer.ledger.errors import LedgerError
+
+_NETWORK = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "fuse.glusterfs",
+        "9p",
+        "afs",
+    }
+)
+
+
+class NotLocalError(LedgerError):
+    """The ledger's folder is on a network file system."""
+
+
+def file_system_of(folder: Path, mounts: str) -> str:
+    """The type of the file system `folder` is on; `mounts` is the text of /proc/self/mounts."""
+    best, kind = "", "unknown"
+    for line in mounts.splitlines():
+        _, point, this_kind, *_ = line.split(" ")
+        point = point.replace("\\040", " ")
+        if folder.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, this_kind
+    return kind
+
+
+def check_is_local(folder: Path) -> None:
+    """Raises NotLocalError; where the system does not list its mounts there is nothing to check."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return
+    kind = file_system_of(folder.resolve(), mounts.read_text(encoding="utf-8"))
+    if kind in _NETWORK:
+        raise NotLocalError(
+            f"{folder} is on {kind}, where SQLite may lose what it stored; put the ledger on a local disk"
+        )

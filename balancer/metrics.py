@@ -1,0 +1,124 @@
+"""Prometheus metrics of the service. Labels are small closed sets: never a node, a job or a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+
+from balancer.version import VERSION
+from balancer.lifecycle.states import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FAST_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+_SLOW_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 600.0)
+
+_POOL = {
+    NodeState.OD_RESERVE: "on_demand",
+    NodeState.OD_ALLOC: "on_demand",
+    NodeState.OA_IDLE: "batch",
+    NodeState.OA_BUSY: "batch",
+    NodeState.DOWN: "batch",
+    NodeState.RECLAIMING: "moving",
+    NodeState.RESTORING: "moving",
+}
+
+
+class Metrics:
+    """One set per service (its own registry), so that tests and testbeds can have many in one process."""
+
+    def __init__(self, driver: str) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._driver = driver
+        Info("balancer_build", "Version of the Balancer", registry=registry).info({"version": VERSION})
+        self._nodes = Gauge("balancer_nodes", "Nodes by pool and state", ("pool", "state"), registry=registry)
+        self._requests = Counter(
+            "balancer_requests_total", "Answered requests for nodes", ("outcome",), registry=registry
+        )
+        self._moves = Counter(
+            "balancer_moves_total",
+            "Nodes that changed pools",
+            ("source", "target", "outcome"),
+            registry=registry,
+        )
+        self._commands = Counter(
+            "balancer_driver_commands_total",
+            "Commands given to the batch system",
+            ("driver", "command", "outcome"),
+            registry=registry,
+        )
+        self._command_s = Histogram(
+            "balancer_driver_command_duration_seconds",
+            "Wall time of a batch command",
+            ("driver", "command"),
+            buckets=_SLOW_S,
+            registry=registry,
+        )
+        self._commit_s = Histogram(
+            "balancer_ledger_commit_duration_seconds",
+            "Wall time of a durable commit",
+            buckets=_FAST_S,
+            registry=registry,
+        )
+        self._drift = Gauge(
+            "balancer_reconcile_drift_nodes",
+            "Nodes that read otherwise than the ledger says",
+            registry=registry,
+        )
+        self._reconciled = Gauge(
+            "balancer_reconcile_last_success_timestamp_seconds",
+            "Cluster time of the last reading of all nodes",
+            registry=registry,
+        )
+        self._hooks = Counter(
+            "balancer_hook_events_total",
+            "Reports of job starts and ends",
+            ("hook", "outcome"),
+            registry=registry,
+        )
+        self._http_s = Histogram(
+            "balancer_http_request_duration_seconds",
+            "Wall time of an HTTP call",
+            ("method", "route", "code"),
+            buckets=(*_FAST_S, 30.0, 600.0),
+            registry=registry,
+        )
+        self._http_children: dict[tuple[str, str, int], Histogram] = {}
+
+    def nodes(self, counts: Mapping[NodeState, int]) -> None:
+        for state, count in counts.items():
+            self._nodes.labels(_POOL[state], state.value).set(count)
+
+    def request_answered(self, outcome: str) -> None:
+        self._requests.labels(outcome).inc()
+
+    def node_moved(self, source: str, target: str, outcome: str) -> None:
+        self._moves.labels(source, target, outcome).inc()
+
+    def command_done(self, command: str, outcome: str, took_s: float) -> None:
+        self._commands.labels(self._driver, command, outcome).inc()
+        self._command_s.labels(self._driver, command).observe(took_s)
+
+    def committed(self, took_s: float) -> None:
+        self._commit_s.observe(took_s)
+
+    def reconciled(self, at_s: float, drift: int) -> None:
+        self._drift.set(drift)
+        self._reconciled.set(at_s)
+
+    def hook_event(self, hook: str, outcome: str) -> None:
+        self._hooks.labels(hook, outcome).inc()
+
+    def http_done(self, method: str, route: str, code: int, took_s: float) -> None:
+        # `labels` takes a lock and builds strings: the few that exist are kept.
+        key = method, route, code
+        child = self._http_children.get(key)
+        if child is None:
+            child = self._http_children[key] = self._http_s.labels(method, route, str(code))
+        child.observe(took_s)
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        return generate_latest(self.registry)

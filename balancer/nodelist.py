@@ -1,0 +1,80 @@
+"""Node names from the short form that clusters use: `n[001-004,007],login1` is six names."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST = 100_000
+_PIECE = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+
+
+class NodeListError(ValueError):
+    """The text is not a list of nodes."""
+
+
+def expand(text: str) -> list[str]:
+    """Names in the order they are written. Raises NodeListError for bad syntax and repeated names."""
+    names = [name for part in re.split(r",(?![^\[]*\])", text) for name in _expand_one(part.strip())]
+    return _checked(names)
+
+
+def read_nodes(source: str) -> list[str]:
+    """From a pattern, or from a file: one pattern a line, `#` starts a comment. Errors name the line."""
+    path = Path(source)
+    if "[" in source or not path.is_file():
+        if "/" in source:
+            raise NodeListError(f"there is no node file {source}")
+        return expand(source)
+    names: list[str] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        pattern = line.partition("#")[0].strip()
+        if pattern:
+            try:
+                names += expand(pattern)
+            except NodeListError as error:
+                raise NodeListError(f"{source}, line {number}: {error}") from None
+    return _checked(names)
+
+
+def _expand_one(pattern: str) -> Iterable[str]:
+    pieces = _PIECE.split(pattern)
+    choices = [[piece] if at % 2 == 0 else _numbers(piece, pattern) for at, piece in enumerate(pieces)]
+    for combination in product(*choices):
+        name = "".join(combination)
+        if not _NAME.fullmatch(name):
+            raise NodeListError(f"{name or pattern!r} is not a node name")
+        yield name
+
+
+def _numbers(piece: str, pattern: str) -> list[str]:
+    numbers: list[str] = []
+    for part in piece.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise NodeListError(f"in {pattern!r}: {part!r} is neither a number nor a range like 001-064")
+        first, last = match[1], match[2] or match[1]
+        if int(last) < int(first) or int(last) - int(first) >= _MOST:
+            raise NodeListError(f"in {pattern!r}: {part!r} is not a range from low to high")
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return numbers
+
+
+def _checked(names: list[str]) -> list[str]:
+    if not names:
+        raise NodeListError("there are no nodes in it")
+    if len(names) > _MOST:
+        raise NodeListError(f"{len(names)} nodes are more than {_MOST}")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise NodeListError(f"node {name} is listed twice")
+        seen.add(name)
+    return names

@@ -1,0 +1,160 @@
+"""Runs the service under gunicorn: one worker process (the one writer) with threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from gunicorn.app.base import BaseApplication
+from gunicorn.workers.gthread import ThreadWorker
+
+from balancer.app import create_app
+from balancer.clock import Clock, ManualClock, SharedClock, SystemClock
+from balancer.config import Config, ConfigError
+from balancer.engine import Engine
+from balancer.ledger.store import Ledger
+from balancer.metrics import Metrics
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+_KEEP_ALIVE_S = 75
+_GRACE_S = 10
+_BACKLOG = 512
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 is a free one. Raises ConfigError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def make_engine(config: Config, clock: Clock) -> Engine:
+    """Raises ConfigError, LedgerError or ValueError (the settings contradict each other)."""
+    nodes, algorithm, driver = config.node_names(), config.make_algorithm(), config.make_driver()
+    ledger = Ledger(config.db)
+    try:
+        return Engine(
+            nodes,
+            algorithm,
+            config.lifecycle_settings(),
+            ledger=ledger,
+            driver=driver,
+            clock=clock,
+            metrics=Metrics(driver.name),
+            settings=config.engine_settings(),
+            algorithm_name=config.algorithm,
+        )
+    except Exception:
+        ledger.close()
+        raise
+
+
+def check(config: Config) -> None:
+    """Try everything that can be tried without starting. Raises as `make_engine` does."""
+    config.check_bind()
+    if config.clock_file is not None and not config.clock_file.is_file():
+        raise ConfigError(f"clock_file: there is no clock {config.clock_file}")
+    make_engine(config, ManualClock()).ledger.close()
+
+
+class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn ships no types
+    """A threaded worker that lets waiting calls go when it is told to end."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        engine = getattr(self.app, "engine", None)
+        if engine is not None:
+            engine.interrupt()
+        super().handle_exit(sig, frame)
+
+
+class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
+    """gunicorn with our engine; the engine lives in the worker process."""
+
+    def __init__(self, config: Config, listener: socket.socket) -> None:
+        self._config = config
+        self._listener = listener
+        self._url = url_of(listener)  # gunicorn closes this descriptor and uses a copy
+        self._main_pid = os.getpid()
+        self.engine: Engine | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        settings = {
+            "bind": f"fd://{self._listener.fileno()}",
+            "workers": 1,
+            "worker_class": Worker,
+            "threads": self._config.threads,
+            "keepalive": _KEEP_ALIVE_S,
+            "graceful_timeout": _GRACE_S,
+            "control_socket_disable": True,
+            "loglevel": "warning",
+            "worker_exit": self._worker_exit,
+            "post_worker_init": self._worker_ready,
+        }
+        for name, value in settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        config = self._config
+        clock: Clock = SystemClock() if config.clock_file is None else SharedClock(config.clock_file)
+        self.engine = make_engine(config, clock)
+        self.engine.start()
+        return create_app(self.engine, max_waiting=config.max_waiting, disable_file=config.disable_file)
+
+    def _worker_ready(self, _: Any) -> None:
+        path = self._config.ready_file
+        if path is not None:
+            beside = path.with_name(path.name + ".new")
+            text = json.dumps({"url": self._url, "pid": self._main_pid})
+            beside.write_text(text + "\n", encoding="utf-8")
+            beside.replace(path)
+
+    def _worker_exit(self, _server: Any, _worker: Any) -> None:
+        if self.engine is not None:
+            self.engine.stop()
+            self.engine = None
+
+
+def configure_logs() -> None:
+    """One line an event on standard error; JSON when nobody watches."""
+    shown: Any = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            shown,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def serve(config: Config) -> None:
+    """Does not return before the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
+    configure_logs()
+    check(config)
+    listener = listen(config.host, config.port)
+    sys.stdout.write(f"balancer listens on {url_of(listener)}\n")
+    sys.stdout.flush()
+    Server(config, listener).run()

@@ -1,0 +1,364 @@
+"""The one writer: events go in one at a time, become durable, and only then have effects and answers.
+
+    decide   (lock)  life cycle: event -> changed records, instructions; numbered in this order
+    commit   (lock)  whoever comes first stores everything decided so far in one transaction (group commit)
+    publish          readers see it, waiting calls are answered
+
+A commit that fails undoes what was decided with it: the state is read from the ledger again, and everybody
+who waited for it gets the error. Nothing was answered, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from balancer.clock import seconds, wall_us
+from balancer.ledger.errors import LedgerError
+from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
+from balancer.lifecycle.errors import BadPlan, Refused
+from balancer.lifecycle.events import Event
+from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.records import Changes, NodeRecord, RequestStatus, Snapshot
+from balancer.lifecycle.states import NodeState
+from balancer.version import VERSION
+from balancer.waiting import Waiters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from balancer.algorithms.interface import Algorithm
+    from balancer.clock import Clock
+    from balancer.ledger.store import Ledger
+    from balancer.lifecycle.events import Instruction
+    from balancer.lifecycle.settings import Settings
+    from balancer.metrics import Metrics
+
+_log = structlog.get_logger()
+
+_MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
+"""States in which a node may vanish from the configuration: the batch system has it."""
+
+Moves = list[tuple[str, NodeState, NodeState]]
+
+
+class StoppingError(Exception):
+    """The service ends; `request_id` goes on waiting in the ledger and can be asked for after a restart."""
+
+    def __init__(self, request_id: str | None = None) -> None:
+        self.request_id = request_id
+        super().__init__("the Balancer is stopping")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key and what tells one call from another (a digest of operation and body)."""
+
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the configuration says: these are not stored."""
+
+    nodes: tuple[str, ...]
+    algorithm: Algorithm
+    algorithm_name: str
+    settings: Settings
+
+
+@dataclass(slots=True)
+class Decided:
+    """An event that was decided, and what became of it."""
+
+    entry: Entry
+    instructions: list[Instruction]
+    moves: Moves
+    stored: bool = False
+    error: Exception | None = None
+
+    @property
+    def changes(self) -> Changes:
+        return self.entry.changes
+
+    @property
+    def seq(self) -> int:
+        return self.entry.event.seq
+
+
+class Writer:
+    """The life cycle and its ledger. `on_decided` is called under the lock, in the order of the decisions."""
+
+    def __init__(
+        self,
+        configured: Configured,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        metrics: Metrics,
+        on_decided: Callable[[Sequence[Instruction]], None],
+    ) -> None:
+        self.waiters = Waiters(clock)
+        self.is_broken = False
+        self.is_stopping = False
+        self._configured = configured
+        self._ledger = ledger
+        self._clock = clock
+        self._metrics = metrics
+        self._on_decided = on_decided
+        self._deciding = threading.RLock()
+        self._committing = threading.Lock()  # taken before `_deciding`, never after
+        self._queue: list[Decided] = []
+        self._load()
+        # What has been committed; readers see this.
+        self._published = threading.Condition()
+        self._nodes = dict(self._decided_nodes)
+        self._published_seq = self._seq
+
+    # Writing
+
+    def start(self) -> list[Instruction]:
+        """Log the start (which stores the nodes of a new ledger); what a former process left under way."""
+        self._seq += 1
+        snapshot = self._lifecycle.snapshot()
+        name = self._configured.algorithm_name
+        body = json.dumps({"version": VERSION, "epoch": self._ledger.take_epoch(), "algorithm": name})
+        event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "started", body)
+        changes = Changes(nodes=snapshot.nodes, now_us=snapshot.now_us, serial=snapshot.serial)
+        self._ledger.commit([Entry(event, changes)])
+        self._published_seq = self._seq
+        instructions = self._lifecycle.resume()
+        self._on_decided(instructions)
+        return instructions
+
+    def apply(
+        self,
+        make: Callable[[int, int], Event | None],
+        *,
+        key: Key | None = None,
+        answer: Callable[[Changes], str] | None = None,
+    ) -> Decided | None:
+        """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
+
+        With a key the answer is stored too: the text that `answer` gives, or the request the event made.
+        """
+        if self.is_broken:
+            with self._committing, self._deciding:
+                self._load()
+        with self._deciding:
+            if self.is_stopping:
+                raise StoppingError
+            if self.is_broken:
+                raise LedgerError("the state is being read from the ledger again")
+            event = make(self._clock.now_us(), self._seq + 1)
+            if event is None:
+                return None
+            decided = self._decide(event, key, answer)
+        self._commit(decided)
+        return decided
+
+    def stop(self) -> None:
+        """No further decisions; whoever waits is told."""
+        with self._deciding:
+            self.is_stopping = True
+        self.waiters.wake_all()
+        with self._published:
+            self._published.notify_all()
+        with self._committing:
+            pass  # the last commit has ended
+
+    def forget(self, *, answers_before_us: int, events_before_us: int) -> None:
+        with self._committing:
+            self._ledger.forget(answers_before_us=answers_before_us, events_before_us=events_before_us)
+
+    def _decide(self, event: Event, key: Key | None, answer: Callable[[Changes], str] | None) -> Decided:
+        if not event.event_id:
+            event = replace(event, event_id=f"e{self._seq + 1}")
+        try:
+            instructions = self._lifecycle.handle(event)
+        except (Refused, BadPlan):
+            raise
+        except Exception as error:
+            # A bug of ours: the state may be half changed, the ledger's is whole.
+            _log.exception("the life cycle failed; the state is read from the ledger again")
+            self._fail(error)
+            raise
+        changes = self._lifecycle.drain_changes()
+        self._seq += 1
+        moves = self._note(changes)
+        body = _body(event, moves, changes)
+        stored = StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body)
+        kept = _kept(key, changes, answer) if key is not None else None
+        decided = Decided(Entry(stored, changes, kept), instructions, moves)
+        self._queue.append(decided)
+        self._on_decided(instructions)
+        return decided
+
+    def _note(self, changes: Changes) -> Moves:
+        moves = []
+        for record in changes.nodes:
+            before = self._decided_nodes[record.name]
+            self._free += _is_free(record) - _is_free(before)
+            self._decided_nodes[record.name] = record
+            self._changed_at[record.name] = self._seq
+            if record.state is not before.state:
+                moves.append((record.name, before.state, record.state))
+        return moves
+
+    def _commit(self, decided: Decided) -> None:
+        with self._committing:
+            if not decided.stored and decided.error is None:
+                with self._deciding:
+                    batch, self._queue = self._queue, []
+                start_us = wall_us()
+                try:
+                    self._ledger.commit([each.entry for each in batch])
+                except Exception as error:
+                    _log.exception("the ledger could not be written")
+                    with self._deciding:
+                        self._queue = batch + self._queue
+                        self._fail(error)
+                        self._load_if_possible()
+                else:
+                    self._metrics.committed(seconds(wall_us() - start_us))
+                    self._publish(batch)
+        if decided.error is not None:
+            raise LedgerError(f"nothing is stored: {decided.error}") from decided.error
+
+    def _fail(self, error: Exception) -> None:
+        """Everything that was decided and not stored has not happened; no decision until the state is whole."""
+        for each in self._queue:
+            each.error = error
+        self._queue = []
+        self.is_broken = True
+
+    def _load_if_possible(self) -> None:
+        try:
+            self._load()
+        except LedgerError:
+            _log.exception("the ledger cannot be read either; the next call tries again")
+
+    # State from the ledger
+
+    def _load(self) -> None:
+        """The state as the ledger has it; nodes that are new in the configuration are DOWN until seen."""
+        configured = self._configured
+        names = set(configured.nodes)
+        snapshot = self._ledger.load() or Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=())
+        stored = {record.name: record for record in snapshot.nodes}
+        for name, record in stored.items():
+            if name not in names and record.state not in _MAY_LEAVE:
+                raise LedgerError(
+                    f"node {name} is {record.state} in the ledger and missing from the configured nodes: "
+                    "list it until it has been given back"
+                )
+        nodes = tuple(
+            stored.get(name) or NodeRecord(name=name, state=NodeState.DOWN, since_us=snapshot.now_us)
+            for name in configured.nodes
+        )
+        self._lifecycle = Lifecycle.restore(
+            replace(snapshot, nodes=nodes),
+            configured.algorithm,
+            configured.settings,
+            algorithm_name=configured.algorithm_name,
+        )
+        self._seq = self._ledger.last_seq()
+        self._decided_nodes = {record.name: record for record in nodes}
+        self._changed_at: dict[str, int] = {}
+        self._free = sum(map(_is_free, nodes))
+        if self.is_broken:
+            # What is under way is still in the hands of the commander: only the wake time is lost.
+            self._on_decided(self._lifecycle.resume()[-1:])
+        self.is_broken = False
+
+    # Reading
+
+    def _publish(self, batch: Sequence[Decided]) -> None:
+        with self._published:
+            for each in batch:
+                each.stored = True
+                self._nodes.update((record.name, record) for record in each.changes.nodes)
+            self._published_seq = batch[-1].seq
+            self._published.notify_all()
+        for each in batch:
+            for request in each.changes.requests:
+                if request.status is not RequestStatus.WAITING:
+                    self._metrics.request_answered(request.status.value)
+                    self.waiters.decided(request)
+            self._count(each.moves)
+
+    def _count(self, moves: Moves) -> None:
+        for _, before, after in moves:
+            if before is NodeState.RECLAIMING:
+                outcome = "done" if after is NodeState.OD_RESERVE else "failed"
+                self._metrics.node_moved("batch", "on_demand", outcome)
+            elif before is NodeState.RESTORING:
+                self._metrics.node_moved("on_demand", "batch", "done")
+
+    def obtainable(self) -> int:
+        """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
+        with self._deciding:
+            return self._free + self._lifecycle.counts[NodeState.OA_IDLE]
+
+    def decided_nodes(self) -> tuple[int, Collection[NodeRecord], dict[str, int]]:
+        """Number of the last decision, all records after it, and by which decision each was changed last.
+
+        For the function that is given to `apply`: valid while that runs.
+        """
+        with self._deciding:
+            return self._seq, self._decided_nodes.values(), self._changed_at
+
+    def nodes(self) -> list[NodeRecord]:
+        """All nodes as committed, by name."""
+        with self._published:
+            return sorted(self._nodes.values(), key=lambda record: record.name)
+
+    def counts(self) -> dict[NodeState, int]:
+        """Committed nodes by state."""
+        counts = dict.fromkeys(NodeState, 0)
+        with self._published:
+            for record in self._nodes.values():
+                counts[record.state] += 1
+        return counts
+
+    def wait_for_events(self, after: int, timeout_s: float) -> bool:
+        """Block until there is an event with a number above `after`; False after `timeout_s` or when stopping."""
+        with self._published:
+            self._published.wait_for(lambda: self._published_seq > after or self.is_stopping, timeout_s)
+            return self._published_seq > after and not self.is_stopping
+
+
+def _is_free(record: NodeRecord) -> bool:
+    return record.state is NodeState.OD_RESERVE and record.held_for is None
+
+
+def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
+    if answer is None:
+        return StoredAnswer(key.key, key.fingerprint, request_id=changes.requests[0].request_id)
+    return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
+
+
+def _body(event: Event, moves: Moves, changes: Changes) -> str:
+    """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
+    body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    if moves:
+        body["moved"] = moves
+    decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
+    if decided:
+        body["decided"] = decided
+    return json.dumps(body, separators=(",", ":"))
+
+
+_KIND: dict[type[Event], str] = {
+    kind: re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in Event.__subclasses__()
+}
+_FIELDS: dict[type[Event], tuple[str, ...]] = {
+    kind: tuple(each.name for each in fields(kind) if each.name not in ("at_us", "event_id"))
+    for kind in _KIND
+}
