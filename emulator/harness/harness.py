@@ -175,9 +175,7 @@ class Harness:
         """What happened so far."""
         cluster = self.cluster
         runs = cluster.run_table()
-        last_end_us = int(runs.end_us.max(initial=0))
-        last_move_us = self._moves[-1].at_us if self._moves else 0
-        horizon_us = self.now_us if interrupted else max(last_end_us, last_move_us)
+        horizon_us = self.now_us if interrupted else int(runs.end_us.max(initial=0))
         return RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
@@ -187,7 +185,7 @@ class Harness:
             runs=runs,
             begin_us=0,
             horizon_us=horizon_us,
-            moves=tuple(self._moves),
+            moves=tuple(move for move in self._moves if move.at_us <= horizon_us),
             leases=tuple(self._leases),
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,

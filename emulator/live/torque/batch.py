@@ -452,7 +452,12 @@ class BatchServer:
                     "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
                 }
             )
-        return {"nodes": [node.name for node in self.nodes], "jobs": found, "offline": self._offline_moves}
+        return {
+            "nodes": [node.name for node in self.nodes],
+            "all_nodes_up": not any(node.down for node in self.nodes),
+            "jobs": found,
+            "offline": self._offline_moves,
+        }
 
     def _id(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"

@@ -1,0 +1,309 @@
+"""A live run on one machine: the Balancer, a batch server, node agents, an on-demand manager and a replayer.
+
+Each is a process of its own; they talk over loopback and share a clock file. This module starts them in order,
+lets the clock run, watches, and collects what happened (`emulator/live/collect.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import SharedClockMaster, seconds, wall_us
+from emulator.harness.harness import default_node_names
+from emulator.harness.record import Mark
+from emulator.live.collect import collect, jobs_ended
+from emulator.live.party import Party, PartyError, read_ready
+from emulator.live.process import read_address
+from emulator.live.replay_log import read_replay
+from emulator.live.torque.install import install_commands
+from emulator.live.torque.protocol import request
+from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.report.progress import RunProgress
+from emulator.runner import describe, make_mechanism
+from emulator.workload import store
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+    from emulator.runner import Prepared
+    from emulator.scenario import Scenario
+
+_LOOK_S = 0.1
+_EPOCH_S = 1_767_225_600
+_RECONCILE_S = 6 * 3600.0
+_LOGS = "logs"
+
+
+class FleetError(RuntimeError):
+    """The fleet could not be started or broke; the message says which process and where its log is."""
+
+
+def run_live(
+    scenario: Scenario, prepared: Prepared, folder: Path, interrupted: Any, *, quiet: bool = False
+) -> RunRecord:
+    """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
+
+    The processes' logs are left in FOLDER/logs. Raises FleetError; no process is left behind in any case.
+    """
+    work = Path(tempfile.mkdtemp(prefix="emulator-live-"))
+    fleet = Fleet(scenario, prepared, work)
+    try:
+        return fleet.run(interrupted, quiet=quiet)
+    except PartyError as error:
+        raise FleetError(str(error)) from error
+    finally:
+        if folder.exists() or folder.parent.exists():
+            shutil.copytree(work / _LOGS, folder.with_name(f"{folder.name}-{_LOGS}"), dirs_exist_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+class Fleet:
+    """One live run. Everything it writes is below `work`."""
+
+    def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
+        mechanism = make_mechanism(scenario)
+        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
+            raise FleetError(f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none")
+        self.scenario = scenario
+        self.prepared = prepared
+        self.mechanism = mechanism
+        self.work = work
+        self.logs = work / _LOGS
+        self.bin = work / "bin"
+        self.logs.mkdir()
+        self.names = default_node_names(prepared.nodes)
+        self.marks: list[Mark] = []
+        self.parties: dict[str, Party] = {}
+        self.balancer_url = ""
+        self.now_us = 0
+
+    def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
+        live = self.scenario.live
+        began_us = wall_us()
+        clock = SharedClockMaster(self.work / "clock", speed=live.speed, held=live.pace == "held")
+        with ExitStack() as stack:
+            stack.callback(self._stop_parties)
+            self._start()
+            stack.enter_context(clock)
+            reason = self._watch(clock, interrupted, quiet=quiet)
+            self.now_us = clock.now_us()
+            pace = asdict(clock.pace) | {"speed": live.speed}
+            self._stop_parties("replayer", "ondemand", "agent", "balancer")  # the ledger is read from its file
+            record = collect(self, reason)
+        return describe(
+            record,
+            self.scenario,
+            self.prepared,
+            wall_s=seconds(wall_us() - began_us),
+            pace=pace,
+        )
+
+    # Starting, in the order in which they need each other.
+
+    def _start(self) -> None:
+        self._start_batch()
+        if self.mechanism is not None:
+            self._start_balancer(self.mechanism)
+        self._start_agent()
+        if self.mechanism is not None:
+            self._start_manager(self.mechanism)
+        self._start_replayer()
+
+    def _config(self, name: str, settings: dict[str, Any]) -> Path:
+        path = self.work / f"{name}.json"
+        path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
+        return path
+
+    def _party(self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None) -> Party:
+        party = Party(name, [str(argument) for argument in arguments], self.logs, environ)
+        self.parties[name] = party
+        return party
+
+    @property
+    def batch_home(self) -> Path:
+        return self.work / "torque"
+
+    def _start_batch(self) -> None:
+        self.batch_home.mkdir()
+        scheduler = {
+            ("pass" if key == "pass_" else key): value
+            for key, value in asdict(self.scenario.scheduler_config).items()
+        }
+        config = self._config(
+            "batch", {"home": self.batch_home, "nodes": self.names, "scheduler": scheduler, "epoch_s": _EPOCH_S}
+        )
+        party = self._party(
+            "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
+        )
+        party.wait_until(lambda: read_address(self.batch_home) is not None)
+        address = read_address(self.batch_home)
+        assert address is not None  # noqa: S101 - waited for
+        install_commands(self.bin, address)
+
+    def _start_balancer(self, mechanism: BalancerMechanism) -> None:
+        config = self._config(
+            "balancer",
+            {
+                "nodes": self.names,
+                "driver": "torque",
+                "driver_settings": {"pbsnodes": str(self.bin / "pbsnodes"), "qmgr": str(self.bin / "qmgr")},
+                "algorithm": mechanism.algorithm,
+                "reserve": mechanism.static_reserve,
+                "wait_s": mechanism.wait_s,
+                "idle_hold_s": mechanism.idle_hold_s,
+                "pick": mechanism.pick,
+                "db": str(self.work / "ledger.db"),
+                "port": 0,
+                "ready_file": self.work / "balancer.ready",
+                "clock_file": self.work / "clock",
+                "reconcile_period_s": _RECONCILE_S,
+                "refresh_age_s": 0,
+                "confirm_poll_s": 0.005,
+            },
+        )
+        environ = {"TORQUE_USER": "root"}
+        party = self._party("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
+        party.wait_until(lambda: read_ready(self.work / "balancer.ready") is not None)
+        ready = read_ready(self.work / "balancer.ready")
+        assert ready is not None  # noqa: S101 - waited for
+        self.balancer_url = ready["url"]
+
+    def _start_agent(self) -> None:
+        settings: dict[str, Any] = {
+            "home": self.work / "mom",
+            "nodes": self.names,
+            "server_home": self.batch_home,
+            "walltime_check_s": 0,
+        }
+        if self.mechanism is not None:
+            settings["hooks"] = self._hooks()
+        party = self._party(
+            "agent",
+            "-m", "emulator.live.agent",
+            "--config", self._config("agent", settings),
+            "--clock", self.work / "clock",
+            environ={"BALANCER_URL": self.balancer_url, "BALANCER_MARKER": str(self.work / "no-marker")},
+        )  # fmt: skip
+        party.wait_until(lambda: self._agent_has_registered())
+
+    def _agent_has_registered(self) -> bool:
+        address = read_address(self.batch_home)
+        return address is not None and bool(request(address, {"do": "export"})["all_nodes_up"])
+
+    def _hooks(self) -> dict[str, Any]:
+        if self.scenario.live.hooks == "in_process":
+            callable_name = "emulator.live.balancer_hooks:hook"
+            return {"kind": "python", "prologue": callable_name, "epilogue": callable_name}
+        scripts = {}
+        for name in ("prologue", "epilogue"):
+            script = self.bin / name
+            script.write_text(
+                "#!/bin/sh\n"
+                f"BALANCER_URL={self.balancer_url} BALANCER_MARKER={self.work / 'no-marker'} "
+                f'exec {sys.executable} -m balancer hook {name} "$@"\n',
+                encoding="utf-8",
+            )
+            script.chmod(0o755)
+            scripts[name] = str(script)
+        return {"kind": "script", **scripts}
+
+    def _start_manager(self, mechanism: BalancerMechanism) -> None:
+        config = self._config(
+            "ondemand",
+            {
+                "clock": self.work / "clock",
+                "balancer_url": self.balancer_url,
+                "wait_s": mechanism.wait_s,
+                "hosts": self.names,
+                "ready_file": self.work / "ondemand.ready",
+            },
+        )
+        party = self._party("ondemand", "-m", "emulator.live.ondemand", "--config", config)
+        party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
+
+    def _start_replayer(self) -> None:
+        store.save(self.prepared.jobs, self.work / "workload.npz")
+        settings: dict[str, Any] = {
+            "workload": self.work / "workload.npz",
+            "result": self.replay_log,
+            "clock": self.work / "clock",
+            "qsub": [str(self.bin / "qsub")],
+            "ready_file": self.work / "replayer.ready",
+        }
+        if self.mechanism is not None:
+            ready = read_ready(self.work / "ondemand.ready")
+            assert ready is not None  # noqa: S101 - waited for
+            settings |= {
+                "cloud": {"auth_url": f"{ready['url']}/identity/v3"},
+                "wait_s": self.mechanism.wait_s,
+                "balancer_url": self.balancer_url,
+                "notice_s": self.mechanism.notice_s or None,
+            }
+        party = self._party(
+            "replayer", "-m", "emulator.live.replayer", "--config", self._config("replayer", settings),
+            environ={"TORQUE_USER": "alice"},
+        )  # fmt: skip
+        party.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
+
+    @property
+    def replay_log(self) -> Path:
+        return self.work / "replay.jsonl"
+
+    # Watching.
+
+    def _watch(self, clock: SharedClockMaster, interrupted: Any, *, quiet: bool) -> str:
+        """Until everything has happened. Returns why it ended early, or ''."""
+        jobs = self.prepared.jobs
+        batch_jobs = int((jobs.kind == Kind.BATCH).sum())
+        pause = threading.Event()
+        with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
+            while True:
+                if interrupted:
+                    return f"stopped by {interrupted.reason}"
+                lag = self._lag(clock)
+                if lag:
+                    return lag
+                failure = self._look_at_parties(clock)
+                if failure:
+                    return failure
+                ended = jobs_ended(self.batch_home)
+                progress.update(clock.now_us(), ended)
+                replayed = self.parties["replayer"].exit_status
+                if replayed is not None:
+                    unsubmitted = len(read_replay(self.replay_log).failed)
+                    if ended >= batch_jobs - unsubmitted:
+                        return ""
+                pause.wait(_LOOK_S)
+
+    def _lag(self, clock: SharedClockMaster) -> str:
+        live = self.scenario.live
+        longest_s = seconds(clock.pace.longest_hold_us)
+        if live.pace == "strict" and longest_s > live.max_lag_s:
+            return f"the machine cannot keep up: {longest_s:.3f} s behind (live.max_lag_s is {live.max_lag_s:g} s)"
+        return ""
+
+    def _look_at_parties(self, clock: SharedClockMaster) -> str:
+        """The Balancer and the manager may fail, batch goes on; without the others there is no run."""
+        for name, party in list(self.parties.items()):
+            status = party.exit_status
+            if status is None or (name == "replayer" and status == 0):
+                continue
+            if name in {"balancer", "ondemand"}:
+                self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
+                del self.parties[name]
+                continue
+            return f"{name} ended with status {status}: {party.log_end(3).strip()}"
+        return ""
+
+    def _stop_parties(self, *names: str) -> None:
+        for name in names or ("replayer", "ondemand", "agent", "balancer", "batch"):
+            if name in self.parties:
+                self.parties.pop(name).stop()

@@ -1,0 +1,90 @@
+"""One process of the live fleet: started, watched, stopped, and never left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import micros, wall_us
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_LOOK_S = 0.02
+_STOP_S = 10.0
+
+
+class PartyError(RuntimeError):
+    """A process of the fleet did not come up or ended by itself; the message holds the end of its log."""
+
+
+class Party:
+    """A process in a session of its own, whose output goes to `logs/NAME.log`."""
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], logs: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = logs / f"{name}.log"
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | dict(environ or {}),
+                start_new_session=True,
+            )
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_until(self, ready: Callable[[], bool], limit_s: float = 60.0) -> None:
+        """Block until `ready`. Raises PartyError if the process ends first or the wall time runs out."""
+        end_us = wall_us() + micros(limit_s)
+        pause = threading.Event()
+        while not ready():
+            if self.exit_status is not None:
+                raise PartyError(f"{self.name} ended with status {self.exit_status}:\n{self.log_end()}")
+            if wall_us() > end_us:
+                raise PartyError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
+            pause.wait(_LOOK_S)
+
+    def log_end(self, lines: int = 15) -> str:
+        text = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(f"  {line}" for line in text[-lines:])
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL to the whole session if that does not end it. Harmless when it has ended."""
+        if self.exit_status is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                pass  # the session is killed below
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # nobody of the session is left: what we want
+        self._process.wait()
+
+
+def read_ready(path: Path) -> dict[str, Any] | None:
+    """What a process wrote into its ready file; None until it has."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
