@@ -47,7 +47,7 @@ class LiveExecutor:
         self._stopping = False
 
     def post(self, work: Work) -> None:
-        """Have `work(now_us)` done soon. An exception in it ends `run`: the state is not to be trusted then."""
+        """Have `work(now_us)` done soon. An exception in it ends `run`: the state may be wrong then."""
         self._inbox.append(work)
         self._alarm.wake()
 

@@ -311,7 +311,7 @@ class Agent:
                 self._finish(run, DELETED if why == "delete" else 0, now_us)
 
     def _finish(self, run: Run, exit_status: int, now_us: int, *, requeue: bool = False) -> None:
-        """The epilogue, then the report: until the server has noted it the job is R and its nodes are taken."""
+        """The epilogue, then the report: until the server has noted it the job is R, its nodes are taken."""
         if run.finishing or self._runs.get(run.key) is not run:
             return
         run.finishing = True
@@ -330,7 +330,7 @@ class Agent:
         self._hook("epilogue", run, arguments, report, now_us)
 
     def _adopt(self, run: Run, now_us: int) -> None:
-        """A job that an earlier agent of this node started: a sleep goes on, a process cannot be found again."""
+        """A job that an earlier agent started: a sleep goes on, a process cannot be found again."""
         if sleep_us(run.message["script"]) is None:
             self._finish(run, PROLOGUE_REQUEUES, now_us, requeue=True)
         else:

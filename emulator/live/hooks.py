@@ -1,8 +1,8 @@
 """Prologue and epilogue as a node agent runs them: with the arguments and environment of real Torque.
 
-They run on the job's mother superior only. `script`: an executable file, in a process of its own. `python`: a
-callable `hook(arguments, environ) -> exit status` in the agent itself, for speed; `arguments[0]` is `prologue`
-or `epilogue`, the rest is what a script gets.
+They run on the job's mother superior only. `script`: an executable file, in a process of its own. `python`:
+a callable `hook(arguments, environ) -> exit status` in the agent itself, for speed, in its main thread;
+`arguments[0]` is `prologue` or `epilogue`, the rest is what a script gets.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class HookInputs:
 
 
 class Hooks:
-    """Runs the configured hooks. `limit_s` is wall time, as `$prologalarm`; python hooks keep time themselves."""
+    """Runs the configured hooks. `limit_s`: wall time of a script; python hooks keep time themselves."""
 
     def __init__(self, config: HookConfig, limit_s: float) -> None:
         self._config = config

@@ -30,7 +30,7 @@ def read_address(home: Path) -> tuple[str, int] | None:
 
 
 def stop_on_signal(stop: Callable[[], None]) -> None:
-    """SIGTERM and SIGINT call `stop`, in a thread: the handler may have interrupted the lock that it needs."""
+    """SIGTERM and SIGINT call `stop`, in a thread: the handler may have interrupted a lock it needs."""
 
     def handler(*_: object) -> None:
         threading.Thread(target=stop, daemon=True).start()

@@ -1,1 +1,1 @@
-"""A batch server that speaks Torque: the commands, their output and the behaviour recorded from real Torque."""
+"""A batch server that speaks Torque: its commands, their output, and how real Torque behaves."""

@@ -273,7 +273,7 @@ class BatchServer:
                 self._executor.at(until_us, partial(self.release_deferred, job))
 
     def _start(self, job: Job, now_us: int) -> None:
-        # Real Torque gave multi-node jobs their nodes from the highest down; the first is the mother superior.
+        # Real Torque listed a job's nodes from the highest down; the first is the mother superior.
         job.exec_nodes = tuple(sorted(map(int, self.cluster.nodes_of(job.row)), reverse=True))
         job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
         job.run += 1
@@ -361,7 +361,7 @@ class BatchServer:
             self._follow_marks(node, now_us)
 
     def lost(self, link: Link, now_us: int) -> None:
-        """An agent's connection broke: its nodes will be down after a while; its jobs stay R, as in Torque."""
+        """An agent is gone: its nodes will be down after a while; its jobs stay R, as in Torque."""
         own = {index for index, served_by in self._links.items() if served_by is link}
         for index in own:
             del self._links[index]

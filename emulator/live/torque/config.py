@@ -31,7 +31,7 @@ class ServerConfig(Settings):
     """`emulator.live.torque.server --config FILE`; durations in seconds of cluster time.
 
     `home` holds the accounting log, the marks that survive a restart, and `address` (where it listens).
-    `epoch_s` is the unix time of cluster time 0 (without a clock file the machine's time is used and it is 0).
+    `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     """
 
     home: Path

@@ -260,14 +260,14 @@ _WIDE_HEAD = """
                                                                                   Req'd       Req'd       Elap
 Job ID                  Username    Queue    Jobname          SessID  NDS   TSK   Memory      Time    S   Time
 ----------------------- ----------- -------- ---------------- ------ ----- ------ --------- --------- - ---------
-"""  # noqa: W291 - Torque prints the blank
+"""  # noqa: E501, W291 - as Torque prints it
 _NONE = "-- "
 
 
 def wide_list(
     jobs: Iterable[Job], view: View, *, hosts: bool = False, comments: bool = False, one_line: bool = False
 ) -> str:
-    """Output of qstat -a, with the hosts below (`-n`) or behind (`-n -1`) each job, or its comment below (`-s`)."""
+    """Output of qstat -a, with hosts below (`-n`) or behind (`-n -1`) each job, or comments below (`-s`)."""
     parts = []
     for job in jobs:
         row = _wide_row(job, view)
@@ -341,8 +341,8 @@ def queue_list(jobs: Sequence[Job], view: View) -> str:
     for queue in view.queues:
         own = _counts(job for job in jobs if job.request.queue == queue)
         lines.append(
-            f"{queue:<16} {0:>5} {own.total():>6} {'yes':>5} {'yes':>5} {own['Q']:>5} {own['R']:>5} {own['H']:>5} "
-            f"{0:>5} {0:>5} {own['E']:>5} E {own['C']:>5}"
+            f"{queue:<16} {0:>5} {own.total():>6} {'yes':>5} {'yes':>5} {own['Q']:>5} {own['R']:>5} "
+            f"{own['H']:>5} {0:>5} {0:>5} {own['E']:>5} E {own['C']:>5}"
         )
     return "\n".join(lines) + "\n"
 

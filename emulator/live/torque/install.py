@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from balancer.clock import US, wall_us
+from emulator.live.process import read_address
 from emulator.live.torque.commands import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _TEMPLATE = Path(__file__).with_name("command.py.in")
 _SHEBANG_LIMIT = 255
@@ -32,3 +40,28 @@ def install_commands(bin_dir: Path, address: tuple[str, int], server_name: str =
         path = bin_dir / name
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="emulator.live.torque.install", description="Writes the batch commands into a folder."
+    )
+    parser.add_argument("bin", type=Path, help="the folder")
+    parser.add_argument("--home", type=Path, required=True, help="the server's home")
+    parser.add_argument(
+        "--wait-s", type=float, default=30.0, help="how long to wait for the server (default 30)"
+    )
+    options = parser.parse_args(arguments)
+    end_us = wall_us() + round(options.wait_s * US)
+    pause = threading.Event()
+    while (address := read_address(options.home)) is None:
+        if wall_us() > end_us:
+            sys.stderr.write(f"no batch server listens in {options.home}; start it first\n")
+            return 2
+        pause.wait(0.05)
+    install_commands(options.bin, address)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -116,7 +116,7 @@ _NODES = re.compile(r"(\d+)(?::ppn=(\d+))?")
 
 
 def node_request(text: str) -> tuple[int, int]:
-    """`N[:ppn=P]` as (N, P). Named nodes, properties and several kinds of nodes in one job are not offered."""
+    """`N[:ppn=P]` as (N, P). Named nodes, properties and mixed kinds of nodes are not offered."""
     match = _NODES.fullmatch(text)
     if match is None:
         raise infeasible()

@@ -3,8 +3,8 @@
 A command sends one request and gets one answer:
 
     {"do": "command", "argv": ["qstat", "-f"], "user": "alice", "cwd": ..., "env": {...}}
-    [status, stdout, stderr]                     or ["read", path] / ["read", null]: send this file / stdin, then
-    {"text": ...}                                or {"errno": ..., "error": ...}
+    [status, stdout, stderr]           or ["read", path] / ["read", null]: send this file / stdin, then
+    {"text": ...}                      or {"errno": ..., "error": ...}
 
     {"do": "export"}                             every job and run, exact to the microsecond (a JSON object)
 

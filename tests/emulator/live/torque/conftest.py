@@ -281,7 +281,9 @@ class Fleet:
         return self.wait_until(lambda: self.runs(number)[-1:] and self.runs(number)[-1][1] is not None)
 
     def states(self):
-        return {node.split()[0]: node.split()[1] for node in self.run("pbsnodes", "-l", "all").stdout.splitlines()}
+        return {
+            node.split()[0]: node.split()[1] for node in self.run("pbsnodes", "-l", "all").stdout.splitlines()
+        }
 
     def letter(self, number):
         return self.run("qstat", str(number)).stdout.splitlines()[-1].split()[-2]

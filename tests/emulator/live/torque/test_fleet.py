@@ -1,7 +1,10 @@
 """Server, agent, commands and hooks together, as processes, against what was recorded from real Torque."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,7 +187,11 @@ def test_a_job_outlives_its_agent(make_fleet):
     fleet.at(310)
     assert (fleet.letter(job), fleet.states()["n01"], fleet.states()["n02"]) == ("R", "job-exclusive", "free")
     fleet.at(320)
-    assert (fleet.letter(job), fleet.states()["n01"], fleet.states()["n02"]) == ("R", "down,job-exclusive", "down")
+    assert (fleet.letter(job), fleet.states()["n01"], fleet.states()["n02"]) == (
+        "R",
+        "down,job-exclusive",
+        "down",
+    )
     fleet.start("agent")
     fleet.wait_until(lambda: "down" not in fleet.states().values())
     assert fleet.states()["n01"] == "job-exclusive"
@@ -203,7 +210,9 @@ def test_marks_and_job_numbers_outlive_the_server_and_agents_come_back(make_flee
     fleet.wait_until(lambda: read_if_there(fleet))
     fleet.commands()
     fleet.wait_until(lambda: "down" not in fleet.states().values())
-    assert fleet.run("pbsnodes", "-l", "-n").stdout == "n05                  offline                    kept?\n"
+    assert (
+        fleet.run("pbsnodes", "-l", "-n").stdout == "n05                  offline                    kept?\n"
+    )
     assert fleet.qsub(script="sleep 5\n") == 1
     fleet.at(10)
     assert fleet.runs(1) == [(0, 5, "FINISHED")]
@@ -220,3 +229,48 @@ def test_processes_end_when_told_to(make_fleet):
     fleet.kill("agent", signal.SIGTERM)
     fleet.kill("server", signal.SIGTERM)
     fleet.wait_until(lambda: not is_alive(int(pid)))
+
+
+def test_python_hooks_run_in_the_agent(make_fleet, tmp_path, monkeypatch):
+    (tmp_path / "my_hooks.py").write_text(
+        "from pathlib import Path\n"
+        "def note(arguments, environ):\n"
+        f"    with open({str(tmp_path / 'noted')!r}, 'a') as file:\n"
+        "        print(*arguments[:2], Path(environ['PBS_NODEFILE']).read_text().split(), file=file)\n"
+        "    return 0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    hooks = {"kind": "python", "prologue": "my_hooks:note", "epilogue": "my_hooks:note"}
+    fleet = make_fleet(hooks=False, agent={"hooks": hooks})
+    fleet.qsub("-l", "nodes=2")
+    fleet.at(11)
+    hosts = "['n02', 'n01']"
+    assert (tmp_path / "noted").read_text() == f"prologue 0.server {hosts}\nepilogue 0.server {hosts}\n"
+
+
+def test_the_example_of_the_page_runs(tmp_path):
+    """On the machine's own time: no clock file."""
+    page = (Path(__file__).parents[4] / "docs" / "live-torque.md").read_text()
+    example = page.partition("```sh\n")[2].partition("```")[0]
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environ["PYTHONPATH"] = str(Path(__file__).parents[4])
+    ran = subprocess.run(
+        ["/bin/bash", "-e", "-c", example],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert re.sub(r"\d\d:\d\d:\d\d", "TIME", ran.stdout).splitlines() == [
+        "0.server",
+        "Job ID                    Name             User            Time Use S Queue",
+        "------------------------- ---------------- --------------- -------- - -----",
+        "0.server                   STDIN            alice                  0 R batch          ",
+        "n1                   job-exclusive",
+        "n2                   job-exclusive",
+        "n3                   free",
+        "n1                   offline,job-exclusive",
+    ]

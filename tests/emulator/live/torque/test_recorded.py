@@ -11,39 +11,44 @@ import pytest
 
 EPOCH_S = 1_795_221_728  # Sat Nov 21 00:42:08 2026, when job 26 was submitted
 
-# Scene, user, files in the order in which they were recorded. Each file is checked in turn in one scene.
-IDLE = """
+
+def words(text):
+    return text.split()
+
+
+# Files in the order in which they were recorded, by scene.
+IDLE = words("""
     pbsnodes-a-idle pbsnodes-noargs-idle pbsnodes-x-idle pbsnodes-q-idle pbsnodes-n01-n02 pbsnodes-unknown
-    pbsnodes-x-unknown pbsnodes-help pbsnodes-version pbsnodes-l-none pbsnodes-l-active-idle pbsnodes-l-all-idle
-    pbsnodes-l-bogus-idle pbsnodes-l-busy-idle pbsnodes-l-down-idle pbsnodes-l-free-idle
+    pbsnodes-x-unknown pbsnodes-help pbsnodes-version pbsnodes-l-none pbsnodes-l-active-idle
+    pbsnodes-l-all-idle     pbsnodes-l-bogus-idle pbsnodes-l-busy-idle pbsnodes-l-down-idle pbsnodes-l-free-idle
     pbsnodes-l-job-exclusive-idle pbsnodes-l-offline-idle pbsnodes-l-power-idle pbsnodes-l-up-idle
     pbsnodes-l-used-idle
-    pbsnodes-o-free pbsnodes-o-free-after pbsnodes-o-already-offline pbsnodes-o-with-note pbsnodes-A-append-note
-    pbsnodes-N-clear-note pbsnodes-N-on-free pbsnodes-N-n-clears pbsnodes-c pbsnodes-c-after
+    pbsnodes-o-free pbsnodes-o-free-after pbsnodes-o-already-offline pbsnodes-o-with-note
+    pbsnodes-A-append-note     pbsnodes-N-clear-note pbsnodes-N-on-free pbsnodes-N-n-clears pbsnodes-c pbsnodes-c-after
     pbsnodes-c-not-offline pbsnodes-c-unknown pbsnodes-o-unknown pbsnodes-o-nonode
     pbsnodes-o-mixed-known-unknown pbsnodes-c-several pbsnodes-r
     qsub-bad-queue qsub-bad-resource qsub-bad-walltime qsub-nonexistent-script qsub-toomany-nodes
     qsub-toomany-ppn qdel-unknown qhold-unknown qstat-unknown qstat-unknown-server-suffix qstat-1 qstat-ubob
-""".split()
-BUSY = """
+""")
+BUSY = words("""
     pbsnodes-a-busy pbsnodes-x-busy pbsnodes-l-active-busy pbsnodes-l-all-busy pbsnodes-l-busy-busy
     pbsnodes-l-down-busy pbsnodes-l-free-busy pbsnodes-l-job-exclusive-busy pbsnodes-l-offline-busy
     pbsnodes-l-up-busy qstat-running pbsnodes-o-busy pbsnodes-o-busy-after pbsnodes-c-busy pbsnodes-o-partial
-""".split()
-JOBS_AFTER_3_S = """
+""")
+JOBS_AFTER_3_S = words("""
     qstat-a qstat-n-1 qstat-s qstat-r qstat-i qstat-ualice qstat-Q qstat-B qstat-q
-""".split()
-JOBS_AFTER_19_S = """
+""")
+JOBS_AFTER_19_S = words("""
     qstat qstat-e qstat-n qstat-shortid qstat-f-running qstat-f-1-running qstat-f-held qstat-x-running
     qstat-xf-running qselect qrerun-as-user qrerun-held qrerun-not-rerunable qdel-other-user qdel-completed
     qhold-queued-and-qrls
-""".split()
-SUBMITS = "qsub-stdin qsub-script-directives qsub-hold".split()
-OTHER = """
+""")
+SUBMITS = words("qsub-stdin qsub-script-directives qsub-hold")
+OTHER = words("""
     qsub-as-root pbsnodes-o-as-user pbsnodes-r-busy qstat-Qf qstat-Bf all-nodes-offline-qsub-needs-6
     offline-survives-server-restart server-down-pbsnodes-a server-down-pbsnodes-l server-down-pbsnodes-o
     server-down-pbsnodes-x server-down-qdel server-down-qstat server-down-qsub
-""".split()
+""")
 USERS = {"qrerun-as-user": "alice", "qdel-other-user": "bob", "pbsnodes-o-as-user": "bob"} | {
     name: "alice" for name in IDLE + SUBMITS if name.startswith("qsub")
 }
@@ -100,7 +105,7 @@ def jobs(make_world):
         where = {19: (2, 1), 20: (2, 1), 21: (2, 1), 22: (1,)}
         job.exec_nodes = () if failed else where.get(number, (0,))
     world.at(100)
-    script = "#!/bin/sh\n#PBS -N scripted\n#PBS -l nodes=1:ppn=1,walltime=00:02:00\n#PBS -j oe\n#PBS -r n\nsleep 80\n"
+    script = "#PBS -N scripted\n#PBS -l nodes=1:ppn=1,walltime=00:02:00\n#PBS -j oe\n#PBS -r n\nsleep 80\n"
     world.qsub("-N stdinjob -l nodes=2:ppn=2,walltime=00:10:00")
     world.qsub("s.sh", script=script)
     world.qsub("-h -N held -l nodes=1")
