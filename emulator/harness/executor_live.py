@@ -9,10 +9,11 @@ system clock nothing waits for anybody.
 from __future__ import annotations
 
 import heapq
+import threading
 from collections import deque
 from concurrent.futures import Future
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from balancer.clock import NEVER_US, Rank
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[[int], None]
 
 T = TypeVar("T")
+
+
+class ExecutorStoppedError(ConnectionError):
+    """Nobody is there any more who could do the work."""
 
 
 class LiveExecutor:
@@ -45,14 +50,23 @@ class LiveExecutor:
         self._next_pass_us = NEVER_US
         self._held: dict[Hashable, AbstractContextManager[int]] = {}
         self._stopping = False
+        self._closing = threading.Lock()
+        self._closed = False
+        self._unanswered: set[Future[Any]] = set()
 
     def post(self, work: Work) -> None:
-        """Have `work(now_us)` done soon. An exception in it ends `run`: the state may be wrong then."""
+        """Have `work(now_us)` done soon; nothing is done after the end of `run`.
+
+        An exception in it ends `run`: the state may be wrong then.
+        """
         self._inbox.append(work)
         self._alarm.wake()
 
     def call(self, work: Callable[[int], T], timeout_s: float | None = None) -> T:
-        """Have `work(now_us)` done and return what it returns, or raise what it raises."""
+        """Have `work(now_us)` done and return what it returns, or raise what it raises.
+
+        ExecutorStoppedError: the executor ended before it did the work.
+        """
         future: Future[T] = Future()
 
         def answer(now_us: int) -> None:
@@ -61,8 +75,15 @@ class LiveExecutor:
             except Exception as error:  # noqa: BLE001 - handed to the caller, who asked for the work
                 future.set_exception(error)
 
+        with self._closing:
+            if self._closed:
+                raise ExecutorStoppedError("the executor has ended")
+            self._unanswered.add(future)
         self.post(answer)
-        return future.result(timeout_s)
+        try:
+            return future.result(timeout_s)
+        finally:
+            self._unanswered.discard(future)
 
     def at(self, due_us: int, work: Work, rank: Rank = Rank.TIMER, order: int = 0) -> None:
         """Have `work(now_us)` done at `due_us`; equal times go by rank, then by `order`."""
@@ -74,6 +95,8 @@ class LiveExecutor:
 
     def hold(self, key: Hashable) -> None:
         """Keep a paced clock from moving until `release(key)`."""
+        if key in self._held:
+            return
         context = self._clock.held()
         context.__enter__()
         self._held[key] = context
@@ -94,6 +117,12 @@ class LiveExecutor:
             self._alarm.close()
             for key in list(self._held):
                 self.release(key)
+            with self._closing:
+                self._closed = True
+                unanswered = list(self._unanswered)
+            for future in unanswered:
+                if not future.done():
+                    future.set_exception(ExecutorStoppedError("the executor has ended"))
 
     def settle(self) -> None:
         """Do all that is due by now, without waiting: for a clock that is moved by hand."""

@@ -409,7 +409,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"node agent: {error}\n")
         return 2
     stop_on_signal(agent.stop)
-    agent.run()
+    try:
+        agent.run()
+    except ProtocolError as error:
+        sys.stderr.write(f"node agent: {error}\n")
+        return 2
     return 0
 
 

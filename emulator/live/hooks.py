@@ -151,6 +151,8 @@ def _call(
 ) -> int:
     try:
         return hook(arguments, environ)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except Exception:  # noqa: BLE001 - a script that dies of an exception exits 1, and so does this one
         traceback.print_exc()
         return 1

@@ -59,6 +59,7 @@ class BatchServer:
         self._epoch_us = epoch_us
         self._last_pass_us = -1
         self._links: dict[int, Link] = {}
+        self._lost_us: dict[int, int] = {}
         self._jobs: dict[int, Job] = {}
         self._by_row: list[Job] = []
         self._users: dict[str, int] = {}
@@ -327,7 +328,7 @@ class BatchServer:
     # What agents report.
 
     def register(
-        self, link: Link, names: Sequence[str], running: Iterable[tuple[int, int]], now_us: int
+        self, link: Link, names: Sequence[str], slots: int, running: Iterable[tuple[int, int]], now_us: int
     ) -> dict[str, Any]:
         """An agent serves these nodes and runs these jobs, as (number, run). Returns the answer to it."""
         unknown = [name for name in names if name not in self._node_by_name]
@@ -336,6 +337,9 @@ class BatchServer:
                 "do": "refused",
                 "error": f"unknown nodes: {', '.join(unknown)}; see `nodes` in the server's file",
             }
+        if slots != self.config.np:
+            error = f"the agent's nodes have np = {slots}, the server's have np = {self.config.np}"
+            return {"do": "refused", "error": error}
         own = {self._node_by_name[name].index for name in names}
         # The cluster uses the node first that came last: the first node of the list, as at its beginning.
         for index in sorted(own, reverse=True):
@@ -343,11 +347,10 @@ class BatchServer:
             self._report(self.nodes[index], now_us)
         here = set(running)
         expected = {(job.number, job.run): job for job in self._jobs.values() if self._runs_on(job, own)}
-        starts = [
-            self._start_message(job, adopt=job.session is not None)
-            for key, job in expected.items()
-            if key not in here
-        ]
+        starts = []
+        for key in expected.keys() - here:
+            self._executor.hold(("start", *key))
+            starts.append(self._start_message(expected[key], adopt=expected[key].session is not None))
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
 
     def _runs_on(self, job: Job, nodes: set[int]) -> bool:
@@ -365,6 +368,7 @@ class BatchServer:
         own = {index for index, served_by in self._links.items() if served_by is link}
         for index in own:
             del self._links[index]
+            self._lost_us[index] = now_us
         for job in self._jobs.values():
             if self._runs_on(job, own):
                 self._executor.release(("start", job.number, job.run))
@@ -372,8 +376,9 @@ class BatchServer:
 
         def check(at_us: int) -> None:
             for index in own - set(self._links):
-                self.nodes[index].down = True
-                self._follow_marks(self.nodes[index], at_us)
+                if self._lost_us[index] == now_us:  # and not once more since then
+                    self.nodes[index].down = True
+                    self._follow_marks(self.nodes[index], at_us)
 
         self._executor.at(now_us + self.config.node_down_after_us, check)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - pydantic looks it up
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml

@@ -48,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("bin", type=Path, help="the folder")
     parser.add_argument("--home", type=Path, required=True, help="the server's home")
-    parser.add_argument(
-        "--wait-s", type=float, default=30.0, help="how long to wait for the server (default 30)"
-    )
+    parser.add_argument("--wait-s", type=float, default=30.0, help="wait so long for the server (30)")
     options = parser.parse_args(arguments)
     end_us = wall_us() + round(options.wait_s * US)
     pause = threading.Event()

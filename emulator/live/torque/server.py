@@ -130,11 +130,11 @@ class AgentLink:
             self._connection.close()  # the reader notices and reports the agent as lost
 
     def serve(self, registration: Message) -> None:
-        names = [str(name) for name in registration["nodes"]]
+        names, slots = [str(name) for name in registration["nodes"]], int(registration["np"])
         running = [(int(number), int(run)) for number, run in registration["jobs"]]
 
         def register(now_us: int) -> bool:
-            answer = self._batch.register(self, names, running, now_us)
+            answer = self._batch.register(self, names, slots, running, now_us)
             self.send(answer)
             return bool(answer["do"] == "registered")
 

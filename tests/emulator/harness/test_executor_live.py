@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from balancer.clock import ManualClock, Rank, SharedClock, SharedClockMaster
-from emulator.harness.executor_live import LiveExecutor
+from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
 
 
 class Diary(list):
@@ -54,6 +54,21 @@ def test_work_comes_from_any_thread_and_answers_come_back():
     executor.stop()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_who_waits_for_an_executor_that_ends_is_told():
+    executor = LiveExecutor(ManualClock())
+    thread = threading.Thread(target=executor.run)
+    thread.start()
+
+    def stop_before_answering(_):
+        executor.stop()
+        executor.post(lambda now_us: now_us)
+
+    executor.post(stop_before_answering)
+    thread.join(10)
+    with pytest.raises(ExecutorStoppedError):
+        executor.call(lambda now_us: now_us)
 
 
 def test_an_error_in_posted_work_ends_the_executor():

@@ -93,7 +93,7 @@ class World:
 
     def agents_up(self, names=None):
         names = names or [node.name for node in self.batch.nodes]
-        answer = self.batch.register(self.agent, names, [], self.clock.now_us())
+        answer = self.batch.register(self.agent, names, self.batch.config.np, [], self.clock.now_us())
         self.settle()
         return answer
 

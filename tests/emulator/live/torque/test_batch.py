@@ -189,14 +189,26 @@ def test_an_agent_that_comes_back_is_told_what_it_should_run(world):
     world.qsub("-l nodes=2")
     world.qsub("-l nodes=1")
     world.batch.lost(world.agent, 0)
-    answer = world.batch.register(world.agent, ["n01", "n02", "n03"], [(1, 1), (77, 1)], 0)
+    answer = world.batch.register(world.agent, ["n01", "n02", "n03"], 2, [(1, 1), (77, 1)], 0)
     assert [(start["job"], start["adopt"]) for start in answer["start"]] == [(0, True)]
     assert answer["drop"] == [(77, 1)]
 
 
 def test_an_agent_with_unknown_nodes_is_refused(world):
-    answer = world.batch.register(world.agent, ["n01", "x9"], [], 0)
+    answer = world.batch.register(world.agent, ["n01", "x9"], 2, [], 0)
     assert answer == {"do": "refused", "error": "unknown nodes: x9; see `nodes` in the server's file"}
+    answer = world.batch.register(world.agent, ["n01"], 4, [], 0)
+    assert answer == {"do": "refused", "error": "the agent's nodes have np = 4, the server's have np = 2"}
+
+
+def test_a_node_lost_twice_is_down_only_after_the_second_loss_lasted(world):
+    world.batch.lost(world.agent, 0)
+    world.at(100).agents_up()
+    world.batch.lost(world.agent, 100_000_000)
+    world.at(313)
+    assert world.batch.node("n01").state == "free"
+    world.at(314)
+    assert world.batch.node("n01").state == "down"
 
 
 def test_reports_of_an_earlier_run_are_ignored(world):

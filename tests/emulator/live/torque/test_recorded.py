@@ -20,11 +20,12 @@ def words(text):
 IDLE = words("""
     pbsnodes-a-idle pbsnodes-noargs-idle pbsnodes-x-idle pbsnodes-q-idle pbsnodes-n01-n02 pbsnodes-unknown
     pbsnodes-x-unknown pbsnodes-help pbsnodes-version pbsnodes-l-none pbsnodes-l-active-idle
-    pbsnodes-l-all-idle     pbsnodes-l-bogus-idle pbsnodes-l-busy-idle pbsnodes-l-down-idle pbsnodes-l-free-idle
+    pbsnodes-l-all-idle pbsnodes-l-bogus-idle pbsnodes-l-busy-idle pbsnodes-l-down-idle pbsnodes-l-free-idle
     pbsnodes-l-job-exclusive-idle pbsnodes-l-offline-idle pbsnodes-l-power-idle pbsnodes-l-up-idle
     pbsnodes-l-used-idle
     pbsnodes-o-free pbsnodes-o-free-after pbsnodes-o-already-offline pbsnodes-o-with-note
-    pbsnodes-A-append-note     pbsnodes-N-clear-note pbsnodes-N-on-free pbsnodes-N-n-clears pbsnodes-c pbsnodes-c-after
+    pbsnodes-A-append-note pbsnodes-N-clear-note pbsnodes-N-on-free pbsnodes-N-n-clears
+    pbsnodes-c pbsnodes-c-after
     pbsnodes-c-not-offline pbsnodes-c-unknown pbsnodes-o-unknown pbsnodes-o-nonode
     pbsnodes-o-mixed-known-unknown pbsnodes-c-several pbsnodes-r
     qsub-bad-queue qsub-bad-resource qsub-bad-walltime qsub-nonexistent-script qsub-toomany-nodes
