@@ -18,7 +18,7 @@ def candidates(nodes):
 
 @pytest.fixture
 def view():
-    """`view(idle={"n1": 0}, requests=[("r", 2)])`: node -> since_us; (id, short) or (id, short, count, due)."""
+    """`view(idle={"n1": 0}, requests=[("r", 2)])`: node -> since_us; (id, short[, count, due])."""
 
     def make(*, free=None, coming=None, idle=None, requests=(), hints=(), now_us=0, **settings):
         waiting = []
@@ -26,8 +26,7 @@ def view():
             count, due = (*rest, *(short, False)[len(rest) :])
             waiting.append(Waiting(key, count, short, 0, now_us, due))
         wishes = [
-            ReserveWish(f"h{n}", count, by_us, by_us + 100, used)
-            for n, (count, by_us, used) in enumerate(hints)
+            ReserveWish(f"h{n}", count, by, by + 100, used) for n, (count, by, used) in enumerate(hints)
         ]
         return View(
             now_us=now_us,

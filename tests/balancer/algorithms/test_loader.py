@@ -52,7 +52,7 @@ def test_an_algorithm_without_parameters_says_so():
 
 
 def test_an_unknown_algorithm_is_named_and_the_nearest_right_one_too():
-    with pytest.raises(BadAlgorithm, match="there is no algorithm 'basics'; did you mean 'basic'?"):
+    with pytest.raises(BadAlgorithm, match="there is no algorithm 'basics'; did you mean 'basic'"):
         load_algorithm("basics")
 
 
