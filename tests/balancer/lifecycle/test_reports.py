@@ -235,6 +235,22 @@ def test_a_look_from_before_the_job_started_does_not_make_a_node_idle(world):
     assert w.lifecycle.node("n1").jobs == ()
 
 
+def test_a_job_that_ended_in_the_moment_it_started_leaves_the_node_idle(world):
+    w = world(1)
+    w.at(100).busy("n1")
+    w.see("idle", "n1", since_s=100)
+    assert w.state("n1") == "OA_IDLE"
+
+
+def test_a_node_that_is_being_restored_and_seen_to_run_a_job_is_busy(world):
+    w = world(1, obeys=False, hold_s=0)
+    w.request("r", 1)
+    w.reclaimed("n1")
+    w.release("n1")
+    w.see("busy", "n1")
+    assert w.state("n1") == "OA_BUSY"
+
+
 def test_a_node_that_was_busy_unseen_counts_as_idle_from_its_last_job_on(world):
     w = world(2)
     w.at(100).see("idle", "n1", since_s=90)
