@@ -6,32 +6,36 @@ python benchmarks/balancer_decisions.py
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 from balancer.algorithms.basic import Basic
 from balancer.clock import US, seconds, wall_us
 from balancer.lifecycle.settings import Settings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PAIRS = 2000
 CHANGES = 140_000
 
 
 class ObedientPool:
-    def take(self, nodes):
+    def take(self, nodes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         return nodes, ()
 
-    def give(self, nodes):
+    def give(self, nodes: Sequence[int]) -> None:
         pass
 
 
-def make_policy(nodes, settings):
+def make_policy(nodes: int, settings: Settings) -> BalancerPolicy:
     return BalancerPolicy([f"node-{n:05d}" for n in range(nodes)], Basic(), settings, ObedientPool())
 
 
-def us_per_pair(nodes, lease):
+def us_per_pair(nodes: int, lease: int) -> float:
     """One lease granted and one released each minute, half of the cluster busy, R = 6, I = 600 s."""
     policy = make_policy(nodes, Settings(static_reserve=6, wait_us=300 * US))
-    policy.observe(0, {node: ("busy", 0) for node in range(nodes // 2)})
+    policy.observe(0, dict.fromkeys(range(nodes // 2), ("busy", 0)))
     held = []
     begin_us = wall_us()
     for number in range(PAIRS):
@@ -47,7 +51,7 @@ def us_per_pair(nodes, lease):
     return (wall_us() - begin_us) / PAIRS
 
 
-def us_per_change(nodes):
+def us_per_change(nodes: int) -> float:
     """Random job starts and ends, reported 1000 nodes at a time (372 on the small cluster)."""
     policy = make_policy(nodes, Settings())
     chance = random.Random(1)
