@@ -40,7 +40,10 @@ def load_algorithm(name: str, parameters: Mapping[str, object] | None = None) ->
 
 def make_algorithm(name: str, factory: Any, parameters: Mapping[str, object]) -> Algorithm:
     """Call the class with the parameters, each one converted to its annotated type. Raises BadAlgorithm."""
-    known = inspect.signature(factory).parameters
+    try:
+        known = inspect.signature(factory).parameters
+    except (TypeError, ValueError) as error:
+        raise BadAlgorithm(f"algorithm {name} is not a class with named parameters: {error}") from error
     unknown = next((parameter for parameter in parameters if parameter not in known), None)
     if unknown is not None:
         raise BadAlgorithm(f"algorithm {name} has no parameter {unknown!r}{_instead(unknown, known)}")

@@ -97,11 +97,11 @@ class World:
 
     def see(self, state: str, *nodes: str, since_s: float | None = None) -> list[Instruction]:
         since_us = self.now_us if since_s is None else round(since_s * US)
-        return self.handle(
-            NodesObserved(at_us=self.now_us, states=dict.fromkeys(nodes, (state, since_us)))
-        )
+        return self.handle(NodesObserved(at_us=self.now_us, states=dict.fromkeys(nodes, (state, since_us))))
 
-    def reclaimed(self, *done: str, busy: tuple[str, ...] = (), unclear: tuple[str, ...] = ()) -> list[Instruction]:
+    def reclaimed(
+        self, *done: str, busy: tuple[str, ...] = (), unclear: tuple[str, ...] = ()
+    ) -> list[Instruction]:
         return self.handle(NodesReclaimed(at_us=self.now_us, done=done, busy=busy, unclear=unclear))
 
     def restored(self, *done: str, unclear: tuple[str, ...] = ()) -> list[Instruction]:

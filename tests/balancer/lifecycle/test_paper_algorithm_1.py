@@ -26,7 +26,9 @@ def test_line_nr_plus_ni_ge_n_the_rest_is_reclaimed_from_idle_nodes(world):
 
     told = w.request("r", 5)
 
-    assert Reclaim(event_id="event-3", nodes=("n3", "n4", "n5", "n6")) in told, "3 to grant, 1 for the reserve"
+    assert Reclaim(event_id="event-3", nodes=("n3", "n4", "n5", "n6")) in told, (
+        "3 to grant, 1 for the reserve"
+    )
     assert w.answers == {"r": ("n1", "n2", "n3", "n4", "n5")}
 
 

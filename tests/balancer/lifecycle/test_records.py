@@ -15,7 +15,9 @@ from balancer.lifecycle.states import TRANSITIONS, Cause, IllegalTransition, Nod
 
 def test_the_docs_page_is_up_to_date(request):
     stored = request.config.rootpath / "docs/balancer/lifecycle.md"
-    assert stored.read_text() == page(), "run: python -m balancer.lifecycle.diagram > docs/balancer/lifecycle.md"
+    assert stored.read_text() == page(), (
+        "run: python -m balancer.lifecycle.diagram > docs/balancer/lifecycle.md"
+    )
 
 
 def test_the_table_is_sorted_and_has_no_row_twice():

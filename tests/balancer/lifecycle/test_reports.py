@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.events import Restore
+from balancer.lifecycle.events import NodesUpdated, Restore
 from balancer.lifecycle.states import NodeState
 
 
@@ -102,7 +102,9 @@ def test_without_job_ids_the_latest_report_counts(world):
 
 
 @pytest.mark.parametrize("same_node", [True, False])
-def test_in_all_2520_orders_of_doubled_reports_no_node_is_idle_whose_last_news_is_a_job_start(world, same_node):
+def test_in_all_2520_orders_of_doubled_reports_no_node_is_idle_whose_last_news_is_a_job_start(
+    world, same_node
+):
     reports = [("busy", "a"), ("idle", "a"), ("busy", "b"), ("idle", "b")] * 2
     orders = sorted(set(permutations(reports)))
     assert len(orders) == 2520
@@ -149,8 +151,6 @@ def test_a_release_is_all_or_nothing(world):
 
 
 def test_a_report_that_contradicts_itself_is_refused(world):
-    from balancer.lifecycle.events import NodesUpdated  # noqa: PLC0415
-
     w = world(1)
     with pytest.raises(Refused, match="both busy and idle"):
         w.handle(NodesUpdated(at_us=0, busy=("n1",), idle=("n1",)))
@@ -202,6 +202,20 @@ def test_a_request_loses_a_node_that_goes_down_on_its_way_and_gets_another(world
     assert w.state("n1") == "RESTORING", "the late outcome is no news"
 
 
+def test_a_request_loses_a_reserved_node_that_goes_down_and_waits_on(world):
+    w = world(2, wait_s=60, obeys=False)
+    w.busy("n2")
+    w.request("r", 2)
+    w.reclaimed("n1")
+    w.at(5).see("down", "n1")
+    w.at(6).idle("n2")
+    w.reclaimed("n2")
+    assert w.answers == {}
+    w.at(7).restored("n1")
+    w.reclaimed("n1")
+    assert w.answers == {"r": ("n2", "n1")}
+
+
 def test_a_granted_node_is_the_on_demand_systems_business(world):
     w = world(1)
     w.request("r", 1)
@@ -219,6 +233,22 @@ def test_a_look_from_before_the_job_started_does_not_make_a_node_idle(world):
     w.at(130).see("idle", "n1", since_s=120)
     assert w.state("n1") == "OA_IDLE"
     assert w.lifecycle.node("n1").jobs == ()
+
+
+def test_a_job_that_ended_in_the_moment_it_started_leaves_the_node_idle(world):
+    w = world(1)
+    w.at(100).busy("n1")
+    w.see("idle", "n1", since_s=100)
+    assert w.state("n1") == "OA_IDLE"
+
+
+def test_a_node_that_is_being_restored_and_seen_to_run_a_job_is_busy(world):
+    w = world(1, obeys=False, hold_s=0)
+    w.request("r", 1)
+    w.reclaimed("n1")
+    w.release("n1")
+    w.see("busy", "n1")
+    assert w.state("n1") == "OA_BUSY"
 
 
 def test_a_node_that_was_busy_unseen_counts_as_idle_from_its_last_job_on(world):

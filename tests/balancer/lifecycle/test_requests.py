@@ -121,10 +121,12 @@ def test_the_timer_of_that_moment_ends_the_request(world):
 
 def test_if_a_reclaim_fails_right_after_the_timer_the_request_is_woken_again(world):
     w = world(2, obeys=False, wait_s=60)
-    w.request("r", 2)
+    w.busy("n2")
+    assert w.request("r", 2)[-1] == WakeAt(event_id="event-2", at_us=60 * US)
+    w.at(10).idle("n2")
     w.at(60).timer()
     told = w.reclaimed("n1", busy=("n2",))
-    assert told == [WakeAt(event_id="event-3", at_us=60 * US)]
+    assert told == [WakeAt(event_id="event-5", at_us=60 * US)]
     w.timer()
     assert isinstance(w.answers["r"], str)
 

@@ -62,9 +62,11 @@ def test_each_node_beyond_the_reserve_goes_back_i_after_it_came(world):
     w.at(80).release(*w.answers["b"])
     assert len(w.in_state("OD_RESERVE")) == 6
 
-    assert w.wake() and w.now_s == 150
+    assert w.wake()
+    assert w.now_s == 150
     assert w.in_state("OA_IDLE") == w.answers["a"]
-    assert w.wake() and w.now_s == 180
+    assert w.wake()
+    assert w.now_s == 180
     assert w.in_state("OD_RESERVE") == ("n5", "n6")
     assert w.wake_s is None
 
@@ -177,7 +179,9 @@ def test_nodes_of_a_hint_serve_any_request(world):
 
 
 def test_the_hint_algorithm_keeps_no_static_reserve(world):
-    with pytest.raises(ValueError, match="hint keeps no static reserve, but static_reserve is 2: set it to 0"):
+    with pytest.raises(
+        ValueError, match="hint keeps no static reserve, but static_reserve is 2: set it to 0"
+    ):
         world(3, reserve=2, algorithm=Hint())
 
 

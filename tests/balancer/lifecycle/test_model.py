@@ -1,0 +1,231 @@
+"""Random events against a model that is a dictionary: I1, I3, I7, I14; no node is granted twice.
+
+The model is the batch system and the on-demand users: what really is the case. The life cycle only
+hears of it.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from balancer.algorithms.basic import Basic
+from balancer.algorithms.hint import Hint
+from balancer.clock import US
+from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.events import (
+    Grant,
+    NodesObserved,
+    NodesReclaimed,
+    NodesReleased,
+    NodesRequested,
+    NodesRestored,
+    NodesUpdated,
+    Reclaim,
+    Reject,
+    RequestWithdrawn,
+    ReserveAdded,
+    Restore,
+    TimerFired,
+    WakeAt,
+)
+from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.lifecycle.states import NodeState
+
+NODES = tuple(f"n{number}" for number in range(6))
+
+
+class World(RuleBasedStateMachine):
+    """`real[node]`: `idle`, `busy` or `down` in an enabled batch node, `offline` in one that is taken out."""
+
+    @initialize(
+        reserve=st.integers(0, 3),
+        wait_s=st.sampled_from((0, 0, 30)),
+        hold_s=st.sampled_from((0, 20)),
+        pick=st.sampled_from(PickOrder),
+        hints=st.booleans(),
+    )
+    def begin(self, reserve, wait_s, hold_s, pick, hints):
+        self.algorithm = Hint() if hints else Basic()
+        self.settings = Settings(
+            static_reserve=0 if hints else reserve, wait_us=wait_s * US, idle_hold_us=hold_s * US, pick=pick
+        )
+        self.lifecycle = Lifecycle(NODES, self.algorithm, self.settings, initial=NodeState.OA_IDLE)
+        self.now_us = 0
+        self.serial = 0
+        self.real = dict.fromkeys(NODES, "idle")
+        self.commands = []  # told and not carried out yet, in order
+        self.waiting = {}  # request id -> (count, deadline)
+        self.granted = {}  # node -> request id
+        self.stored = {record.name: record for record in self.lifecycle.snapshot().nodes}
+        self.wake_us = None
+
+    def tell(self, event):
+        before = self.lifecycle.snapshot()
+        try:
+            told = self.lifecycle.handle(event)
+        except Refused:
+            assert self.lifecycle.snapshot() == before
+            raise
+        changes = self.lifecycle.drain_changes()
+        for record in changes.nodes:
+            assert record.generation == self.stored[record.name].generation + 1, "I7"
+            self.stored[record.name] = record
+        for instruction in told:
+            match instruction:
+                case Reclaim() | Restore():
+                    self.commands.append(instruction)
+                case Grant(request_id=key, nodes=nodes):
+                    count, _ = self.waiting.pop(key)
+                    assert len(nodes) == len(set(nodes)) == count
+                    assert not set(nodes) & set(self.granted), "a node is granted twice"
+                    assert all(self.real[node] == "offline" for node in nodes), "I1: batch may still use it"
+                    self.granted |= dict.fromkeys(nodes, key)
+                case Reject(request_id=key):
+                    count, deadline_us = self.waiting.pop(key)
+                    assert self.now_us >= deadline_us or count > len(NODES)
+                case WakeAt(at_us=at_us):
+                    self.wake_us = at_us
+        return told
+
+    def next_id(self):
+        self.serial += 1
+        return f"x{self.serial}"
+
+    @rule(count=st.integers(1, 7), wait_s=st.sampled_from((None, 0, 10)))
+    def request(self, count, wait_s):
+        key = self.next_id()
+        wait_us = self.settings.wait_us if wait_s is None else wait_s * US
+        self.waiting[key] = (count, self.now_us + wait_us)
+        self.tell(NodesRequested(at_us=self.now_us, request_id=key, count=count, wait_us=wait_us))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def withdraw(self, data):
+        key = data.draw(st.sampled_from(sorted(self.waiting)))
+        del self.waiting[key]
+        self.tell(RequestWithdrawn(at_us=self.now_us, request_id=key))
+
+    @precondition(lambda self: self.granted)
+    @rule(data=st.data())
+    def release(self, data):
+        nodes = data.draw(st.lists(st.sampled_from(sorted(self.granted)), min_size=1, unique=True))
+        for node in nodes:
+            del self.granted[node]
+        self.tell(NodesReleased(at_us=self.now_us, nodes=tuple(nodes)))
+
+    @rule(count=st.integers(1, 4), ahead_s=st.integers(0, 40))
+    def add_reserve(self, count, ahead_s):
+        by_us = self.now_us + ahead_s * US
+        self.tell(ReserveAdded(at_us=self.now_us, reserve_id=self.next_id(), count=count, by_us=by_us))
+
+    @rule(data=st.data(), is_reported=st.booleans())
+    def a_job_starts(self, data, is_reported):
+        idle = [node for node in NODES if self.real[node] == "idle"]
+        if not idle:
+            return
+        nodes = data.draw(st.lists(st.sampled_from(idle), min_size=1, unique=True))
+        if is_reported:
+            try:
+                self.tell(NodesUpdated(at_us=self.now_us, busy=tuple(nodes), job=self.next_id()))
+            except Refused:
+                return  # batch requeues the job
+        self.real |= dict.fromkeys(nodes, "busy")
+
+    @rule(data=st.data(), is_reported=st.booleans())
+    def a_job_ends(self, data, is_reported):
+        busy = [node for node in NODES if self.real[node] == "busy"]
+        if not busy:
+            return
+        node = data.draw(st.sampled_from(busy))
+        self.real[node] = "idle"
+        if is_reported:
+            self.tell(NodesUpdated(at_us=self.now_us, idle=(node,)))
+
+    @rule(node=st.sampled_from(NODES))
+    def a_node_goes_down_or_comes_up(self, node):
+        if self.real[node] == "down":
+            self.real[node] = "idle"
+        elif self.real[node] != "offline":
+            self.real[node] = "down"
+
+    @rule(nodes=st.lists(st.sampled_from(NODES), unique=True))
+    def look(self, nodes):
+        states = {node: (self.real[node], self.now_us) for node in nodes if self.real[node] != "offline"}
+        self.tell(NodesObserved(at_us=self.now_us, states=states))
+
+    @rule(node=st.sampled_from(NODES), state=st.sampled_from(("idle", "busy")))
+    def a_late_report(self, node, state):
+        try:
+            self.tell(NodesUpdated(at_us=self.now_us, **{state: (node,)}, job="late"))
+        except Refused as refused:
+            if refused.code != Refused.NODE_NOT_IN_BATCH:
+                raise
+
+    @precondition(lambda self: self.commands)
+    @rule(is_clear=st.booleans())
+    def a_command_is_carried_out(self, is_clear):
+        command = self.commands.pop(0)
+        event = NodesReclaimed if isinstance(command, Reclaim) else NodesRestored
+        if not is_clear:
+            self.commands.insert(0, command)
+            self.tell(event(at_us=self.now_us, unclear=command.nodes))
+        elif isinstance(command, Reclaim):
+            can = tuple(node for node in command.nodes if self.real[node] in ("idle", "down", "offline"))
+            self.real |= dict.fromkeys(can, "offline")
+            busy = tuple(node for node in command.nodes if node not in can)
+            self.tell(NodesReclaimed(at_us=self.now_us, done=can, busy=busy))
+        else:
+            offline = [node for node in command.nodes if self.real[node] == "offline"]
+            self.real |= dict.fromkeys(offline, "idle")
+            self.tell(NodesRestored(at_us=self.now_us, done=command.nodes))
+
+    @rule(ahead_s=st.integers(0, 30))
+    def time_passes(self, ahead_s):
+        self.now_us += ahead_s * US
+        for _ in range(3):
+            if self.wake_us is None or self.wake_us > self.now_us:
+                return
+            self.wake_us = None
+            self.tell(TimerFired(at_us=self.now_us))
+        raise AssertionError("it wants to be woken over and over again")
+
+    @rule()
+    def restart(self):
+        snapshot = self.lifecycle.snapshot()
+        assert {record.name: record for record in snapshot.nodes} == self.stored, (
+            "what was written is what is"
+        )
+        self.lifecycle = Lifecycle.restore(snapshot, self.algorithm, self.settings)
+        self.commands = [i for i in self.lifecycle.resume() if not isinstance(i, WakeAt)]
+        self.tell(TimerFired(at_us=self.now_us))
+
+    @invariant()
+    def laws(self):
+        if not hasattr(self, "lifecycle"):
+            return
+        self.lifecycle.validate()
+        states = {record.name: record for record in self.lifecycle.snapshot().nodes}
+        assert set(states) == set(NODES), "I3"
+        assert sum(self.lifecycle.counts.values()) == len(NODES), "I3"
+        for node, record in states.items():
+            on_demand = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
+            assert not on_demand or self.real[node] == "offline", f"I1: {node} is enabled in both pools"
+            assert (record.state is NodeState.OD_ALLOC) == (node in self.granted)
+        assert {request.request_id for request in self.lifecycle.snapshot().requests} == set(self.waiting)
+        commanded = {node for command in self.commands for node in command.nodes}
+        for node, record in states.items():
+            if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
+                assert node in commanded, f"I10: nobody will ever tell how it went with {node}"
+        for key, (count, deadline_us) in self.waiting.items():
+            held = sum(record.held_for == key for record in states.values())
+            due = self.wake_us is not None and self.wake_us <= deadline_us
+            assert held == count or due, f"I10: nobody wakes {key} when its time is up"
+
+
+World.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestWorld = World.TestCase
