@@ -40,11 +40,11 @@ class BalancerError(Exception):
         super().__init__(f"{detail} ({code})")
 
 
-class NotObtainable(BalancerError):  # noqa: N818 - an answer, not a failure
+class NotObtainable(BalancerError):
     """The request was rejected; nothing changed."""
 
 
-class Unreachable(BalancerError):  # noqa: N818
+class Unreachable(BalancerError):
     """No answer, after all retries."""
 
 

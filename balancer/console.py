@@ -37,8 +37,12 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it.")
-@click.option("--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it."
+)
+@click.option(
+    "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
+)
 @click.option("--driver", help="The batch system.  [default: torque]")
 @click.option("--algorithm", help="See `balancer algorithms`.  [default: basic]")
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
@@ -48,7 +52,9 @@ def cli() -> None:
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="0: a free one, which is printed.  [default: 8090]")
 @click.option("--threads", type=int, help="Threads; three quarters may wait for nodes.  [default: 32]")
-@click.option("--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready.")
+@click.option(
+    "--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready."
+)
 @click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
 @click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
 @click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
@@ -74,7 +80,12 @@ def algorithms(as_json: bool) -> None:
 
     found = plugins("balancer.algorithms")
     rows = [[name, (found[name].load().__doc__ or "").strip().splitlines()[0]] for name in sorted(found)]
-    _show(as_json, [{"name": name, "summary": summary} for name, summary in rows], ["ALGORITHM", "SUMMARY"], rows)
+    _show(
+        as_json,
+        [{"name": name, "summary": summary} for name, summary in rows],
+        ["ALGORITHM", "SUMMARY"],
+        rows,
+    )
 
 
 @cli.command()
@@ -91,7 +102,11 @@ def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]
     def decorate(function: Callable[..., None]) -> click.Command:
         function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
         function = click.option(
-            "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
+            "--url",
+            envvar="BALANCER_URL",
+            default="http://127.0.0.1:8090",
+            show_default=True,
+            help="The service.",
         )(function)
         return cli.command(name)(function)
 
@@ -203,9 +218,7 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
 
 
 def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
-    rows = [
-        [r.id, r.state, str(r.count), _time(r.submitted_s), r.reason or " ".join(r.nodes)] for r in found
-    ]
+    rows = [[r.id, r.state, str(r.count), _time(r.submitted_s), r.reason or " ".join(r.nodes)] for r in found]
     _show(as_json, shown, ["REQUEST", "STATE", "NODES", "SUBMITTED", "DETAIL"], rows)
 
 

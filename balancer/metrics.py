@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
-from balancer.version import VERSION
 from balancer.lifecycle.states import NodeState
+from balancer.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -37,7 +37,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --port") from error
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
+        ) from error
     listener.set_inheritable(True)
     return listener
 
@@ -136,7 +138,9 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
 
 def configure_logs() -> None:
     """One line an event on standard error; JSON when nobody watches."""
-    shown: Any = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    shown: Any = (
+        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -46,9 +46,7 @@ def prepare(scenario: Scenario) -> Prepared:
         raise ScenarioError(f"workload: {error}") from error
     if part.trace is not None:
         log = load(part.trace, lenient=part.lenient)
-        work = to_jobs(
-            log, nodes=scenario.nodes, procs_per_node=part.procs_per_node, overrun=part.overrun
-        )
+        work = to_jobs(log, nodes=scenario.nodes, procs_per_node=part.procs_per_node, overrun=part.overrun)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:

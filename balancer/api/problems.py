@@ -55,7 +55,7 @@ _SORRY = "something went wrong here; the log has the details under the request i
 _OF_STATUS = {400: INVALID, 404: NOT_FOUND, 405: "balancer.method_not_allowed", 413: "balancer.too_large"}
 
 
-class Problem(Exception):  # noqa: N818 - the field's word for it
+class Problem(Exception):
     """An error to answer with. `more` are members of its own."""
 
     def __init__(

@@ -96,7 +96,9 @@ class Fleet:
             reason = self._watch(clock, interrupted, quiet=quiet)
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
-            self._stop_parties("replayer", "ondemand", "agent", "balancer")  # the ledger is read from its file
+            self._stop_parties(
+                "replayer", "ondemand", "agent", "balancer"
+            )  # the ledger is read from its file
             record = collect(self, reason)
         return describe(
             record,
@@ -110,10 +112,9 @@ class Fleet:
 
     def _start(self) -> None:
         self._start_batch()
+        self._start_agent()  # before the Balancer, which takes no node that is down
         if self.mechanism is not None:
             self._start_balancer(self.mechanism)
-        self._start_agent()
-        if self.mechanism is not None:
             self._start_manager(self.mechanism)
         self._start_replayer()
 
@@ -138,7 +139,8 @@ class Fleet:
             for key, value in asdict(self.scenario.scheduler_config).items()
         }
         config = self._config(
-            "batch", {"home": self.batch_home, "nodes": self.names, "scheduler": scheduler, "epoch_s": _EPOCH_S}
+            "batch",
+            {"home": self.batch_home, "nodes": self.names, "scheduler": scheduler, "epoch_s": _EPOCH_S},
         )
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
@@ -190,9 +192,12 @@ class Fleet:
             "-m", "emulator.live.agent",
             "--config", self._config("agent", settings),
             "--clock", self.work / "clock",
-            environ={"BALANCER_URL": self.balancer_url, "BALANCER_MARKER": str(self.work / "no-marker")},
+            environ={
+                "BALANCER_READY_FILE": str(self.work / "balancer.ready"),
+                "BALANCER_MARKER": str(self.work / "no-marker"),
+            },
         )  # fmt: skip
-        party.wait_until(lambda: self._agent_has_registered())
+        party.wait_until(self._agent_has_registered)
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
@@ -207,7 +212,9 @@ class Fleet:
             script = self.bin / name
             script.write_text(
                 "#!/bin/sh\n"
-                f"BALANCER_URL={self.balancer_url} BALANCER_MARKER={self.work / 'no-marker'} "
+                f"BALANCER_URL=$({sys.executable} -c "
+                f'\'import json; print(json.load(open("{self.work / "balancer.ready"}"))["url"])\') '
+                f"BALANCER_MARKER={self.work / 'no-marker'} "
                 f'exec {sys.executable} -m balancer hook {name} "$@"\n',
                 encoding="utf-8",
             )

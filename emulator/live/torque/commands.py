@@ -124,7 +124,7 @@ _QSTAT_USAGE = """usage:
                           qstat -q [-G|-M] [ destination... ]
                           qstat -B [-f [-1]] [-W site_specific] [ server_name... ]
                           qstat -t
-"""  # noqa: E501, W291 - as Torque prints it
+"""  # noqa: W291 - as Torque prints it
 _IDLE = (PbsState.QUEUED, PbsState.HELD)
 
 

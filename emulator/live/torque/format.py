@@ -260,7 +260,7 @@ _WIDE_HEAD = """
                                                                                   Req'd       Req'd       Elap
 Job ID                  Username    Queue    Jobname          SessID  NDS   TSK   Memory      Time    S   Time
 ----------------------- ----------- -------- ---------------- ------ ----- ------ --------- --------- - ---------
-"""  # noqa: E501, W291 - as Torque prints it
+"""  # noqa: W291 - as Torque prints it
 _NONE = "-- "
 
 

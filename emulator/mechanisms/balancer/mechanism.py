@@ -63,7 +63,9 @@ class BalancerMechanism:
     def on_begin(self, act: Actions) -> None:
         nodes = act.cluster.node_count
         if self.static_reserve > nodes:
-            raise ValueError(f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes")
+            raise ValueError(
+                f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
+            )
         self._policy = BalancerPolicy(
             act.node_names, load_algorithm(self.algorithm), self.settings(), _BatchPool(act)
         )

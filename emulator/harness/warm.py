@@ -1,0 +1,39 @@
+"""`python -m emulator.harness.warm`: compile the kernels into the cache, so that nobody waits for it later."""
+
+from __future__ import annotations
+
+from emulator.harness.cluster import Cluster
+from emulator.harness.record import RunOutcome
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable
+
+_SECOND_US = 1_000_000
+
+
+def warm() -> None:
+    """Use every compiled function once, on a machine of two nodes."""
+    jobs = JobTable.build(
+        submit_us=[0, 0, 0, _SECOND_US],
+        run_us=[_SECOND_US, 2 * _SECOND_US, _SECOND_US, 1],
+        nodes=[1, 2, 1, 1],
+    )
+    for text in ("fcfs+easy", "fcfs+easy+best_fit", "fcfs+conservative"):
+        cluster = Cluster(2, SchedulerConfig.parse(text), jobs)
+        cluster.advance(_SECOND_US)
+        cluster.finish_instant(_SECOND_US)
+        cluster.take_offline([0, 1], _SECOND_US)
+        cluster.bring_online([0, 1], _SECOND_US)
+    live = Cluster(2, SchedulerConfig(), simulated=False)
+    rows = [live.add(number=number, submit_us=0, estimate_us=_SECOND_US, nodes=1) for number in (1, 2)]
+    for row in rows:
+        live.submit(row, 0)
+    live.hold(rows[1])
+    live.release_hold(rows[1])
+    live.schedule_pass(0)
+    live.end(rows[0], _SECOND_US, RunOutcome.FINISHED)
+    live.requeue(rows[1], _SECOND_US)
+    live.cancel(rows[1], _SECOND_US)
+
+
+if __name__ == "__main__":
+    warm()
