@@ -51,8 +51,6 @@ def test_every_job_starts_and_ends_when_it_does_in_virtual_time(make_fleet, sche
     assert found == wanted
     nodes = [sorted(job["runs"][0]["nodes"]) for job in fleet.export()["jobs"]]
     runs = simulated.run_table()
-    first_nodes = {
-        int(job): sorted(runs.node[runs.first[row] : runs.first[row + 1]].tolist())
-        for row, job in enumerate(runs.job)
-    }
-    assert nodes == [first_nodes[job] for job in range(JOBS)]
+    first, node = runs.first.tolist(), runs.node.tolist()
+    nodes_of = {job: sorted(node[first[row] : first[row + 1]]) for row, job in enumerate(runs.job.tolist())}
+    assert nodes == [nodes_of[job] for job in range(JOBS)]
