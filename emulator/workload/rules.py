@@ -48,7 +48,7 @@ def to_jobs(
 ) -> Workload:
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
-    * Size: requested processors (field 8), else allocated ones (field 5), in whole nodes, rounded up.
+    * Size: the processors a job had (field 5), else those it asked for (field 8), in whole nodes, rounded up.
     * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
       (`extend`) or is cut at it (`kill`).
     * Order (submit, job number); the first kept job is submitted at 0. A number that is taken (or missing) is
@@ -153,7 +153,7 @@ def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:
 def _sizes(log: SwfLog, procs_per_node: int) -> NDArray[np.int64]:
     """Whole nodes of each row, 0 or less where unknown."""
     requested, allocated = log.column("requested_procs"), log.column("allocated_procs")
-    procs = np.where(requested > 0, requested, allocated)
+    procs = np.where(allocated > 0, allocated, requested)
     return -(-_whole(np.ceil(procs)) // procs_per_node)
 
 

@@ -68,9 +68,9 @@ def test_what_cannot_be_replayed_is_left_out_by_its_first_reason():
     assert workload.shift_s == 100  # jobs that are left out do not set the start
 
 
-def test_the_size_is_what_was_requested_else_what_was_allocated():
-    log = SwfLog.build(3, run_s=[9] * 3, submit_s=[0] * 3, number=[1, 2, 3], requested_procs=[3, -1, 0],
-                       allocated_procs=[8, 8, 2])  # fmt: skip
+def test_the_size_is_what_was_allocated_else_what_was_requested():
+    log = SwfLog.build(3, run_s=[9] * 3, submit_s=[0] * 3, number=[1, 2, 3], allocated_procs=[3, -1, 0],
+                       requested_procs=[8, 8, 2])  # fmt: skip
     assert to_jobs(log, nodes=8).jobs.nodes.tolist() == [3, 8, 2]
 
 
