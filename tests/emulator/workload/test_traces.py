@@ -127,4 +127,4 @@ def test_the_uncleaned_kth_log_cut_at_the_estimates_has_the_malleable_papers_siz
     assert (len(jobs), workload.nodes, workload.shift_s) == (28_481, 100, 0)
     assert workload.counted == {OVERRUN: 475}
     assert (jobs.run_us <= jobs.estimate_us).all()
-    assert round(float(jobs.nodes.mean()), 2) == 7.66  # section 5 of the paper
+    assert round(float(jobs.nodes.mean()), 2) == 7.67  # section 5 of the paper has 7.66, the requested sizes
