@@ -113,6 +113,7 @@ class Commander:
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
         self._open: dict[str, _Open] = {}
+        self._telling = 0
         self._hold: ExitStack | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
@@ -164,7 +165,7 @@ class Commander:
         """How many nodes wait for an outcome or a command."""
         with self._changed:
             queued = sum(len(each.nodes) for ticket in self._tickets for each in ticket.instructions)
-            return len(self._open) + queued
+            return len(self._open) + self._telling + queued
 
     def _has_fresh(self) -> bool:
         return any(not work.late for work in self._open.values())
@@ -272,6 +273,7 @@ class Commander:
         # Off the list first: the answer to the outcome may be a new command for the same node.
         with self._changed:
             closed = {node: self._open[node] for node in nodes}
+            self._telling = len(nodes)
             if not outcome.endswith("unclear"):
                 for node in nodes:
                     del self._open[node]
@@ -281,6 +283,8 @@ class Commander:
             _log.exception("an outcome could not be recorded; it will be read and told again", nodes=nodes)
             with self._changed:
                 self._open = closed | self._open
+        finally:
+            self._telling = 0
 
     def _read_all(self, readers: Sequence[Future[Reading]]) -> None:
         at_us = self._clock.now_us()

@@ -352,8 +352,10 @@ def _body(event: Event, moves: Moves, changes: Changes) -> str:
     decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
     if decided:
         body["decided"] = decided
-    return json.dumps(body, separators=(",", ":"))
+    return _encode(body)
 
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 _KIND: dict[type[Event], str] = {
     kind: re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in Event.__subclasses__()
