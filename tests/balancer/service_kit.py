@@ -158,9 +158,15 @@ class World:
     def states(self) -> dict[str, str]:
         return {record.name: record.state.value for record in self.engine.nodes()}
 
+    def log(self) -> list[str]:
+        """The kinds of all events but timers, which come when they come."""
+        events = self.engine.ledger.events(0, 10_000)
+        return [event.kind for event in events if event.kind != "timer_fired"]
+
     def settled(self) -> dict[str, str]:
-        """The states once no command is under way."""
-        until(lambda: self.engine.pending_commands == 0)
+        """The states once no command is under way and no timer is due."""
+        timers = self.engine._timers
+        until(lambda: self.engine.pending_commands == 0 and timers._wake_us > self.clock.now_us())
         return self.states()
 
 
