@@ -94,7 +94,8 @@ def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s
         return REQUEUE
     marked = settings.marker.exists()
     _say(
-        f"no clear answer from the Balancer ({answer.detail}); the job {'is requeued' if marked else 'starts'}"
+        f"no clear answer from the Balancer ({answer.detail}); "
+        f"the job {'is requeued' if marked else 'starts'}"
     )
     return REQUEUE if marked else START
 

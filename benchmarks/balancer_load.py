@@ -3,9 +3,9 @@
     python benchmarks/balancer_load.py --seconds 60 --nodes 372 --pairs-per-s 264
 
 The service runs as a process of its own with SQLite in FULL synchronous mode and R = all nodes, so that every
-pair moves a node OD_RESERVE -> OD_ALLOC -> OD_RESERVE without a batch command (a fake `pbsnodes`, which keeps its
-states in a file, serves the start and the periodic reading). Latencies are those of single calls as the caller
-sees them; a pair that is due while its connection is still busy starts late and is counted in the rate.
+pair moves a node OD_RESERVE -> OD_ALLOC -> OD_RESERVE without a batch command (a fake `pbsnodes`, which keeps
+its states in a file, serves the start and the periodic reading). Latencies are those of single calls as the
+caller sees them; a pair that is due while its connection is busy starts late and counts in the rate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from balancer.clock import US, wall_us
 
-_PBSNODES = '''#!{python} -S
+_PBSNODES = """#!{python} -S
 import fcntl, json, sys
 with open("{state}", "r+") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -33,14 +33,15 @@ with open("{state}", "r+") as file:
     names = [name for name in sys.argv[2:] if name.startswith("n") and name != "n"]
     if sys.argv[1] == "-x":
         every = names or ["n%05d" % i for i in range(1, {count} + 1)]
-        node = "<Node><name>%s</name><state>%s</state><np>16</np></Node>"
-        print("<Data>" + "".join(node % (n, "offline" if n in offline else "free") for n in every) + "</Data>")
+        node = "<Node><name>%s</name><state>%s</state></Node>"
+        shown = (node % (name, "offline" if name in offline else "free") for name in every)
+        print("<Data>" + "".join(shown) + "</Data>")
     else:
         offline = offline | set(names) if sys.argv[1] == "-o" else offline - set(names)
         file.seek(0)
         file.truncate()
         json.dump(sorted(offline), file)
-'''
+"""
 
 
 @dataclass
@@ -172,7 +173,9 @@ def fsync_ms(folder: Path, count: int = 200) -> list[float]:
     return sorted(taken)
 
 
-def measure(seconds: float, count: int, pairs_per_s: float, connections: int, threads: int) -> dict[str, float]:
+def measure(
+    seconds: float, count: int, pairs_per_s: float, connections: int, threads: int
+) -> dict[str, float]:
     """Run the load once; the figures that are printed."""
     with tempfile.TemporaryDirectory() as name:
         disk = fsync_ms(Path(name))
@@ -225,7 +228,9 @@ def measure(seconds: float, count: int, pairs_per_s: float, connections: int, th
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--nodes", type=int, action="append", help="may be given several times [372 10000]")
     parser.add_argument("--pairs-per-s", type=float, default=264.0)

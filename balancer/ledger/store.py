@@ -46,7 +46,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """What a call with this idempotency key was answered: `status` and `body`, or the state of `request_id`."""
+    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
 
     key: str
     fingerprint: str

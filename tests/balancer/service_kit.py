@@ -1,10 +1,9 @@
-"""Builders for tests of the service: a batch system in memory, and an engine with it on a clock moved by hand."""
+"""Builders for tests of the service: a batch system in memory, and an engine on a clock moved by hand."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
@@ -18,6 +17,7 @@ from balancer.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 
 class FakeBatch:
@@ -84,7 +84,7 @@ class FakeBatch:
 
 
 class World:
-    """A service on a manual clock. `engine` is running; `restart` stops it and starts another on the same ledger."""
+    """A service on a manual clock; `restart` stops its engine and starts another on the same ledger."""
 
     def __init__(self, folder: Path, *, nodes: int = 6, **options: Any) -> None:
         self.names = [f"n{number:02d}" for number in range(1, nodes + 1)]
@@ -196,5 +196,3 @@ def running(action: Callable[[], Any]) -> Iterator[list[Any]]:
     finally:
         thread.join(10)
         assert not thread.is_alive()
-
-

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from balancer.client import Balancer
 from balancer.clock import wall_us
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PBSNODES = """#!{python} -S
 import fcntl, json, sys

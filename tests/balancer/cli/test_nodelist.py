@@ -20,7 +20,9 @@ def test_patterns_are_written_out_in_order(text, names):
     assert expand(text) == names
 
 
-@pytest.mark.parametrize("text", ["", "n[", "n[]", "n[a-b]", "n[3-1]", "n 1", "n1,n1", "n[1-999999999]", "-x"])
+@pytest.mark.parametrize(
+    "text", ["", "n[", "n[]", "n[a-b]", "n[3-1]", "n 1", "n1,n1", "n[1-999999999]", "-x"]
+)
 def test_what_is_no_list_of_nodes_is_refused(text):
     with pytest.raises(NodeListError):
         expand(text)

@@ -1,4 +1,4 @@
-"""The engine with a batch system in memory: what is answered is true and durable, and no node is given twice."""
+"""The engine with a batch system in memory: what is answered is true and durable; no node is given twice."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_released_nodes_go_back_to_batch_after_their_time(world, kit):
     assert w.batch.marked == {"n01": False}
 
 
-@pytest.mark.parametrize("error", [RefusedError("no"), UnreachableError("down"), UnclearError("slow"), OSError("?")])
+@pytest.mark.parametrize(
+    "error", [RefusedError("no"), UnreachableError("down"), UnclearError("slow"), OSError("?")]
+)
 def test_a_failing_command_never_frees_a_node(world, kit, error):
     w = world(nodes=1, wait_s=600, confirm_limit_s=0.02)
     w.batch.fails["reclaim"] = error
@@ -219,7 +221,9 @@ def test_everything_is_as_before_after_a_restart(world):
     w.engine.wait_for_request(w.engine.submit_request(1).request_id)
     waiting = w.engine.submit_request(4)
     w.engine.add_reserve(1, micros(60))
-    nodes = {record.name: (record.state, record.held_for) for record in w.engine.nodes()} if w.settled() else {}
+    nodes = (
+        {record.name: (record.state, record.held_for) for record in w.engine.nodes()} if w.settled() else {}
+    )
     reserves = w.engine.ledger.reserves()
     w.restart()
     assert {record.name: (record.state, record.held_for) for record in w.engine.nodes()} == nodes
