@@ -162,7 +162,14 @@ def test_unknown_nodes_in_a_body_are_a_bad_request(api):
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/nodes?x=1", "/v1/requests?limit=0", "/v1/events?after=-1", "/v1/history?slot_s=0"]
+    "path",
+    [
+        "/v1/nodes?x=1",
+        "/v1/nodes?state=odd",
+        "/v1/requests?limit=0",
+        "/v1/events?after=-1",
+        "/v1/history?slot_s=0",
+    ],
 )
 def test_strange_query_parameters_are_a_bad_request(api, path):
     _, http = api(nodes=1)
