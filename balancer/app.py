@@ -23,7 +23,7 @@ _MAX_BODY = 16 * 1024 * 1024
 
 
 def create_app(engine: Engine | None, *, max_waiting: int = 24, disable_file: str | None = None) -> APIFlask:
-    """The service's HTTP side. `max_waiting`: calls that may block at a time. No engine: only its description."""
+    """The HTTP side. `max_waiting`: calls that may block at a time. No engine: only the description."""
     app = APIFlask("balancer", title="Balancer", version=VERSION, docs_path=None, spec_path="/openapi.json")
     app.config.update(
         VALIDATION_ERROR_STATUS_CODE=400,
@@ -39,9 +39,7 @@ def create_app(engine: Engine | None, *, max_waiting: int = 24, disable_file: st
     for module in (nodes, requests, reserves, history, events, health, dashboard):
         app.register_blueprint(module.blueprint)
 
-    @app.spec_processor
-    def fix(spec: dict[str, Any]) -> dict[str, Any]:
-        return _fixed(spec)
+    app.spec_processor(_fixed)
 
     return app
 
@@ -53,7 +51,7 @@ def openapi_text() -> str:
         return json.dumps(app.spec, indent=2, sort_keys=True) + "\n"
 
 
-def _fixed(spec: dict[str, Any]) -> dict[str, Any]:
+def _fixed(spec: Any) -> Any:
     """What APIFlask leaves out: bodies are required, and errors are problem documents."""
     problem = {"$ref": "#/components/schemas/Problem"}
     spec.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM_SCHEMA

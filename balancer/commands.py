@@ -1,7 +1,7 @@
-"""Carries out what the life cycle asks of the batch system, one command at a time, and reports what came of it.
+"""Carries out what the life cycle asks of the batch system, one command at a time, and reports the outcome.
 
-One thread does all the talking, so that commands keep their order and a reading of the states never mixes with
-a command that changes them. A command's exit status is a hint; the state that is read back is the outcome:
+One thread does all the talking, so that commands keep their order and a reading of the states never mixes
+with a command that changes them. An exit status is a hint; the state that is read back is the outcome:
 
     reclaim   done when the node reads offline *without* jobs; read again every poll until then (an epilogue's
               job is gone a moment later); a node that keeps its job is put back first and then reported busy
@@ -93,7 +93,7 @@ class _Ticket:
 
 
 class Commander:
-    """Owns the driver. `report` takes the outcomes (the engine); it may raise, then the outcome is told again."""
+    """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again."""
 
     def __init__(
         self,
@@ -113,6 +113,7 @@ class Commander:
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
         self._open: dict[str, _Open] = {}
+        self._telling = 0
         self._hold: ExitStack | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
@@ -164,7 +165,7 @@ class Commander:
         """How many nodes wait for an outcome or a command."""
         with self._changed:
             queued = sum(len(each.nodes) for ticket in self._tickets for each in ticket.instructions)
-            return len(self._open) + queued
+            return len(self._open) + self._telling + queued
 
     def _has_fresh(self) -> bool:
         return any(not work.late for work in self._open.values())
@@ -248,8 +249,8 @@ class Commander:
         if again[False]:
             self._call("restore", lambda: self._driver.restore_nodes(again[False]))
 
-    def _judge(self, work: _Open, status: NodeStatus) -> str | None:
-        """What this reading means for a command: the name of an outcome, None where it is too early to tell."""
+    def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
+        """What this reading means for a command: the name of an outcome; None: too early to tell."""
         if work.aim == "reclaim" and status.is_handed_over:
             return "reclaimed"
         if work.aim == "give back" and status.state in ("idle", "busy"):
@@ -272,15 +273,18 @@ class Commander:
         # Off the list first: the answer to the outcome may be a new command for the same node.
         with self._changed:
             closed = {node: self._open[node] for node in nodes}
+            self._telling = len(nodes)
             if not outcome.endswith("unclear"):
                 for node in nodes:
                     del self._open[node]
         try:
             self._report(_event(outcome, nodes, closed, at_us))
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it was, the node is still ours to look after
             _log.exception("an outcome could not be recorded; it will be read and told again", nodes=nodes)
             with self._changed:
                 self._open = closed | self._open
+        finally:
+            self._telling = 0
 
     def _read_all(self, readers: Sequence[Future[Reading]]) -> None:
         at_us = self._clock.now_us()
@@ -297,7 +301,7 @@ class Commander:
                 reader.set_exception(error)
 
     def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
-        """Run one driver command; its failure is counted, logged and returned. Whatever it was, we read back."""
+        """Run one driver command; its failure is counted, logged and returned. We read back anyway."""
         start_us = wall_us()
         failure: DriverError | None = None
         try:

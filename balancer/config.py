@@ -1,4 +1,4 @@
-"""The service's configuration: one YAML file, options of the command line over it, errors that name the key."""
+"""The service's configuration: one YAML file, command-line options over it, errors that name the key."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ class Config(BaseModel):
         return made
 
     def check_bind(self) -> None:
-        """Calls are not authenticated yet: whoever reaches the port may take every node. Raises ConfigError."""
+        """Calls are not authenticated yet: whoever reaches the port may take nodes. Raises ConfigError."""
         if self.host not in _LOOPBACK and not self.insecure_bind:
             raise ConfigError(
-                f"host: {self.host} can be reached from outside, and calls are not authenticated: anybody there "
-                "could move nodes. Bind to 127.0.0.1, or give --insecure-bind on a network you trust"
+                f"host: {self.host} can be reached from outside, and calls are not authenticated: "
+                "anybody there could move nodes. Bind to 127.0.0.1, or give --insecure-bind if you trust them"
             )
 
 

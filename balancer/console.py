@@ -1,4 +1,4 @@
-"""The commands of `balancer`. What only one command needs is imported there, so that the others start fast."""
+"""The commands of `balancer`. What only one command needs is imported there: the others start fast."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations

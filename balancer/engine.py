@@ -1,7 +1,7 @@
 """The Balancer's calls: each is an event, made durable by the `Writer` before anything is done about it.
 
-Commands for the batch system go to the `Commander`, whose outcomes come back as events, and so on until nothing
-is left to do. All work is done while a paced clock stands still; only waiting for a request is not work.
+Commands for the batch system go to the `Commander`, whose outcomes come back as events, and so on until
+nothing is left to do. Work is done while a paced clock stands still; waiting for a request is not work.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Engine:
     # Life
 
     def start(self) -> None:
-        """Take up what a former process left open, compare the ledger with the batch system, start the timers."""
+        """Take up what a former process left open, compare with the batch system, start the timers."""
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
@@ -179,7 +179,7 @@ class Engine:
         return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
 
     def wait_for_request(self, request_id: str, timeout_s: float | None = None) -> Waiter | None:
-        """Block until the request is decided, or for `timeout_s` of wall time. None: there is no such request.
+        """Block until the request is decided, or for `timeout_s` of wall time. None: no such request.
 
         The answer's `hold` must be closed once it has been sent. Its `record` still waits after the time-out.
         """
@@ -263,7 +263,7 @@ class Engine:
         answer: Callable[[ReserveRecord], str] | None = None,
         event_id: str = "",
     ) -> ReserveRecord:
-        """The paper's add_reserve(H, N) with H = now + `notice_us` and N = `count`."""
+        """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`."""
 
         def added(changes: Changes) -> ReserveRecord:
             return max(changes.reserves, key=lambda record: record.order)
@@ -324,13 +324,13 @@ class Engine:
         return self._commander.pending
 
     def wait_for_events(self, after: int, timeout_s: float) -> bool:
-        """Block until there is an event with a number above `after`; False after `timeout_s` or when stopping."""
+        """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
         return self._writer.wait_for_events(after, timeout_s)
 
     # What comes from the batch system
 
     def refresh(self) -> None:
-        """Read all states once, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
+        """Read all states, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
         age_us = micros(self.settings.refresh_age_s)
         with self._refreshing:
             if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
@@ -400,7 +400,7 @@ class Engine:
         return done
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
-        """Hand over the commands; the event is set once they have been issued. Answers go through the writer."""
+        """Hand over the commands; the event is set once they have been issued."""
         commands: list[Reclaim | Restore | Mark] = []
         for instruction in instructions:
             if isinstance(instruction, (Reclaim, Restore)):

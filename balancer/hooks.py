@@ -21,6 +21,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,8 @@ def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s
         return REQUEUE
     marked = settings.marker.exists()
     _say(
-        f"no clear answer from the Balancer ({answer.detail}); the job {'is requeued' if marked else 'starts'}"
+        f"no clear answer from the Balancer ({answer.detail}); "
+        f"the job {'is requeued' if marked else 'starts'}"
     )
     return REQUEUE if marked else START
 
@@ -180,7 +182,13 @@ def _post(settings: HookSettings, body: bytes) -> Answer:
 
 @contextmanager
 def _deadline(limit_s: float) -> Iterator[None]:
-    """TimeoutError after `limit_s`, however the time is spent (look-up of the name, a byte a second, ...)."""
+    """TimeoutError after `limit_s`, however the time is spent (look-up of the name, a byte a second, ...).
+
+    Signals reach the main thread only; a hook that a testbed calls in another one has the socket's time-outs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def on_alarm(*_: object) -> NoReturn:
         raise TimeoutError(f"no answer within {limit_s:g} s")

@@ -47,7 +47,7 @@ def compare(
     is_news: Callable[[str], bool],
     last_jobs: Mapping[str, str],
 ) -> Difference:
-    """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there last.
+    """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     """

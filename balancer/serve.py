@@ -155,7 +155,7 @@ def configure_logs() -> None:
 
 
 def serve(config: Config) -> None:
-    """Does not return before the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
+    """Returns when the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
     configure_logs()
     check(config)
     listener = listen(config.host, config.port)

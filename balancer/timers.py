@@ -1,4 +1,4 @@
-"""The one thread that waits for time to pass: the life cycle's wishes and the periodic look at the batch system."""
+"""The one thread that waits for time to pass: the life cycle's wishes and the periodic reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AGAIN_US = 1_000_000
 
 
 class Timers:
-    """`on_wake(now_us)` at the time last given to `wake_at`; `on_period(now_us)` every `period_s` (0: never)."""
+    """`on_wake(now_us)` at the time given to `wake_at`; `on_period(now_us)` every `period_s`, if not 0."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Timers:
     def _call(self, action: Callable[[int], None], now_us: int) -> None:
         try:
             action(now_us)
-        except Exception:
+        except Exception:  # noqa: BLE001 - time goes on whatever happened
             if self._stopped:
                 return
             _log.exception("a timer failed; it is tried again")

@@ -219,7 +219,7 @@ class Writer:
                 start_us = wall_us()
                 try:
                     self._ledger.commit([each.entry for each in batch])
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - whatever it was, nothing is stored
                     _log.exception("the ledger could not be written")
                     with self._deciding:
                         self._queue = batch + self._queue
@@ -232,7 +232,7 @@ class Writer:
             raise LedgerError(f"nothing is stored: {decided.error}") from decided.error
 
     def _fail(self, error: Exception) -> None:
-        """Everything that was decided and not stored has not happened; no decision until the state is whole."""
+        """What was decided and not stored has not happened; no decision until the state is whole."""
         for each in self._queue:
             each.error = error
         self._queue = []
@@ -328,7 +328,7 @@ class Writer:
         return counts
 
     def wait_for_events(self, after: int, timeout_s: float) -> bool:
-        """Block until there is an event with a number above `after`; False after `timeout_s` or when stopping."""
+        """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
         with self._published:
             self._published.wait_for(lambda: self._published_seq > after or self.is_stopping, timeout_s)
             return self._published_seq > after and not self.is_stopping
@@ -352,8 +352,10 @@ def _body(event: Event, moves: Moves, changes: Changes) -> str:
     decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
     if decided:
         body["decided"] = decided
-    return json.dumps(body, separators=(",", ":"))
+    return _encode(body)
 
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 _KIND: dict[type[Event], str] = {
     kind: re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in Event.__subclasses__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import uuid4
@@ -15,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.clock import seconds, wall_us
-from balancer.engine import Engine
 from balancer.writer import Key
 
 if TYPE_CHECKING:
+    import threading
+
     from flask import Flask
+
+    from balancer.engine import Engine
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)
@@ -56,7 +58,7 @@ Limit = Annotated[int, Field(ge=1, le=1000)]
 
 @dataclass
 class Service:
-    """The application's own state. At most `waiting` calls may block at a time, so that hooks find a thread."""
+    """The application's own state. At most `waiting` calls may block at a time: hooks must find a thread."""
 
     engine: Engine
     waiting: threading.BoundedSemaphore

@@ -30,6 +30,8 @@ blueprint = APIBlueprint("nodes", __name__, tag="nodes")
 
 Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
 
+State = Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING"]
+
 POOL = {
     NodeState.OD_RESERVE: "on-demand",
     NodeState.OD_ALLOC: "on-demand",
@@ -69,7 +71,7 @@ class Reported(Answer):
 
 class Node(Answer):
     name: str
-    state: Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING"]
+    state: State
     pool: Literal["on-demand", "batch", "moving"]
     since: str
     generation: int
@@ -83,7 +85,7 @@ class NodeList(Answer):
 
 
 class NodesQuery(Query):
-    state: str | None = None
+    state: State | None = None
 
 
 @blueprint.get("/v1/nodes")

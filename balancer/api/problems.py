@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 from flask import Response, g, request
@@ -112,7 +112,9 @@ def install(app: APIFlask) -> None:
             detail = "the body cannot be read as JSON"
         code = _OF_STATUS.get(error.status_code, INTERNAL if error.status_code >= 500 else INVALID)  # noqa: PLR2004
         # Without the exception's own headers a 405 would lose its Allow.
-        problem = Problem(error.status_code, code, str(detail), headers=dict(error.headers or {}))
+        problem = Problem(
+            error.status_code, code, str(detail), headers=dict(cast("dict[str, str]", error.headers or {}))
+        )
         return problem.body(), problem.status, problem.headers | {"Content-Type": MEDIA_TYPE}
 
     @app.errorhandler(Problem)

@@ -19,10 +19,10 @@ NodeState = Literal["idle", "busy", "offline", "down", "unknown"]
 class NodeStatus:
     """One node as the batch system reports it.
 
-    `state`: `idle` may get a job at once; `busy` runs one; `offline` gets no new job (it may still run one: see
-    `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is the
-    longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries the
-    offline mark, whatever else is true of it (a node that is down may carry it as well).
+    `state`: `idle` may get a job at once; `busy` runs one; `offline` gets no new job (it may still run one:
+    see `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is
+    the longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries
+    the offline mark, whatever else is true of it (a node that is down may carry it as well).
     """
 
     state: NodeState

@@ -109,7 +109,7 @@ class TorqueDriver:
             raise RefusedError("; ".join(refusals))
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False) -> str:
-        """Standard output of a command; its own session, so that a hanging one is killed with its children."""
+        """Standard output of a command; in its own session, to kill a hanging one with its children."""
         try:
             process = subprocess.Popen(
                 command,

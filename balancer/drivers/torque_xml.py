@@ -33,7 +33,7 @@ def parse_nodes(text: str) -> dict[str, NodeStatus]:
 
 
 def parse_remaining(text: str) -> dict[str, int]:
-    """The output of `qstat -x`: job id -> wall time it may still run, in microseconds, for jobs that tell it."""
+    """The output of `qstat -x`: job id -> microseconds it may still run, for jobs that tell it."""
     if not text.strip():
         return {}  # a server without jobs prints nothing
     remaining: dict[str, int] = {}

@@ -225,3 +225,12 @@ def test_a_hook_needs_only_the_standard_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"click", "requests", "flask", "pydantic"} & set(modules)
+
+
+def test_a_hook_may_be_called_in_a_thread(node, fake):
+    ended: list[int] = []
+    thread = threading.Thread(target=lambda: ended.append(main(PROLOGUE)))
+    thread.start()
+    thread.join()
+    assert ended == [0]
+    assert len(fake.seen) == 1

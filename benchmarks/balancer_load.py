@@ -1,0 +1,246 @@
+"""Load on the real service: request/release pairs over keep-alive connections, each answer durable.
+
+    python benchmarks/balancer_load.py --seconds 60 --nodes 372 --pairs-per-s 264
+
+The service runs as a process of its own with SQLite in FULL synchronous mode and R = all nodes, so that every
+pair moves a node OD_RESERVE -> OD_ALLOC -> OD_RESERVE without a batch command (a fake `pbsnodes`, which keeps
+its states in a file, serves the start and the periodic reading). Latencies are those of single calls as the
+caller sees them; a pair that is due while its connection is busy starts late and counts in the rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from balancer.clock import US, wall_us
+
+_PBSNODES = """#!{python} -S
+import fcntl, json, sys
+with open("{state}", "r+") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    offline = set(json.load(file))
+    names = [name for name in sys.argv[2:] if name.startswith("n") and name != "n"]
+    if sys.argv[1] == "-x":
+        every = names or ["n%05d" % i for i in range(1, {count} + 1)]
+        node = "<Node><name>%s</name><state>%s</state></Node>"
+        shown = (node % (name, "offline" if name in offline else "free") for name in every)
+        print("<Data>" + "".join(shown) + "</Data>")
+    else:
+        offline = offline | set(names) if sys.argv[1] == "-o" else offline - set(names)
+        file.seek(0)
+        file.truncate()
+        json.dump(sorted(offline), file)
+"""
+
+
+@dataclass
+class Load:
+    """One connection's measurements; latencies in microseconds."""
+
+    latencies_us: list[int] = field(default_factory=list)
+    pairs: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+class Connection:
+    """Keep-alive HTTP on a bare socket: as little work on the caller's side as can be."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host = f"{parts.hostname}:{parts.port}".encode()
+        self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def post(self, path: bytes, body: bytes) -> tuple[int, bytes]:
+        self._socket.sendall(
+            b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (path, self._host, len(body), body)
+        )
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        head, _, rest = data.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+        while len(rest) < length:
+            rest += self._more()
+        return int(head[9:12]), rest
+
+    def _more(self) -> bytes:
+        data = self._socket.recv(65536)
+        if not data:
+            raise ConnectionError("the service closed the connection")
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def drive(url: str, load: Load, *, interval_us: int, offset_us: int, until_us: int, start_us: int) -> None:
+    """Pairs at fixed times on one connection until the end."""
+    connection = Connection(url)
+    pause = threading.Event()
+    due_us = start_us + offset_us
+    try:
+        while due_us < until_us:
+            ahead_us = due_us - wall_us()
+            if ahead_us > 0:
+                pause.wait(ahead_us / US)
+            begin_us = wall_us()
+            status, body = connection.post(b"/v1/request_nodes", b'{"nodes": 1}')
+            middle_us = wall_us()
+            if status != 200:
+                load.errors.append(body.decode()[:200])
+                return
+            released = json.dumps({"nodes": json.loads(body)["nodes"]}).encode()
+            status, body = connection.post(b"/v1/release_nodes", released)
+            load.latencies_us += [middle_us - begin_us, wall_us() - middle_us]
+            if status != 200:
+                load.errors.append(body.decode()[:200])
+                return
+            load.pairs += 1
+            due_us += interval_us
+    finally:
+        connection.close()
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process and its children that are alive."""
+    total = 0
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    for each in [pid, *map(int, listed)]:
+        fields = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def start_service(folder: Path, count: int, threads: int) -> tuple[subprocess.Popen[bytes], str]:
+    programs = folder / "bin"
+    programs.mkdir()
+    state = folder / "offline.json"
+    state.write_text("[]", encoding="utf-8")
+    pbsnodes = programs / "pbsnodes"
+    pbsnodes.write_text(_PBSNODES.format(python=sys.executable, state=state, count=count), encoding="utf-8")
+    pbsnodes.chmod(0o755)
+    (programs / "qmgr").symlink_to("/bin/true")
+    ready = folder / "ready.json"
+    command = [sys.executable, "-c", "from balancer.cli import main; main()", "serve"]
+    command += ["--nodes", f"n[00001-{count:05d}]", "--reserve", str(count), "--port", "0"]
+    command += ["--db", str(folder / "ledger.db"), "--ready-file", str(ready), "--threads", str(threads)]
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    service = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    pause = threading.Event()
+    while not ready.exists():
+        if service.poll() is not None:
+            raise SystemExit(f"the service ended with status {service.returncode}")
+        pause.wait(0.02)
+    return service, json.loads(ready.read_text(encoding="utf-8"))["url"]
+
+
+def wait_for_reserve(url: str, count: int) -> None:
+    """Until all nodes have been reclaimed: a request for all of them is granted, and they are given back."""
+    connection = Connection(url)
+    pause = threading.Event()
+    while True:
+        status, body = connection.post(b"/v1/request_nodes", json.dumps({"nodes": count}).encode())
+        if status == 200:
+            break
+        pause.wait(0.05)
+    connection.post(b"/v1/release_nodes", json.dumps({"nodes": json.loads(body)["nodes"]}).encode())
+    connection.close()
+
+
+def fsync_ms(folder: Path, count: int = 200) -> list[float]:
+    """What the disk takes for one durable write of 4 kB just now, sorted: the floor of any commit."""
+    taken: list[float] = []
+    with (folder / "probe").open("wb") as file:
+        for _ in range(count):
+            start_us = wall_us()
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+            taken.append((wall_us() - start_us) / 1000)
+    return sorted(taken)
+
+
+def measure(
+    seconds: float, count: int, pairs_per_s: float, connections: int, threads: int
+) -> dict[str, float]:
+    """Run the load once; the figures that are printed."""
+    with tempfile.TemporaryDirectory() as name:
+        disk = fsync_ms(Path(name))
+        service, url = start_service(Path(name), count, threads)
+        try:
+            wait_for_reserve(url, count)
+            interval_us = round(connections / pairs_per_s * US)
+            start_us = wall_us()
+            until_us = start_us + round(seconds * US)
+            loads = [Load() for _ in range(connections)]
+            before_s, own_s = cpu_s(service.pid), sum(os.times()[:2])
+            workers = [
+                threading.Thread(
+                    target=drive,
+                    args=(url, load),
+                    kwargs={
+                        "interval_us": interval_us,
+                        "offset_us": interval_us * number // connections,
+                        "until_us": until_us,
+                        "start_us": start_us,
+                    },
+                )
+                for number, load in enumerate(loads)
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            took_s = (wall_us() - start_us) / US
+            used_s, own_s = cpu_s(service.pid) - before_s, sum(os.times()[:2]) - own_s
+        finally:
+            service.send_signal(signal.SIGTERM)
+            service.wait(timeout=30)
+    errors = [error for load in loads for error in load.errors]
+    if errors:
+        raise SystemExit(f"{len(errors)} connections failed: {errors[0]}")
+    latencies = sorted(each for load in loads for each in load.latencies_us)
+    return {
+        "nodes": count,
+        "pairs_per_s": round(sum(load.pairs for load in loads) / took_s, 1),
+        "calls": len(latencies),
+        "p50_ms": latencies[len(latencies) // 2] / 1000,
+        "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
+        "max_ms": latencies[-1] / 1000,
+        "disk_fsync_p50_ms": disk[len(disk) // 2],
+        "disk_fsync_p99_ms": disk[len(disk) * 99 // 100],
+        "service_cpu_cores": round(used_s / took_s, 2),
+        "load_cpu_cores": round(own_s / took_s, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--nodes", type=int, action="append", help="may be given several times [372 10000]")
+    parser.add_argument("--pairs-per-s", type=float, default=264.0)
+    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=32)
+    options = parser.parse_args()
+    for count in options.nodes or [372, 10_000]:
+        figures = measure(options.seconds, count, options.pairs_per_s, options.connections, options.threads)
+        print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""The HTTP side, in process: shapes, codes, strictness, idempotency."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from balancer.api.problems import MEDIA_TYPE
+from balancer.app import create_app, openapi_text
+from balancer.clock import micros
+
+ROOT = Path(__file__).parents[3]
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+@pytest.fixture
+def api(world):
+    """`api(nodes=..., ...)` -> (world, HTTP client) with every node known and settled."""
+
+    def make(**options):
+        w = world(**options)
+        w.settled()
+        return w, create_app(w.engine, max_waiting=2).test_client()
+
+    return make
+
+
+def problem(response, status: int, code: str) -> dict:
+    assert response.status_code == status
+    assert response.content_type == MEDIA_TYPE
+    body = response.get_json()
+    assert body["status"] == status
+    assert body["code"] == code == body["errors"][0]["code"]
+    assert body["request_id"] == response.headers["X-OpenStack-Request-Id"]
+    return body
+
+
+def test_granted_nodes_are_in_the_answer(api):
+    _, http = api(nodes=3, reserve=3)
+    response = http.post("/v1/request_nodes", json={"nodes": 2})
+    body = response.get_json()
+    assert response.status_code == 200
+    assert ISO.fullmatch(body.pop("submitted_at"))
+    assert ISO.fullmatch(body.pop("deadline_at"))
+    assert ISO.fullmatch(body.pop("decided_at"))
+    assert body.pop("id").startswith("r")
+    assert body == {"state": "granted", "count": 2, "nodes": ["n01", "n02"], "reason": ""}
+
+
+def test_an_unobtainable_request_is_a_conflict_that_names_the_request(api):
+    _, http = api(nodes=2)
+    body = problem(http.post("/v1/request_nodes", json={"nodes": 3}), 409, "balancer.not_obtainable")
+    assert http.get(f"/v1/requests/{body['id']}").get_json()["state"] == "rejected"
+
+
+def test_an_asynchronous_request_is_answered_with_a_place_to_ask(api, kit):
+    w, http = api(nodes=1)
+    w.start_job("1.server", "n01")
+    response = http.post(
+        "/v1/request_nodes", json={"nodes": 1, "wait_s": 600}, headers={"Prefer": "respond-async"}
+    )
+    assert response.status_code == 202
+    place = response.headers["Location"]
+    assert http.get(place).get_json()["state"] == "waiting"
+    with kit.running(lambda: create_app(w.engine).test_client().get(f"{place}?wait_s=10")) as answer:
+        w.end_job("1.server")
+    assert answer[0].get_json()["nodes"] == ["n01"]
+
+
+def test_a_request_blocks_until_it_is_granted(api, kit):
+    w, http = api(nodes=1, wait_s=600)
+    w.start_job("1.server", "n01")
+    with kit.running(lambda: http.post("/v1/request_nodes", json={"nodes": 1})) as answer:
+        kit.until(lambda: w.engine.ledger.requests(status="waiting", before=None, limit=1))
+        w.end_job("1.server")
+    assert answer[0].get_json()["nodes"] == ["n01"]
+
+
+def test_when_too_many_calls_wait_the_next_one_is_told_to_poll(api, kit):
+    w, _ = api(nodes=1, wait_s=600)
+    w.start_job("1.server", "n01")
+    app = create_app(w.engine, max_waiting=1)
+    with kit.running(lambda: app.test_client().post("/v1/request_nodes", json={"nodes": 1})) as first:
+        kit.until(lambda: w.engine._writer.waiters._waiting)
+        assert app.test_client().post("/v1/request_nodes", json={"nodes": 1}).status_code == 202
+        w.end_job("1.server")
+    assert first[0].status_code == 200
+
+
+def test_a_waiting_request_can_be_withdrawn(api):
+    w, http = api(nodes=1)
+    w.start_job("1.server", "n01")
+    place = http.post(
+        "/v1/request_nodes", json={"nodes": 1, "wait_s": 60}, headers={"Prefer": "respond-async"}
+    ).headers["Location"]
+    assert http.delete(place).get_json()["state"] == "withdrawn"
+    problem(http.delete("/v1/requests/r0"), 404, "balancer.not_found")
+
+
+def test_a_release_of_a_node_that_is_not_allocated_changes_nothing(api):
+    w, http = api(nodes=2, reserve=2)
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    before = w.states()
+    response = http.post("/v1/release_nodes", json={"nodes": ["n01", "n02"]})
+    problem(response, 409, "balancer.node_not_allocated")
+    assert w.states() == before
+    assert http.post("/v1/release_nodes", json={"nodes": ["n01"]}).get_json() == {"nodes": ["n01"]}
+
+
+def test_a_job_on_a_lent_node_is_a_conflict(api):
+    _, http = api(nodes=1, reserve=1)
+    response = http.post("/v1/update_nodes", json={"states": {"n01": "busy"}, "job": "1.server"})
+    problem(response, 409, "balancer.node_not_in_batch_pool")
+
+
+def test_a_reserve_is_announced_and_listed(api):
+    _, http = api(nodes=2)
+    body = http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json()
+    assert http.get("/v1/reserves").get_json() == {"reserves": [body]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("request_nodes", {}, "nodes"),
+        ("request_nodes", {"nodes": 0}, "nodes"),
+        ("request_nodes", {"nodes": "2"}, "nodes"),
+        ("request_nodes", {"nodes": True}, "nodes"),
+        ("request_nodes", {"nodes": 1.5}, "nodes"),
+        ("request_nodes", {"nodes": 1, "wait_s": -1}, "wait_s"),
+        ("request_nodes", {"nodes": 1, "wait_s": 1e300}, "wait_s"),
+        ("request_nodes", {"nodes": 1, "wait": 1}, "wait"),
+        ("request_nodes", [], "instance"),
+        ("release_nodes", {"nodes": []}, "nodes"),
+        ("release_nodes", {"nodes": ["../x"]}, "nodes.0"),
+        ("update_nodes", {"states": {"n01": "broken"}}, "states.n01"),
+        ("update_nodes", {"states": {}}, "states"),
+        ("add_reserve", {"nodes": 1}, "notice_s"),
+    ],
+)
+def test_a_body_that_is_not_as_described_is_refused_naming_the_field(api, path, body, field):
+    w, http = api(nodes=1)
+    before = w.log()
+    detail = problem(http.post(f"/v1/{path}", json=body), 400, "balancer.invalid_request")["detail"]
+    assert field in detail
+    assert w.log() == before
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"null", b"\xff\xfe", b'{"nodes": NaN}', b'"text"'])
+def test_a_body_that_is_not_json_is_a_bad_request(api, data):
+    _, http = api(nodes=1)
+    problem(http.post("/v1/request_nodes", data=data), 400, "balancer.invalid_request")
+
+
+def test_unknown_nodes_in_a_body_are_a_bad_request(api):
+    _, http = api(nodes=1)
+    response = http.post("/v1/update_nodes", json={"states": {"x99": "busy"}})
+    problem(response, 400, "balancer.unknown_node")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/nodes?x=1",
+        "/v1/nodes?state=odd",
+        "/v1/requests?limit=0",
+        "/v1/events?after=-1",
+        "/v1/history?slot_s=0",
+    ],
+)
+def test_strange_query_parameters_are_a_bad_request(api, path):
+    _, http = api(nodes=1)
+    problem(http.get(path), 400, "balancer.invalid_request")
+
+
+def test_unknown_paths_and_methods_have_problem_documents_too(api):
+    _, http = api(nodes=1)
+    problem(http.get("/v2"), 404, "balancer.not_found")
+    response = http.delete("/v1/request_nodes")
+    problem(response, 405, "balancer.method_not_allowed")
+    assert "POST" in response.headers["Allow"]
+
+
+def test_the_same_key_gets_the_stored_answer_also_after_a_restart(api):
+    w, http = api(nodes=3, reserve=3)
+    headers = {"Idempotency-Key": "5c0a7b9e"}
+    first = http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers).get_json()
+    http.post("/v1/release_nodes", json={"nodes": first["nodes"]}, headers={"Idempotency-Key": "k2"})
+    w.restart()
+    http = create_app(w.engine).test_client()
+    assert http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers).get_json() == first
+    again = http.post("/v1/release_nodes", json={"nodes": first["nodes"]}, headers={"Idempotency-Key": "k2"})
+    assert again.get_json() == {"nodes": first["nodes"]}
+    assert list(w.states().values()).count("OD_ALLOC") == 0
+
+
+def test_the_same_key_with_another_body_is_refused(api):
+    _, http = api(nodes=3, reserve=3)
+    headers = {"Idempotency-Key": "k1"}
+    http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers)
+    response = http.post("/v1/request_nodes", json={"nodes": 2}, headers=headers)
+    problem(response, 422, "balancer.idempotency_key_reused")
+
+
+def test_requests_are_paged_newest_first(api):
+    _, http = api(nodes=3, reserve=3)
+    made = [http.post("/v1/request_nodes", json={"nodes": 1}).get_json()["id"] for _ in range(3)]
+    page = http.get("/v1/requests?limit=2").get_json()
+    assert [each["id"] for each in page["requests"]] == made[:0:-1]
+    rest = http.get(page["links"][0]["href"]).get_json()
+    assert [each["id"] for each in rest["requests"]] == made[:1]
+
+
+def test_history_counts_by_slot_of_arrival(api):
+    w, http = api(nodes=3, reserve=3)
+    http.post("/v1/request_nodes", json={"nodes": 2})
+    http.post("/v1/request_nodes", json={"nodes": 9})
+    w.clock.advance_to(w.clock.now_us() + micros(100))
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    slots = http.get("/v1/history?slot_s=100&start=1970-01-01T00:16:40Z").get_json()["slots"]
+    names = ("requests", "nodes_requested", "nodes_granted", "nodes_rejected", "largest_request")
+    assert [tuple(slot[name] for name in names) for slot in slots] == [(2, 11, 2, 9, 9), (1, 1, 1, 0, 1)]
+
+
+def test_events_are_numbered_and_carry_the_request_id_that_caused_them(api):
+    _, http = api(nodes=1, reserve=1)
+    headers = {"X-OpenStack-Request-Id": "req-11111111-2222-3333-4444-555555555555"}
+    assert (
+        http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers).headers.get(
+            "X-OpenStack-Request-Id"
+        )
+        == headers["X-OpenStack-Request-Id"]
+    )
+    events = http.get("/v1/events").get_json()["events"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["id"] == headers["X-OpenStack-Request-Id"]
+    assert http.get(f"/v1/events?after={len(events)}").get_json()["events"] == []
+
+
+def test_events_can_be_followed_as_a_stream(api):
+    _, http = api(nodes=1, reserve=1)
+    response = http.get("/v1/events", headers={"Accept": "text/event-stream"})
+    chunks = response.iter_encoded()
+    assert next(chunks).startswith(b":")
+    first = next(chunks).decode().splitlines()
+    assert first[:2] == ["id: 1", "event: started"]
+    assert json.loads(first[2].removeprefix("data: "))["kind"] == "started"
+    response.close()
+
+
+def test_health_says_why_it_is_not_ready(api, tmp_path):
+    w, _ = api(nodes=1)
+    http = create_app(w.engine, disable_file=str(tmp_path / "off")).test_client()
+    assert [http.get(path).status_code for path in ("/livez", "/readyz", "/healthz")] == [200, 200, 200]
+    (tmp_path / "off").touch()
+    assert http.get("/healthz").status_code == 503
+    w.clock.advance_to(w.clock.now_us() + micros(10))
+    w.engine._writer.is_stopping = True
+    assert http.get("/readyz").get_data(as_text=True) == "it is stopping\n"
+
+
+def test_metrics_have_the_published_names(api):
+    _, http = api(nodes=2, reserve=1)
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    text = http.get("/metrics").get_data(as_text=True)
+    for line in (
+        'balancer_nodes{pool="on_demand",state="OD_ALLOC"} 1.0',
+        'balancer_requests_total{outcome="granted"} 1.0',
+        'balancer_driver_commands_total{command="reclaim",driver="fake",outcome="ok"}',
+        'balancer_http_request_duration_seconds_count{code="200",method="POST",route="/v1/request_nodes"}',
+        "balancer_ledger_commit_duration_seconds_count",
+        "balancer_reconcile_last_success_timestamp_seconds 1000.0",
+        "balancer_build_info{version=",
+    ):
+        assert line in text
+    assert "n01" not in text
+
+
+def test_the_dashboard_is_one_page_without_anything_from_elsewhere(api):
+    _, http = api(nodes=2, reserve=1)
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    page = http.get("/", headers={"Accept": "text/html"}).get_data(as_text=True)
+    assert 'title="n01 OD_ALLOC' in page
+    assert "http-equiv" in page
+    assert not re.search(r"<script|src=|https?://", page)
+
+
+def test_programs_get_the_versions_at_the_root_and_unknown_ones_are_refused(api):
+    _, http = api(nodes=1)
+    versions = http.get("/", headers={"Accept": "application/json"}).get_json()["versions"]
+    assert versions[0]["max_version"] == "1.0"
+    assert http.get("/v1/nodes", headers={"OpenStack-API-Version": "balancer latest"}).status_code == 200
+    response = http.get("/v1/nodes", headers={"OpenStack-API-Version": "balancer 9.0"})
+    problem(response, 406, "balancer.version_not_supported")
+
+
+def test_the_committed_openapi_document_is_current():
+    committed = (ROOT / "docs" / "balancer" / "openapi.json").read_text(encoding="utf-8")
+    assert committed == openapi_text(), "run: balancer openapi > docs/balancer/openapi.json"
+
+
+def test_every_error_in_the_document_is_a_problem_and_every_body_required():
+    spec = json.loads(openapi_text())
+    for path in spec["paths"].values():
+        for operation in path.values():
+            assert operation.get("requestBody", {"required": True})["required"]
+            for status, response in operation["responses"].items():
+                if status[0] in "45":
+                    assert list(response["content"]) == [MEDIA_TYPE]

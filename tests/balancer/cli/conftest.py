@@ -1,0 +1,115 @@
+"""The real service as a process, with a small fake Torque behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from balancer.client import Balancer
+from balancer.clock import wall_us
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PBSNODES = """#!{python} -S
+import fcntl, json, sys
+with open("{state}", "r+") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    states = json.load(file)
+    if sys.argv[1] == "-x":
+        names = sys.argv[2:] or states
+        node = "<Node><name>%s</name><state>%s</state></Node>"
+        print("<Data>" + "".join(node % (name, states[name]) for name in names) + "</Data>")
+    else:
+        for name in set(sys.argv[2:]) & set(states):
+            states[name] = "offline" if sys.argv[1] == "-o" else "free"
+        file.seek(0)
+        file.truncate()
+        json.dump(states, file)
+"""
+
+
+class Service:
+    """`balancer serve` in a process; `kill` is kill -9 of everything it is made of."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        self.count = count
+        self.state = folder / "states.json"
+        self.state.write_text(
+            json.dumps({f"n{n:02d}": "free" for n in range(1, count + 1)}), encoding="utf-8"
+        )
+        programs = folder / "bin"
+        programs.mkdir()
+        pbsnodes = programs / "pbsnodes"
+        pbsnodes.write_text(_PBSNODES.format(python=sys.executable, state=self.state), encoding="utf-8")
+        pbsnodes.chmod(0o755)
+        (programs / "qmgr").symlink_to("/bin/true")
+        self.environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self.ready = folder / "ready.json"
+        self.process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def command(self, *options: str) -> list[str]:
+        start = [sys.executable, "-c", "from balancer.cli import main; main()", "serve"]
+        nodes = ["--nodes", f"n[01-{self.count:02d}]", "--db", str(self.folder / "ledger.db")]
+        return [*start, *nodes, "--ready-file", str(self.ready), "--confirm-poll-s", "0.02", *options]
+
+    def start(self, *options: str) -> None:
+        self.ready.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            self.command("--port", "0", *options),
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+        limit_us, pause = wall_us() + 30_000_000, threading.Event()
+        while not self.ready.exists():
+            assert self.process.poll() is None, f"the service ended with {self.process.returncode}"
+            assert wall_us() < limit_us, "the service does not get ready"
+            pause.wait(0.02)
+        self.url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
+
+    def kill(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def client(self) -> Balancer:
+        return Balancer(self.url)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A client command."""
+        command = [sys.executable, "-c", "from balancer.cli import main; main()", *arguments]
+        environment = self.environment | {"BALANCER_URL": self.url}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+
+@pytest.fixture
+def service(tmp_path):
+    """`service(count)`: not started yet; ended with the test."""
+    made: list[Service] = []
+
+    def make(count: int = 6) -> Service:
+        made.append(Service(tmp_path, count))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.process is not None and each.process.poll() is None:
+            each.kill()

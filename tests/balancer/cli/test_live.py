@@ -1,0 +1,161 @@
+"""The real process: it keeps what it answered, gives no node twice, and starts and ends cleanly."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from balancer.client import BalancerError, NotObtainable
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).parents[3]
+
+
+def test_what_was_answered_is_there_after_kill_9(service):
+    running = service(6)
+    running.start("--reserve", "2")
+    with running.client() as client:
+        first = client.request_nodes(2)
+        answered = client.request_nodes(1, idempotency_key="k1")
+        client.add_reserve(1, 600.0)
+        reserves = client.reserves()
+    running.kill()
+    running.start("--reserve", "2")
+    with running.client() as client:
+        assert {node.name for node in client.nodes() if node.state == "OD_ALLOC"} == {
+            *first.nodes,
+            *answered.nodes,
+        }
+        assert client.request(first.id) == first
+        assert client.request_nodes(1, idempotency_key="k1") == answered
+        assert client.reserves() == reserves
+        kinds = [event.kind for event in client.events()]
+        assert kinds.count("started") == 2
+        assert [event.seq for event in client.events()] == list(range(1, len(kinds) + 1))
+    assert running.stop() == 0
+
+
+def test_twenty_clients_at_once_never_get_the_same_node(service):
+    running = service(10)
+    running.start("--reserve", "10")
+    lock, held, clashes, granted = threading.Lock(), set(), [], []
+
+    def client() -> None:
+        with running.client() as balancer:
+            for _ in range(5):
+                try:
+                    nodes = balancer.request_nodes(1).nodes
+                except NotObtainable:
+                    continue
+                with lock:
+                    clashes.extend(held & set(nodes))
+                    held.update(nodes)
+                    granted.append(nodes)
+                with lock:
+                    held.difference_update(nodes)
+                    balancer.release_nodes(nodes)
+
+    threads = [threading.Thread(target=client) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clashes == []
+    assert len(granted) >= 20
+    assert running.stop() == 0
+
+
+def test_sigterm_lets_waiting_calls_go_and_ends_with_0(service):
+    running = service(1)
+    running.start("--wait-s", "600", "--threads", "4")
+    with running.client() as client:
+        client.update_nodes({"n01": "busy"}, job="1.server")
+        waiting = client.request_nodes(1, respond_async=True)
+    answers: list[object] = []
+
+    def wait() -> None:
+        with running.client() as client:
+            client._retries = 0
+            try:
+                answers.append(client.request(waiting.id, wait_s=30))
+            except BalancerError as error:
+                answers.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert running.stop() == 0
+    thread.join(20)
+    assert len(answers) == 1
+
+
+def test_a_taken_port_is_one_clear_line_and_status_2(service):
+    running = service(1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = running.command("--port", str(port))
+        ended = subprocess.run(
+            command, env=running.environment, capture_output=True, text=True, check=False, timeout=60
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"balancer: cannot listen on 127.0.0.1:{port}: Address already in use; choose another --port\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "calls are not authenticated"),
+        (["--algorithm", "magic"], "there is no algorithm 'magic'; installed are basic, hint"),
+        (["--driver", "magic"], "there is no driver 'magic'; installed are torque"),
+        (["--nodes", "n[3-1]"], "'3-1' is not a range from low to high"),
+        (["--reserve", "-1"], "reserve: Input should be greater than or equal to 0, not -1"),
+        (["--db", "/nowhere/x.db"], "the folder /nowhere of the ledger does not exist"),
+        (["--clock-file", "/nowhere/clock"], "there is no clock /nowhere/clock"),
+        (["--config", "/nowhere/c.yaml"], "/nowhere/c.yaml cannot be read"),
+    ],
+)
+def test_a_bad_option_is_named_and_nothing_starts(service, options, said):
+    running = service(1)
+    command = running.command("--port", "0", *options)
+    ended = subprocess.run(
+        command, env=running.environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, said in ended.stderr) == (2, True), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_command_line_does_what_it_says(service):
+    running = service(3)
+    running.start()
+    made = json.loads(running.run("request", "2", "--json").stdout)
+    assert made["nodes"] == ["n01", "n02"]
+    assert running.run("release", "n[01-02]").returncode == 0
+    assert running.run("reserve", "1", "--in-s", "60").stdout.startswith("RESERVE")
+    listed = running.run("nodes").stdout.splitlines()
+    assert listed[0].split() == ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
+    assert listed[1].split()[:3] == ["n01", "OD_RESERVE", "on-demand"]
+    assert "OA_IDLE" in running.run("status").stdout
+    assert running.run("requests", "--state", "granted").stdout.count("granted") == 1
+    assert "nodes_released" in running.run("events").stdout
+    refused = running.run("request", "9")
+    assert refused.returncode == 2
+    assert refused.stderr == "balancer: it wants 9 nodes, and there are 3 (balancer.not_obtainable)\n"
+    assert running.stop() == 0
+    silent = running.run("status")
+    assert silent.returncode == 2
+    assert silent.stderr.startswith(f"balancer: no answer from {running.url}")
+
+
+def test_the_benchmark_runs(service):
+    command = [sys.executable, "benchmarks/balancer_load.py", "--seconds", "1", "--nodes", "16"]
+    command += ["--pairs-per-s", "20", "--connections", "2"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["calls"] >= 20

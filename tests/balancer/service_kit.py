@@ -1,0 +1,198 @@
+"""Builders for tests of the service: a batch system in memory, and an engine on a clock moved by hand."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from balancer.algorithms.basic import Basic
+from balancer.clock import ManualClock, micros, wall_us
+from balancer.commands import CommandSettings
+from balancer.drivers.base import UNKNOWN, NodeStatus
+from balancer.engine import Engine, EngineSettings
+from balancer.ledger.store import Ledger
+from balancer.lifecycle.settings import Settings
+from balancer.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+
+class FakeBatch:
+    """A batch system in memory; the driver and the thing itself. Every command is noted in `calls`."""
+
+    name = "fake"
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        self.lock = threading.Lock()
+        self.marked: dict[str, bool] = dict.fromkeys(nodes, False)
+        self.jobs: dict[str, str] = {}
+        self.down: set[str] = set()
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
+        self.fails: dict[str, Exception] = {}
+        self.without_effect: set[str] = set()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def _command(self, name: str, nodes: Iterable[str]) -> None:
+        self.gate.wait()
+        with self.lock:
+            self.calls.append((name, tuple(nodes)))
+            if name in self.fails:
+                raise self.fails[name]
+
+    def reclaim_nodes(self, nodes: Iterable[str]) -> None:
+        self._command("reclaim", nodes)
+        self._mark(nodes, "reclaim", marked=True)
+
+    def restore_nodes(self, nodes: Iterable[str]) -> None:
+        self._command("restore", nodes)
+        self._mark(nodes, "restore", marked=False)
+
+    def _mark(self, nodes: Iterable[str], name: str, *, marked: bool) -> None:
+        with self.lock:
+            if name not in self.without_effect:
+                self.marked |= dict.fromkeys(nodes, marked)
+
+    def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
+        wanted = tuple(nodes)
+        self._command("status", wanted)
+        return {node: self.status(node) for node in wanted}
+
+    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+        self._command("status all", ())
+        return {node: self.status(node) for node in self.marked}
+
+    def status(self, node: str) -> NodeStatus:
+        with self.lock:
+            if node not in self.marked:
+                return UNKNOWN
+            marked = self.marked[node]
+            jobs = (self.jobs[node],) if node in self.jobs else ()
+            if node in self.down:
+                return NodeStatus("down", jobs, marked=marked)
+            if marked:
+                return NodeStatus("offline", jobs, marked=True)
+            return NodeStatus("busy" if jobs else "idle", jobs)
+
+    def commands(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Those that change something."""
+        with self.lock:
+            return [call for call in self.calls if not call[0].startswith("status")]
+
+
+class World:
+    """A service on a manual clock; `restart` stops its engine and starts another on the same ledger."""
+
+    def __init__(self, folder: Path, *, nodes: int = 6, **options: Any) -> None:
+        self.names = [f"n{number:02d}" for number in range(1, nodes + 1)]
+        self.db = folder / "ledger.db"
+        self.clock = ManualClock(micros(1000))
+        self.batch = FakeBatch(self.names)
+        self.options = options
+        self.engine = self._started()
+
+    def _started(self) -> Engine:
+        options = dict(self.options)
+        lifecycle = Settings(
+            static_reserve=options.pop("reserve", 0),
+            wait_us=micros(options.pop("wait_s", 0)),
+            idle_hold_us=micros(options.pop("idle_hold_s", 600)),
+        )
+        settings = EngineSettings(
+            reconcile_period_s=options.pop("reconcile_period_s", 60.0),
+            refresh_age_s=options.pop("refresh_age_s", 0.0),
+            commands=CommandSettings(
+                confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
+            ),
+        )
+        ledger = Ledger(self.db, lock_wait_s=0)
+        try:
+            engine = Engine(
+                self.names,
+                options.pop("algorithm", Basic()),
+                lifecycle,
+                ledger=ledger,
+                driver=self.batch,
+                clock=self.clock,
+                metrics=Metrics("fake"),
+                settings=settings,
+            )
+        except Exception:
+            ledger.close()
+            raise
+        assert not options, options
+        engine.start()
+        return engine
+
+    def restart(self) -> None:
+        self.engine.stop()
+        self.engine = self._started()
+
+    def close(self) -> None:
+        self.batch.gate.set()
+        self.engine.stop()
+
+    # The batch system's side
+
+    def start_job(self, job: str, *nodes: str, hook: bool = True) -> None:
+        """A job begins; without `hook` the Balancer is not told."""
+        with self.batch.lock:
+            self.batch.jobs |= dict.fromkeys(nodes, job)
+        if hook:
+            self.engine.update_nodes(busy=nodes, job=job)
+
+    def end_job(self, job: str, *, hook: bool = True) -> None:
+        """The epilogue tells the Balancer while the job is still listed; then it is gone."""
+        nodes = tuple(node for node, its in self.batch.jobs.items() if its == job)
+        if hook:
+            self.engine.update_nodes(idle=nodes, job=job)
+        with self.batch.lock:
+            for node in nodes:
+                del self.batch.jobs[node]
+
+    # Looking
+
+    def states(self) -> dict[str, str]:
+        return {record.name: record.state.value for record in self.engine.nodes()}
+
+    def log(self) -> list[str]:
+        """The kinds of all events but timers, which come when they come."""
+        events = self.engine.ledger.events(0, 10_000)
+        return [event.kind for event in events if event.kind != "timer_fired"]
+
+    def settled(self) -> dict[str, str]:
+        """The states once no command is under way and no timer is due."""
+        timers = self.engine._timers
+        until(lambda: self.engine.pending_commands == 0 and timers._wake_us > self.clock.now_us())
+        return self.states()
+
+
+def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+    """Wait for something that other threads bring about."""
+    limit_us, pause = wall_us() + micros(limit_s), threading.Event()
+    while not condition():
+        assert wall_us() < limit_us, "it did not come true in time"
+        pause.wait(0.002)
+
+
+@contextmanager
+def running(action: Callable[[], Any]) -> Iterator[list[Any]]:
+    """`action` in a thread; its result (or exception) is in the list when the block has ended."""
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(action())
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            result.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield result
+    finally:
+        thread.join(10)
+        assert not thread.is_alive()
