@@ -1,0 +1,31 @@
+"""The example of docs/mechanisms.md runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from emulator.harness.laws import assert_lawful
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable, Kind
+
+_PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
+
+
+def test_the_example_mechanism_serves_leases_from_idle_nodes():
+    (code,) = re.findall(r"```python\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {"__name__": "example"}
+    exec(compile(code, str(_PAGE), "exec"), names)  # noqa: S102 - the page's own example
+    jobs = JobTable.build(
+        submit_us=[0, 10, 20],
+        run_us=[100, 50, 50],
+        nodes=[2, 2, 1],
+        kind=[Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
+    )
+    record = simulate(jobs, 4, SchedulerConfig(), mechanism=names["IdleOnly"]())
+    assert_lawful(record)
+    assert [(lease.granted, lease.reason) for lease in record.leases] == [
+        (True, ""),
+        (False, "not enough idle nodes"),
+    ]
