@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 from emulator.harness.laws import assert_lawful
@@ -13,17 +14,18 @@ from emulator.workload.table import JobTable, Kind
 _PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
 
 
-def test_the_example_mechanism_serves_leases_from_idle_nodes():
+def test_the_example_mechanism_serves_leases_from_idle_nodes(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    names: dict[str, object] = {"__name__": "example"}
-    exec(compile(code, str(_PAGE), "exec"), names)  # noqa: S102 - the page's own example
+    (tmp_path / "first_mechanism.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    example = import_module("first_mechanism")
     jobs = JobTable.build(
         submit_us=[0, 10, 20],
         run_us=[100, 50, 50],
         nodes=[2, 2, 1],
         kind=[Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
     )
-    record = simulate(jobs, 4, SchedulerConfig(), mechanism=names["IdleOnly"]())
+    record = simulate(jobs, 4, SchedulerConfig(), mechanism=example.IdleOnly())
     assert_lawful(record)
     assert [(lease.granted, lease.reason) for lease in record.leases] == [
         (True, ""),
