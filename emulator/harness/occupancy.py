@@ -1,6 +1,7 @@
 """Jobs on nodes, compiled: starts, ends, and nodes that leave the batch pool and come back.
 
-The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job).
+The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job). It is a plain
+copy as long as nobody asks for single nodes: the node table is kept only after that (NODES_KEPT).
 """
 
 from __future__ import annotations
@@ -8,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inlined
-from emulator.harness.structures import free_push, free_remove, heap_push, plan_find, plan_insert, plan_remove
+from emulator.harness.structures import (
+    copy,
+    free_push,
+    free_remove,
+    heap_push,
+    plan_find,
+    plan_insert,
+    plan_remove,
+)
 from emulator.harness.tables import (
     BATCH,
     END,
@@ -21,6 +30,7 @@ from emulator.harness.tables import (
     KIND,
     LOG_N,
     NODES,
+    NODES_KEPT,
     OFFLINE,
     R_END,
     R_FIRST,
@@ -65,14 +75,14 @@ def start_chosen(
         who = started[chosen]
         begin_run(job, runs, reg, who, now)
         needed = job[who, NODES]
-        top = reg[FREE] - 1
+        left = reg[FREE] - needed
         logged = reg[LOG_N]
-        for k in range(needed):
-            which = free[top - k]
-            node[which, JOB] = who
-            log[logged + k] = which
+        copy(free, left, log, logged, needed)
+        if reg[NODES_KEPT]:
+            for k in range(logged, logged + needed):
+                node[log[k], JOB] = who
         reg[LOG_N] = logged + needed
-        reg[FREE] = top + 1 - needed
+        reg[FREE] = left
         job[who, RETURNS] = needed
         plan_insert(plan, reg, now + job[who, ESTIMATE], needed)
         if reg[SIMULATED]:
@@ -106,12 +116,17 @@ def end_job(
     if job[who, KIND] == BATCH:
         plan_remove(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
     first = runs[row, R_FIRST]
-    for k in range(job[who, NODES] - 1, -1, -1):
-        which = log[first + k]
-        node[which, JOB] = -1
-        node[which, SINCE] = now
-        if node[which, OFFLINE] == 0:
-            free_push(node, free, reg, which)
+    count = job[who, NODES]
+    if reg[NODES_KEPT]:
+        for k in range(first, first + count):
+            which = log[k]
+            node[which, JOB] = -1
+            node[which, SINCE] = now
+            if node[which, OFFLINE] == 0:
+                free_push(node, free, reg, which)
+    else:  # all nodes are in the pool
+        copy(log, first, free, reg[FREE], count)
+        reg[FREE] += count
     job[who, END] = now
     job[who, STATE] = ENDED
     reg[ENDED_N] += 1

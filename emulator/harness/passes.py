@@ -60,6 +60,8 @@ def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints) -> None:
             return
         reg[QUEUE_LO] += 1
         choose(started, reg, head)
+        if head == reg[KEPT_HEAD]:
+            reg[KEPT_HEAD] = -1  # should it be requeued, its reservation is made anew
 
 
 @inlined

@@ -43,6 +43,15 @@ def move(array: Ints | Ints32, lo: int, hi: int, to: int) -> None:
 
 
 @inlined
+def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
+    """Copy `source[lo:lo + count]` to `target[to:]`. Slices let the compiler move eight words at a time."""
+    words = source[lo : lo + count]
+    room = target[to : to + count]
+    for k in range(count):
+        room[k] = words[k]
+
+
+@inlined
 def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
     place = reg[HEAP_N]
     reg[HEAP_N] = place + 1
