@@ -74,7 +74,10 @@ class Cluster:
         self._node[:, t.SINCE] = 0
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
-        self._plan = np.zeros((2, 2 * node_count + 8), np.int64)
+        # At worst each running job is alone in its block, and one block is being split.
+        self._plan = np.zeros((node_count + 1, t.BLOCK, 2), np.int64)
+        self._blocks = np.zeros((node_count + 1, t.BLOCK_COLUMNS), np.int64)
+        self._blocks[:, t.SLOT] = np.arange(node_count + 1)
         self._heap = np.zeros((node_count + 1, 2), np.int64)
         self._runs = _no_runs(count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
@@ -89,7 +92,7 @@ class Cluster:
         reg = self._reg
         reg[t.FREE] = self.node_count
         reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
-        reg[t.PLAN_LO] = reg[t.PLAN_HI] = self._plan.shape[1] // 2
+        reg[t.BLOCKS_N] = 1
         reg[t.JOBS_N] = count
         reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
         reg[t.CHOICE] = _CHOICE[scheduler.choice]
@@ -119,7 +122,7 @@ class Cluster:
 
     def _make_state(self) -> None:
         self._state: Any = (
-            self._job, self._node, self._free, self._queue, self._plan, self._heap,
+            self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
 
@@ -313,7 +316,7 @@ class Cluster:
         if self._reg[t.SIMULATED] and self._job[job, t.KIND] == Kind.BATCH:
             structures.heap_remove(self._heap, self._reg, job)
         occupancy.end_job(
-            self._job, self._node, self._free, self._plan, self._runs, self._log, self._reg,
+            self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
             job, now_us, int(outcome),
         )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
