@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
 US = 1_000_000
@@ -334,6 +334,19 @@ class Pace:
     dropped_parties: int = 0
 
 
+def _is_dead(pid: int) -> bool:
+    """The process is gone, or has ended and waits for a parent that does not look (a zombie holds nothing)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+    except OSError:
+        return False  # no such file on this system, or gone this moment: the next look tells
+    return state.split()[0] in {"Z", "X"}
+
+
 class SharedClockMaster:
     """Paces a clock file: `speed` cluster seconds in each wall second.
 
@@ -357,8 +370,9 @@ class SharedClockMaster:
             self._map = mmap.mmap(file.fileno(), 0)
         self._now_us = start_us
         self._stop = threading.Event()
+        self._frozen = False
+        self._frozen_at_us: int | None = None
         self._thread: threading.Thread | None = None
-        self.on_tick: Callable[[int], None] | None = None
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
@@ -393,20 +407,35 @@ class SharedClockMaster:
 
     def _drop_dead(self) -> None:
         """A process that died holding the clock holds it no longer."""
-        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
+        for slot in range(_SLOTS):
+            offset = _HEADER.size + slot * _SLOT.size
             pid, limit = _SLOT.unpack_from(self._map, offset)
-            if not pid or limit >> _RANK_BITS > self._now_us:
-                continue
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
+            if pid and limit >> _RANK_BITS <= self._now_us and _is_dead(pid):
                 _WORD.pack_into(self._map, offset, 0)
+                Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
                 self.pace.dropped_parties += 1
+
+    def freeze(self, timeout_s: float = 5.0) -> bool:
+        """Let the clock stand from now on; True once all that is due by then has been dealt with.
+
+        False: somebody still had work due when the wall time ran out.
+        """
+        self._frozen = True
+        end_us = wall_us() + micros(timeout_s)
+        while self._frozen_at_us is None or self._limit_us() <= self._frozen_at_us:
+            if wall_us() > end_us or self._stop.wait(_POLL_S):
+                return False
+            if self._frozen_at_us is not None:
+                self._drop_dead()
+        return True
 
     def _run(self) -> None:
         before_us = wall_us()
         held_since_us: int | None = None
         while not self._stop.wait(_POLL_S):
+            if self._frozen:
+                self._frozen_at_us = self._now_us
+                continue
             tick_us = wall_us()
             wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
             before_us = tick_us
@@ -417,12 +446,13 @@ class SharedClockMaster:
             elif not stands and held_since_us is not None:
                 self._count_hold(tick_us - held_since_us)
                 held_since_us = None
-            if held_since_us is not None and tick_us - held_since_us > US:
-                self._drop_dead()
+            if held_since_us is not None:
+                # Told while it lasts: a party that never moves its alarm would never be counted.
+                self.pace.longest_hold_us = max(self.pace.longest_hold_us, tick_us - held_since_us)
+                if tick_us - held_since_us > US:
+                    self._drop_dead()
             self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
             _WORD.pack_into(self._map, _NOW_AT, self._now_us)
-            if self.on_tick is not None:
-                self.on_tick(self._now_us)
 
     def _count_hold(self, waited_us: int) -> None:
         self.pace.holds += 1

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
     from emulator.harness.mechanism import Mechanism
 
+    OnProgress = Callable[[int, int, int, int], bool]
+    """(cluster time in us, jobs ended, requests granted, requests rejected) -> whether to go on."""
+
 _PAUSE_AFTER = 50_000
 """Instants between two looks at progress and interruption, where there are no decision points."""
 
@@ -61,6 +64,8 @@ class Harness:
         self._watching = False
         self._moves: list[PoolMove] = []
         self._leases: list[LeaseOutcome] = []
+        self.granted = 0
+        self.rejected = 0
         jobs = cluster.job_table()
         self._run_us = jobs.run_us
         notice_us = self._at_notice.notice_us if self._at_notice else 0
@@ -93,11 +98,13 @@ class Harness:
         self.cluster.start_on(job, chosen, self.now_us)
         self._moved(chosen, NodePool.OD_ALLOC)
         self._leases.append(LeaseOutcome(job, granted=True, decided_us=self.now_us))
+        self.granted += 1
         self._add(self.now_us + int(self._run_us[job]), _Point.COMPLETION, job)
 
     def reject(self, job: int, reason: str) -> None:
         self.cluster.reject(job, self.now_us)
         self._leases.append(LeaseOutcome(job, granted=False, decided_us=self.now_us, reason=reason))
+        self.rejected += 1
 
     def requeue(self, job: int, *, front: bool = False) -> None:
         self.cluster.requeue(job, self.now_us, front=front)
@@ -116,8 +123,8 @@ class Harness:
 
     # The loop.
 
-    def run(self, on_progress: Callable[[int, int], bool] | None = None) -> bool:
-        """Run to the end. `on_progress(now_us, ended)` is called now and then; False from it stops the run.
+    def run(self, on_progress: OnProgress | None = None) -> bool:
+        """Run to the end. `on_progress` is called now and then; False from it stops the run.
 
         Returns whether the run came to its end.
         """
@@ -138,7 +145,9 @@ class Harness:
                     self._job_ended()
                 self._handle_points(until_us)
                 cluster.finish_instant(self.now_us)
-            if on_progress is not None and not on_progress(self.now_us, cluster.ended_count):
+            if on_progress is not None and not on_progress(
+                self.now_us, cluster.ended_count, self.granted, self.rejected
+            ):
                 return False
 
     def _job_ended(self) -> None:
