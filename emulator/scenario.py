@@ -20,6 +20,10 @@ class ScenarioError(ValueError):
     """A scenario that cannot be run; the message names the file and the key."""
 
 
+_MOST_NODES = 10_000_000
+"""More is a slip of the finger, and would fill the memory."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -66,7 +70,7 @@ class Scenario(_Part):
 
     name: str = "unnamed"
     seed: int = Field(default=1, ge=0)
-    nodes: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1, le=_MOST_NODES)
     workload: WorkloadPart
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
