@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US, Rank, wall_us
 from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import HasBegin, HasCompletion, HasJobEnd, HasNotice, HasTimer, ability
 from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     OnProgress = Callable[[int, int, int, int], bool]
     """(cluster time in us, jobs ended, requests granted, requests rejected) -> whether to go on."""
 
-_PAUSE_AFTER = 50_000
-"""Instants between two looks at progress and interruption, where there are no decision points."""
+_PAUSE_AFTER = 1000
+"""Instants until the first look at progress and interruption, where there are no decision points."""
+_PAUSE_US = 200_000
+"""Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
 
 
 class _Point(IntEnum):
@@ -131,12 +133,16 @@ class Harness:
         if self._at_begin is not None:
             self._at_begin.on_begin(self)
         cluster = self.cluster
+        pause_after = _PAUSE_AFTER
         while True:
             until_us = self._points[0][0] if self._points else NEVER_US
             if until_us == NEVER_US and cluster.next_event_us == NEVER_US:
                 return True
-            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=_PAUSE_AFTER)
+            began_us = wall_us()
+            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=pause_after)
             self.now_us = cluster.now_us
+            if stop == Stop.PAUSED:
+                pause_after = _next_pause(pause_after, wall_us() - began_us)
             if stop == Stop.AT_ENDS:
                 self._job_ended()
                 cluster.finish_instant(self.now_us)
@@ -199,6 +205,13 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+
+
+def _next_pause(instants: int, took_us: int) -> int:
+    """Twice as many instants or half as many, when the last ones were far from the aim."""
+    if took_us < _PAUSE_US // 2:
+        return instants * 2
+    return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
 
 
 def default_node_names(count: int) -> tuple[str, ...]:

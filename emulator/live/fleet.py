@@ -71,6 +71,10 @@ class Fleet:
             raise ScenarioError(
                 f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none"
             )
+        if mechanism is not None and mechanism.static_reserve > prepared.nodes:
+            raise ScenarioError(
+                f"balancer: static_reserve is {mechanism.static_reserve}, the cluster has {prepared.nodes} nodes"
+            )
         self.scenario = scenario
         self.prepared = prepared
         self.mechanism = mechanism

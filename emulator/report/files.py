@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -82,7 +83,11 @@ def rewrite_report(out_dir: Path) -> Path:
 def check_target(out_dir: Path) -> None:
     """Raise ResultsError unless results may be written into `out_dir`: best asked before a long run."""
     out_dir = Path(out_dir)
-    if not out_dir.exists():
+    existing = next(path for path in (out_dir, *out_dir.absolute().parents) if path.exists())
+    if existing != out_dir:
+        if not existing.is_dir() or not os.access(existing, os.W_OK):
+            what = "may not be written" if existing.is_dir() else "is a file"
+            raise ResultsError(f"cannot make {out_dir}: {existing} {what}; name another folder with --out")
         return
     if not out_dir.is_dir():
         raise ResultsError(f"{out_dir} is a file; name a folder for the results")
