@@ -25,19 +25,21 @@ class _Part(BaseModel):
 
 
 class WorkloadPart(_Part):
-    """Where the jobs come from: a trace or generators, then transforms, in order."""
+    """Where the jobs come from: a trace, generators or both, then transforms, in order."""
 
     trace: Path | None = None
     generate: list[Any] = Field(default_factory=list)
     transforms: list[Any] = Field(default_factory=list)
     overrun: Literal["extend", "kill"] = "extend"
     procs_per_node: int = Field(default=1, ge=1)
+    size: Literal["nodes", "procs"] = "nodes"
+    origin_s: float | None = Field(default=None, ge=0)
     lenient: bool = False
 
     @model_validator(mode="after")
-    def _one_source(self) -> WorkloadPart:
-        if (self.trace is None) == (not self.generate):
-            raise ValueError("give either `trace` or `generate`")
+    def _a_source(self) -> WorkloadPart:
+        if self.trace is None and not self.generate:
+            raise ValueError("give `trace` or `generate`, or both")
         return self
 
 
