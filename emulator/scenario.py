@@ -107,14 +107,34 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     for change in changes:
         apply_change(document, change)
     scenario = from_mapping(document, str(path))
-    trace = scenario.workload.trace
-    if trace is not None and not trace.is_absolute():
-        # A trace is named relative to the scenario that uses it, or to where the user stands.
-        beside = path.parent / trace
-        found = beside if beside.exists() else trace
-        workload = scenario.workload.model_copy(update={"trace": found})
-        scenario = scenario.model_copy(update={"workload": workload})
-    return scenario
+    return scenario.model_copy(update={"workload": _with_files(scenario.workload, path.parent)})
+
+
+def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
+    """Traces are named relative to the scenario that uses them, or to where the user stands."""
+
+    def found(name: str | Path) -> Path:
+        beside = folder / name  # which is `name` itself if that is absolute
+        return beside if beside.exists() else Path(name)
+
+    def plugin(item: Any) -> Any:
+        """A generator or transform whose parameter `trace` is a file, such as `preload`."""
+        if not isinstance(item, dict):
+            return item
+        return {
+            name: {**params, "trace": str(found(params["trace"]))}
+            if isinstance(params, dict) and isinstance(params.get("trace"), str)
+            else params
+            for name, params in item.items()
+        }
+
+    return part.model_copy(
+        update={
+            "trace": None if part.trace is None else found(part.trace),
+            "generate": [plugin(item) for item in part.generate],
+            "transforms": [plugin(item) for item in part.transforms],
+        }
+    )
 
 
 def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
