@@ -36,12 +36,17 @@ class Demand:
 
 def running(log: SwfLog) -> Demand:
     """Processors in use by the log's own starts. Jobs without a start, run time or size do not count."""
+    return level(*intervals(log))
+
+
+def intervals(log: SwfLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Start, end (in microseconds) and processors of each job that the log says them of."""
     submit_s, wait_s, run_s = log.column("submit_s"), log.column("wait_s"), log.column("run_s")
     procs = np.maximum(log.column("allocated_procs"), log.column("requested_procs"))
     ran = (submit_s >= 0) & (wait_s >= 0) & (run_s > 0) & (procs > 0)
     start_us = np.rint((submit_s + wait_s)[ran] * US).astype(np.int64)
     end_us = start_us + np.rint(run_s[ran] * US).astype(np.int64)
-    return level(start_us, end_us, np.asarray(procs[ran], np.int64))
+    return start_us, end_us, np.asarray(procs[ran], np.int64)
 
 
 def level(start_us: NDArray[np.int64], end_us: NDArray[np.int64], width: NDArray[np.int64]) -> Demand:
