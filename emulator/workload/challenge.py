@@ -106,7 +106,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
 
     table = Table(box=None, padding=(0, 2), pad_edge=False)
     table.add_column("week", no_wrap=True)
-    for heading in ("jobs", "free nodes", "minutes full", "on-demand jobs", "core-hours", "score"):
+    for heading in ("jobs", "free nodes", "full", "on-demand jobs", "core-hours", "score"):
         table.add_column(heading, justify="right", no_wrap=True)
     hardest = most_challenging_week(figures)
     for week in figures:

@@ -117,7 +117,10 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the batch cluster; without it, the size in the header.")
 @click.option(
-    "--on-demand", multiple=True, type=click.Path(path_type=Path), help="Jobs on demand: log or folder. Repeatable."
+    "--on-demand",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Jobs on demand: log or folder. Repeatable.",
 )
 @click.option(
     "--usage",

@@ -71,7 +71,9 @@ def _take(fields: list[str], rows: Rows) -> None:
     number, submit, start, end = (
         whole(said[name], name) for name in ("job_number", "submission_time", "start_time", "end_time")
     )
-    submit_s, start_s, end_s = (time / 1000 if time > _MILLISECONDS else time for time in (submit, start, end))
+    submit_s, start_s, end_s = (
+        time / 1000 if time > _MILLISECONDS else time for time in (submit, start, end)
+    )
     ran = start_s > 0
     if ran and not submit_s <= start_s <= end_s:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
