@@ -2,8 +2,9 @@
 
 The paper takes the week with the highest sum of usage and inverse of availability. Availability: the free
 nodes of the batch cluster, averaged over periods of 60 s and these over the week (the paper measures them every
-second; here the means are exact). Usage: the sum of time x cores of the on-demand jobs. As the paper does not say how seconds and nodes are added, each of
-the two is taken as a share of the greatest there is in any week: the sum goes from 0 to 2 and has no unit.
+second; here the means are exact). Usage: the sum of time x cores of the on-demand jobs. As the paper does not
+say how core-seconds and nodes are added, each of the two is taken as a share of the greatest there is in any
+week: the sum goes from 0 to 2 and has no unit.
 """
 
 from __future__ import annotations

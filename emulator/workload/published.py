@@ -70,9 +70,9 @@ class LcrcBatch:
     """Batch jobs like those of the LCRC cluster: three of four have two nodes, few are wide, run times vary a lot.
 
     The defaults are the paper's mainstream workload U66-Main. `load` is node-time over `nodes` x a week; the number
-    of jobs follows from it and `mean_run_s`, or, with `jobs` given, the run times do: 24,177 jobs at a load of 0.844 are as many
-    and as much as in the most challenging week. Submits are uniform (by hour the logs' vary by a tenth). Users ask
-    for the walltimes that were usual, but never for less than the run time.
+    of jobs follows from it and `mean_run_s`, or, with `jobs` given, the run times do: 24,177 jobs at a load of
+    0.844 are as many and as much as in the most challenging week. Submits are uniform (those of the logs vary by
+    a tenth over the day). Users ask for the walltimes that were usual, but never for less than the run time.
     """
 
     load: float = 0.665
@@ -290,26 +290,26 @@ PUBLISHED: dict[str, dict[str, float]] = {
 """What Liu et al. print: section III-A and tables I and II; 264 requests a minute are 24 x 11."""
 
 
-def compare(target: str, obtained: Figures) -> list[tuple[str, float | None, float]]:
+def compare(target: str | None, obtained: Figures) -> list[tuple[str, float | None, float]]:
     """Figure, printed value (None: not printed) and obtained value. Raises ValueError for an unknown target."""
-    if target not in PUBLISHED:
+    if target is not None and target not in PUBLISHED:
         raise ValueError(f"no published figures {target!r}; there are: {', '.join(PUBLISHED)}")
-    printed = PUBLISHED[target]
+    printed = {} if target is None else PUBLISHED[target]
     return [(name, printed.get(name), value) for name, value in asdict(obtained).items()]
 
 
-def render(target: str, obtained: Figures) -> RenderableType:
-    """Target and obtained figures side by side, for a terminal."""
+def render(title: str, rows: list[tuple[str, float | None, float]]) -> RenderableType:
+    """What `compare` answers, side by side for a terminal."""
     from rich.table import Table  # noqa: PLC0415 - not needed for the figures alone
 
     table = Table(box=None, padding=(0, 2), pad_edge=False)
-    table.add_column(target, style="bold")
+    table.add_column(title, style="bold")
     table.add_column("printed", justify="right")
     table.add_column("obtained", justify="right")
-    for name, printed, value in compare(target, obtained):
+    for name, printed, value in rows:
         table.add_row(
             name,
-            "" if printed is None else f"{printed:,.4g}",
-            f"{value:,.4g}" if value < 1000 else f"{value:,.0f}",
-        )  # noqa: PLR2004
+            "" if printed is None else f"{printed:,.6g}",
+            f"{value:,.4g}" if value < 1000 else f"{value:,.0f}",  # noqa: PLR2004
+        )
     return table
