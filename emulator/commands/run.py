@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
 
 
+_STDERR = 2
+_ENDING = b"emulator: ending the run; once more stops at once, without results\n"
 _SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
 
@@ -58,6 +61,7 @@ class Interrupted:
     def by(self, number: int, _: Any) -> None:
         if not self.number:
             self.number = number
+            os.write(_STDERR, _ENDING)  # print is not safe in a handler
         elif not self._is_hurried:
             # The second time the user means it; a third one must not keep us from ending our processes.
             self._is_hurried = True
