@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.workload.formats import load
+from emulator.workload.formats import load as read_log
 from emulator.workload.rules import to_jobs
 from emulator.workload.table import JobTable
 
@@ -26,10 +26,16 @@ _REQUESTS_S = np.array([600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 1
 """Walltimes that people ask for; a longer run asks for its own length."""
 
 
-def log_jobs(folder: Path, name: str) -> tuple[JobTable, int]:
+def log_jobs(path: Path) -> tuple[JobTable, int]:
     """All replayable jobs of a log, and the nodes of its machine."""
-    work = to_jobs(load(folder / LOGS[name]), nodes=None)
+    work = to_jobs(read_log(path), nodes=None)
     return work.jobs, work.nodes
+
+
+def offered_load(jobs: JobTable, nodes: int) -> float:
+    """Node time wanted, in parts of the machine's from the first to the last submit."""
+    wanted = float((jobs.nodes * (jobs.run_us / US)).sum())
+    return wanted / (nodes * float(np.ptp(jobs.submit_us) / US))
 
 
 def synthetic_jobs(
