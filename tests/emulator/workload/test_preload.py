@@ -7,6 +7,7 @@ import pytest
 
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
+from emulator.scenario import load as load_scenario
 from emulator.workload.formats import load
 from emulator.workload.preload import Preload, is_preloaded, put_in_front, running_at
 from emulator.workload.swf import SwfLog
@@ -115,8 +116,6 @@ def test_bad_parameters_are_said(params, message):
 
 
 def test_files_are_named_from_where_the_scenario_is(tmp_path):
-    from emulator.scenario import load as load_scenario
-
     (tmp_path / "old.swf").touch()
     path = tmp_path / "s.yaml"
     path.write_text(

@@ -128,7 +128,7 @@ def test_injecting_below_the_load_there_is_is_an_error():
 def test_multiplied_leases_come_when_they_came_and_batch_stays():
     jobs = MultiplyLeases(4).apply(table((0, 10, 1, True), (5, 10, 2, False), (9, 3, 2, True)), nodes=NODES)
     assert jobs.nodes.tolist() == [4, 2, 8]
-    with pytest.raises(ValueError, match="leases of more than 2.31 nodes"):
+    with pytest.raises(ValueError, match=r"leases of more than 2\^31 nodes"):
         MultiplyLeases(2**31).apply(table((0, 10, 1, True)), nodes=NODES)
 
 
