@@ -67,6 +67,7 @@ def test_weeks_show_the_most_challenging_one(emulator_trace, shared):
     ("words", "message"),
     [
         (["--usage", "easter=1"], "--usage easter=1: expected DATE=CORE_HOURS"),
+        (["--usage", "2015-04-05=nan"], "--usage 2015-04-05=nan: expected DATE=CORE_HOURS"),
         (["--usage", "2014-01-01=1"], "no week begins on 2014-01-01"),
         (["--on-demand", "nowhere"], "nowhere: No such file"),
     ],
