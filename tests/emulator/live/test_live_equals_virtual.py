@@ -134,7 +134,7 @@ def assert_same(scenario, record):
     [
         pytest.param(BASIC, 3000, id="no-wait"),
         pytest.param(WAITING, 12_000, id="wait"),
-        pytest.param(HINT, 12_000, id="hint-with-notice"),
+        pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
         pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
         pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),
         pytest.param(HINT, 3000, id="hint-with-notice-slow", marks=pytest.mark.slow),
@@ -148,7 +148,7 @@ def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
 
 
 def test_hooks_may_be_scripts(live):
-    wanted = scenario(jobs=8, leases_per_day=70, hooks="script", seed=5)
+    wanted = scenario(jobs=4, leases_per_day=70, hooks="script", seed=5)
     assert_same(wanted, live(wanted))
 
 
