@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.clock import NEVER_US
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.records import RequestStatus
 from emulator.harness.record import (
@@ -80,6 +81,7 @@ def collect(fleet: Fleet, batch: BatchSide, interrupted: str) -> RunRecord:
             (run["start_us"], row, run["end_us"], int(RunOutcome[run["outcome"]]), run["nodes"])
             for run in job["runs"]
         ]
+    offline = None if batch.offline is None else _handed_over(batch.offline, runs)
     outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state)
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
     now_us = fleet.now_us
@@ -100,7 +102,7 @@ def collect(fleet: Fleet, batch: BatchSide, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=_moves(batch.offline, lease_moves, horizon_us),
+        moves=_moves(offline, lease_moves, horizon_us),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
@@ -163,6 +165,27 @@ def _granted_nodes(fleet: Fleet) -> dict[tuple[int, int], list[tuple[str, ...]]]
         if each.decided_us is not None:
             found[each.decided_us, each.count].append(tuple(each.nodes))
     return found
+
+
+def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[tuple[int, int, bool]]:
+    """The marks at the times from which they mean something.
+
+    Where the clock does not wait, a node may be marked between its job's epilogue and the job's end. The
+    Balancer confirms each mark and takes such a node when the job is gone, or leaves it.
+    """
+    busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for start_us, _, end_us, _, nodes in runs:
+        for node in nodes:
+            busy[node].append((start_us, end_us if end_us >= 0 else NEVER_US))
+    taken: dict[int, int] = {}
+    found: list[tuple[int, int, bool]] = []
+    for at_us, node, is_offline in offline:
+        if is_offline:
+            taken[node] = max([at_us, *(end for start, end in busy[node] if start < at_us < end)])
+        elif (taken_us := taken.pop(node, -1)) < at_us:
+            found += [(taken_us, node, True)] if taken_us >= 0 else []
+            found.append((at_us, node, False))
+    return found + [(taken_us, node, True) for node, taken_us in taken.items()]
 
 
 def _moves(

@@ -150,7 +150,13 @@ class Fleet:
         }
         config = self._config(
             "batch",
-            {"home": self.batch_home, "nodes": self.names, "scheduler": scheduler, "epoch_s": self.epoch_s},
+            {
+                "home": self.batch_home,
+                "nodes": self.names,
+                "scheduler": scheduler,
+                "epoch_s": self.epoch_s,
+                "cycle_after_offline": True,
+            },
         )
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"

@@ -229,6 +229,8 @@ class BatchServer:
         if offline is not None and offline != node.offline:
             node.offline = offline
             self._offline_moves.append((now_us, node.index, offline))
+            if offline and self.scheduling and self.config.cycle_after_offline:
+                self._executor.ask_for_pass(now_us)
         if note is not None:
             node.note = note
         if reset:

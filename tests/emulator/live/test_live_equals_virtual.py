@@ -31,9 +31,9 @@ WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 900}}
 HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
 
 
-def scenario(*, mechanism=WAITING, jobs=60, leases_per_day=150, days=0.15, seed=3, **live):
+def scenario(*, mechanism=WAITING, jobs=60, load=0.8, leases_per_day=150, days=0.15, seed=3, **live):
     """A busy morning on 16 nodes."""
-    batch = {"days": days, "jobs": jobs, "load": 0.8, "median_run_s": 900, "max_walltime_s": 7200}
+    batch = {"days": days, "jobs": jobs, "load": load, "median_run_s": 900, "max_walltime_s": 7200}
     leases = {"days": days, "leases_per_day": leases_per_day, "utilisation": 0.15, "mean_nodes": 2}
     leases |= {"mean_duration_s": 1200, "max_duration_s": 2400, "day_begin_s": 0}
     return from_mapping(
@@ -134,7 +134,7 @@ def assert_same(scenario, record):
     [
         pytest.param(BASIC, 3000, id="no-wait"),
         pytest.param(WAITING, 12_000, id="wait"),
-        pytest.param(HINT, 12_000, id="hint-with-notice"),
+        pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
         pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
         pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),
         pytest.param(HINT, 3000, id="hint-with-notice-slow", marks=pytest.mark.slow),
@@ -148,7 +148,7 @@ def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
 
 
 def test_hooks_may_be_scripts(live):
-    wanted = scenario(jobs=8, leases_per_day=70, hooks="script", seed=5)
+    wanted = scenario(jobs=6, load=0.3, leases_per_day=70, hooks="script", seed=5)
     assert_same(wanted, live(wanted))
 
 
