@@ -24,6 +24,7 @@ import structlog
 
 from balancer.clock import micros, seconds, wall_us
 from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
+from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
     Instruction,
@@ -93,7 +94,10 @@ class _Ticket:
 
 
 class Commander:
-    """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again."""
+    """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
+
+    `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
+    """
 
     def __init__(
         self,
@@ -103,12 +107,14 @@ class Commander:
         *,
         report: Callable[[Event], None],
         observer: CommandObserver,
+        check_writer: Callable[[], None] = lambda: None,
     ) -> None:
         self._driver = driver
         self._clock = clock
         self._settings = settings
         self._report = report
         self._observer = observer
+        self._check_writer = check_writer
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
@@ -212,9 +218,9 @@ class Commander:
         restores = _nodes(tickets, Restore)
         reclaims = _nodes(tickets, Reclaim, Mark)
         if restores:
-            self._call("restore", lambda: self._driver.restore_nodes(restores))
+            self._change("restore", self._driver.restore_nodes, restores)
         if reclaims:
-            self._call("reclaim", lambda: self._driver.reclaim_nodes(reclaims))
+            self._change("reclaim", self._driver.reclaim_nodes, reclaims)
         for ticket in tickets:
             ticket.issued.set()
 
@@ -245,9 +251,9 @@ class Commander:
         for outcome, some in outcomes.items():
             self._tell(outcome, some, at_us)
         if again[True]:
-            self._call("reclaim", lambda: self._driver.reclaim_nodes(again[True]))
+            self._change("reclaim", self._driver.reclaim_nodes, again[True])
         if again[False]:
-            self._call("restore", lambda: self._driver.restore_nodes(again[False]))
+            self._change("restore", self._driver.restore_nodes, again[False])
 
     def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
         """What this reading means for a command: the name of an outcome; None: too early to tell."""
@@ -299,6 +305,15 @@ class Commander:
                 reader.set_result(Reading(at_us, states))
             else:
                 reader.set_exception(error)
+
+    def _change(self, command: str, action: Callable[[Sequence[str]], None], nodes: Sequence[str]) -> None:
+        """Run a command with effects, if this process is still the one writer of the ledger."""
+        try:
+            self._check_writer()
+        except LedgerError as error:
+            _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            return
+        self._call(command, lambda: action(nodes))
 
     def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
         """Run one driver command; its failure is counted, logged and returned. We read back anyway."""

@@ -110,7 +110,12 @@ class Engine:
             configured, ledger=ledger, clock=clock, metrics=metrics, on_decided=self._set_wake
         )
         self._commander = Commander(
-            driver, clock, self.settings.commands, report=self._on_outcome, observer=metrics
+            driver,
+            clock,
+            self.settings.commands,
+            report=self._on_outcome,
+            observer=metrics,
+            check_writer=ledger.check_writer,
         )
         self._readings: Mapping[str, NodeStatus] = {}
         self._by_hand: tuple[str, ...] = ()
@@ -151,6 +156,10 @@ class Engine:
         """Why the service is not ready; None when it is."""
         if self._writer.is_stopping:
             return "it is stopping"
+        if self.ledger.is_lost:
+            return "another Balancer has taken over the ledger: restart this one to make it stand by"
+        if self._writer.read_only is not None:
+            return f"read-only: {self._writer.read_only}"
         if self._writer.is_broken:
             return "the ledger cannot be read or written"
         if self._read_at_us is None:
