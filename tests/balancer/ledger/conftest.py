@@ -1,0 +1,32 @@
+"""A place for a ledger, in each database."""
+
+from __future__ import annotations
+
+import pytest
+from ledger_kit.places import Place
+from ledger_kit.postgresql import BACKENDS, running
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """A PostgreSQL server of this test run."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_place(tmp_path):
+    made = Place(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request, tmp_path):
+    """The same test for SQLite and PostgreSQL."""
+    if request.param == "sqlite":
+        made = Place(tmp_path / "ledger.db")
+    else:
+        made = Place(request.getfixturevalue("postgresql").new_database())
+    yield made
+    made.close()
