@@ -7,15 +7,11 @@ take back any other transaction, so a crash in a step leaves the database as it 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
 from balancer.ledger.errors import LedgerError
-
-if TYPE_CHECKING:
-    from alembic.runtime.migration import MigrationContext
-    from alembic.script import ScriptDirectory
 
 REVISION = "0002"
 """The newest migration."""
@@ -71,14 +67,16 @@ def _upgrade(connection: sa.Connection, found: str | None) -> None:
     # Imported here: a start on an up-to-date ledger does without.
     from alembic.config import Config  # noqa: PLC0415
     from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415
 
-    script: ScriptDirectory = ScriptDirectory(str(Path(__file__).parent / "migrations"))
+    script = ScriptDirectory(str(Path(__file__).parent / "migrations"))
 
-    def steps(revision: Any, context: MigrationContext) -> Any:
-        if found is not None and not revision:
-            context.stamp(script, found)
-            revision = (found,)
+    tables = sa.inspect(connection).get_table_names()
+    if found is not None and "alembic_version" not in tables:
+        MigrationContext.configure(connection).stamp(script, found)
+
+    def steps(revision: Any, _: MigrationContext) -> Any:
         return script._upgrade_revs(REVISION, revision)  # noqa: SLF001 - as Alembic's own command does
 
     with EnvironmentContext(Config(), script, fn=steps) as environment:

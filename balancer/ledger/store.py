@@ -73,7 +73,7 @@ class Ledger(Reader):
         except SQLAlchemyError as error:
             self.close()
             raise LedgerError(f"the ledger {shown(url)} cannot be opened: {cause(error)}") from error
-        except LedgerError:
+        except BaseException:
             self.close()
             raise
 
