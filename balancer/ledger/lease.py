@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from balancer.clock import micros, wall_us
+from balancer.clock import NEVER_US, micros, wall_us
 from balancer.ledger.connect import cause
 from balancer.ledger.errors import FencedError, LeaseHeldError, LedgerError
 from balancer.ledger.tables import writer
@@ -84,9 +84,9 @@ class Lease:
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def take(self, wait_s: float) -> int:
-        """The next epoch is ours when this returns. Raises LeaseHeldError after `wait_s`."""
-        limit_us = wall_us() + micros(wait_s)
+    def take(self, wait_s: float | None) -> int:
+        """The next epoch is ours when this returns. Raises LeaseHeldError after `wait_s` (None: never)."""
+        limit_us = NEVER_US if wait_s is None else wall_us() + micros(wait_s)
         while True:
             start_us = wall_us()
             with self.engine.execution_options(writes=True).begin() as connection:

@@ -89,12 +89,16 @@ class Ledger(Reader):
 
     # Who writes
 
-    def take_epoch(self, wait_s: float = 0.0) -> int:
-        """The number of this writer: each start has the next one. Raises LeaseHeldError."""
+    def take_epoch(self, wait_s: float | None = 0.0) -> int:
+        """The number of this writer: each start has the next one. Raises LeaseHeldError after `wait_s`."""
         try:
             return self._lease.take(wait_s)
         except SQLAlchemyError as error:
             raise LedgerError(f"the ledger {shown(self.url)} cannot be written: {cause(error)}") from error
+
+    def is_led_by_another(self) -> bool:
+        """Whether somebody holds the lease (in PostgreSQL; a file has its lock)."""
+        return not self._lease.exclusive and self.writer().holder != ""
 
     @property
     def epoch(self) -> int | None:
@@ -255,9 +259,9 @@ class _Changed(Generic[_Record]):
             raise StaleError("a record has another generation than the one that was to be replaced")
 
 
-_NODES = _Rows(nodes, "name", node_row)
-_REQUESTS = _Rows(requests, "request_id", request_row)
-_RESERVES = _Rows(reserves, "reserve_id", reserve_row)
+_NODES: _Rows[NodeRecord] = _Rows(nodes, "name", node_row)
+_REQUESTS: _Rows[RequestRecord] = _Rows(requests, "request_id", request_row)
+_RESERVES: _Rows[ReserveRecord] = _Rows(reserves, "reserve_id", reserve_row)
 
 
 class _Batch:

@@ -27,9 +27,7 @@ STATE = Snapshot(
         node("n03", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=3),
         node("n04", NodeState.OA_BUSY, since_us=1000 * US, generation=2, jobs=("1.server",)),
     ),
-    requests=(
-        RequestRecord(request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7),
-    ),
+    requests=(RequestRecord(request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7),),
     reserves=(
         ReserveRecord(
             reserve_id="h9", count=1, by_us=1060 * US, ends_us=1660 * US, added_us=1000 * US, order=8

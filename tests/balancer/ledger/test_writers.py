@@ -152,8 +152,10 @@ def test_of_writers_that_race_for_a_generation_one_wins(place, nodes, ledger_siz
     for thread in threads:
         thread.join()
     assert len({(name, generation) for name, generation, _ in won}) == len(won)
-    logged = [(each.changes.nodes[0].name, each.changes.nodes[0].generation, each.changes.nodes[0].jobs[0])
-              for each in first.log(1)]
+    logged = [
+        (each.changes.nodes[0].name, each.changes.nodes[0].generation, each.changes.nodes[0].jobs[0])
+        for each in first.log(1)
+    ]
     assert sorted(logged) == sorted(won)
     assert replayed(first) == first.load()
     assert won
