@@ -217,12 +217,14 @@ class Commander:
         """All restores in one command, all reclaims in another; no node is in both."""
         restores = _nodes(tickets, Restore)
         reclaims = _nodes(tickets, Reclaim, Mark)
-        if restores:
-            self._change("restore", self._driver.restore_nodes, restores)
-        if reclaims:
-            self._change("reclaim", self._driver.reclaim_nodes, reclaims)
-        for ticket in tickets:
-            ticket.issued.set()
+        try:
+            if restores:
+                self._change("restore", self._driver.restore_nodes, restores)
+            if reclaims:
+                self._change("reclaim", self._driver.reclaim_nodes, reclaims)
+        finally:
+            for ticket in tickets:
+                ticket.issued.set()
 
     def _confirm(self) -> None:
         """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
@@ -299,10 +301,17 @@ class Commander:
         def read() -> None:
             states.update(self._driver.get_status_of_all_nodes())
 
-        error = self._call("status", read)
+        error: DriverError | None = UnclearError("the thread that gives commands has ended")
+        try:
+            error = self._call("status", read)
+        finally:
+            self._answer(readers, error, Reading(at_us, states))
+
+    @staticmethod
+    def _answer(readers: Sequence[Future[Reading]], error: DriverError | None, reading: Reading) -> None:
         for reader in readers:
             if error is None:
-                reader.set_result(Reading(at_us, states))
+                reader.set_result(reading)
             else:
                 reader.set_exception(error)
 
