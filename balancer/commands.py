@@ -133,10 +133,6 @@ class Commander:
             self._stopped = True
             self._changed.notify_all()
         self._thread.join()
-        for ticket in self._tickets:
-            ticket.issued.set()
-        for reader in self._readers:
-            reader.set_exception(UnclearError("the Balancer is stopping"))
 
     def submit(self, instructions: Sequence[Reclaim | Restore | Mark]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""
@@ -183,6 +179,22 @@ class Commander:
         self._changed.notify_all()
 
     def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            # However this thread ends: nobody waits for it any longer.
+            with self._changed:
+                self._stopped = True
+                tickets, self._tickets = self._tickets, []
+                readers, self._readers = self._readers, []
+            for ticket in tickets:
+                ticket.issued.set()
+            for reader in readers:
+                reader.set_exception(UnclearError("the Balancer is stopping"))
+            if self._hold is not None:
+                self._hold.close()
+
+    def _work(self) -> None:
         while True:
             with self._changed:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
@@ -200,8 +212,6 @@ class Commander:
                 self._confirm()
             if readers:
                 self._read_all(readers)
-        if self._hold is not None:
-            self._hold.close()
 
     def _open_all(self, tickets: Iterable[_Ticket]) -> None:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)

@@ -74,7 +74,10 @@ def make_engine(config: Config, clock: Clock) -> Engine:
 
 
 def check(config: Config) -> None:
-    """Try everything that can be tried without starting; waits while another Balancer leads. Raises as `make_engine` does."""
+    """Try everything that can be tried without starting; wait while another Balancer leads.
+
+    Raises as `make_engine` does.
+    """
     config.check_bind()
     if config.clock_file is not None and not config.clock_file.is_file():
         raise ConfigError(f"clock_file: there is no clock {config.clock_file}")

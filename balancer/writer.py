@@ -258,6 +258,18 @@ class Writer:
 
     # Read-only
 
+    def problem(self) -> str | None:
+        """Why nothing is written; None when all is well."""
+        if self.is_stopping:
+            return "it is stopping"
+        if self._ledger.is_lost:
+            return "another Balancer has taken over the ledger: restart this one to make it stand by"
+        if self.read_only is not None:
+            return f"read-only: {self.read_only}"
+        if self.is_broken:
+            return "the ledger cannot be read or written"
+        return None
+
     def _refuse_if_read_only(self) -> None:
         if isinstance(self.read_only, FencedError):
             raise self.read_only

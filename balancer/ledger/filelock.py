@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from balancer.clock import micros, wall_us
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.filesystem import check_is_local
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def lock(path: Path, wait_s: float) -> int:

@@ -63,7 +63,7 @@ def read(connection: sa.Connection) -> Seen:
 
 
 def me() -> str:
-    """This process, for people."""
+    """Name of this process, for people."""
     return f"{socket.gethostname()} pid {os.getpid()}"[:255]
 
 

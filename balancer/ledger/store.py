@@ -212,14 +212,14 @@ class _Rows(Generic[_Record]):
 
     def __init__(self, table: sa.Table, key: str, to_row: Callable[[_Record], dict[str, Any]]) -> None:
         self._insert = sa.insert(table)
-        values = {c.name: sa.bindparam(f"b_{c.name}") for c in table.columns if c.name != key}
+        values: dict[str, Any] = {c.name: sa.bindparam(f"b_{c.name}") for c in table.columns if c.name != key}
         self._update = (
             sa.update(table)
             .where(table.c[key] == sa.bindparam(f"b_{key}"), table.c.generation == sa.bindparam("b_before"))
             .values(values)
         )
         self._key = key
-        self._to_row = to_row
+        self._to_row: Callable[[_Record], dict[str, Any]] = to_row
 
     def collect(self, changed: Iterable[tuple[_Record, ...]]) -> _Changed[_Record]:
         """Raises StaleError for a generation that does not follow the one before in the same batch."""

@@ -49,7 +49,8 @@ class MarksInAFile:
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         marked = self._marked()
         return {
-            node: NodeStatus("offline", marked=True) if node in marked else NodeStatus("idle") for node in nodes
+            node: NodeStatus("offline", marked=True) if node in marked else NodeStatus("idle")
+            for node in nodes
         }
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:

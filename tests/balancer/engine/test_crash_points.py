@@ -160,9 +160,9 @@ class Story:
         self.fate = Fate()
         for engine in list(self.kit.MADE):
             engine._writer.stop()
-            engine._timers.stop()
             if engine._commander._thread.ident is not None:
                 engine._commander.stop()
+            engine._timers.stop()
             ledger = engine.ledger
             ledger._writer.close()  # takes back what was not committed
             ledger._engine.dispose()
@@ -210,8 +210,10 @@ class Story:
             try:
                 engine = self.w.engine
                 self.kit.until(
-                    lambda e=engine: self.fate.is_over
-                    or (e.pending_commands == 0 and e._timers._wake_us > self.w.clock.now_us())
+                    lambda e=engine: (
+                        self.fate.is_over
+                        or (e.pending_commands == 0 and e._timers._wake_us > self.w.clock.now_us())
+                    )
                 )
                 if not self.fate.is_over:
                     engine.reconcile()
@@ -245,7 +247,7 @@ class Story:
 @pytest.fixture
 def story(kit, monkeypatch):
     """Tells stories in a folder in memory (a process that ends loses nothing that was written)."""
-    memory = Path("/dev/shm")
+    memory = Path("/dev/shm")  # noqa: S108 - only where to look for it
     base = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     kit.MADE = []
     plain = kit.Engine

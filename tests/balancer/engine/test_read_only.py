@@ -112,6 +112,6 @@ def test_a_database_that_is_busy_when_the_service_starts_is_named(world, monkeyp
     w.engine.stop()
     with closing(sqlite3.connect(w.db, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match="cannot be opened: .*database is locked"):
+        with pytest.raises(LedgerError, match=r"cannot be opened: .*database is locked"):
             w._started()
     w.engine = w._started()

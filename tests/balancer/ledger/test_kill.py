@@ -10,15 +10,18 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from ledger_kit import zygote
 
 from balancer.clock import micros, wall_us
 from balancer.ledger.reading import open_to_read
 from balancer.ledger.replay import differences, replay
+from ledger_kit import zygote
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(36_000)]
 NODES, RESERVE, CALLERS = 24, 16, 8

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_kit.places import Place, entry, node, replayed, request
 
 from balancer.ledger.errors import BrokenLogError, LedgerError, StaleError
 from balancer.ledger.filesystem import file_system_of
 from balancer.ledger.store import Ledger, Slot, StoredAnswer
 from balancer.lifecycle.records import RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
+from ledger_kit.places import Place, entry, node, replayed, request
 
 
 def test_a_new_ledger_is_empty(place):

@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from ledger_kit.places import entry, node, replayed
 
 from balancer.ledger import migrations, schema
 from balancer.ledger.errors import LedgerError
@@ -16,6 +15,7 @@ from balancer.ledger.store import StoredAnswer
 from balancer.ledger.tables import metadata
 from balancer.lifecycle.records import RequestRecord, ReserveRecord, Snapshot
 from balancer.lifecycle.states import NodeState
+from ledger_kit.places import entry, node, replayed
 
 US = 1_000_000
 STATE = Snapshot(
@@ -118,7 +118,7 @@ def crashes_at(place, step):
     """Open the ledger and end at this statement; False when there are not so many."""
     seen = 0
 
-    def count(connection, cursor, statement, parameters, context, executemany):
+    def count(connection, cursor, statement, *_):
         nonlocal seen
         if "migrations" in statement or statement.startswith("PRAGMA"):
             return

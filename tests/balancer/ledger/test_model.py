@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from ledger_kit.places import Place, entry, node, replayed
 
 from balancer.ledger.errors import LedgerError, StaleError
 from balancer.ledger.replay import EMPTY, replay
 from balancer.ledger.store import StoredAnswer
 from balancer.lifecycle.records import RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
+from ledger_kit.places import Place, entry, node, replayed
 
 NAMES = st.sampled_from(["n1", "n2", "n3", "n_", "n%"])
 STATES = st.sampled_from(list(NodeState))
@@ -37,7 +37,7 @@ class LedgerModel(RuleBasedStateMachine):
     def begin(self):
         tables = "events", "nodes", "requests", "reserves", "answers"
         self.place.sql(
-            *(f"DELETE FROM {table}" for table in tables),
+            *(f"DELETE FROM {table}" for table in tables),  # noqa: S608 - ours
             "UPDATE writer SET seq = 0",
             "UPDATE base SET seq = 0, at_us = 0, serial = 0, records = '{}'",
         )
@@ -157,7 +157,9 @@ class LedgerModel(RuleBasedStateMachine):
         assert {each.request_id: each for each in found} == self.requests
 
 
-def test_the_ledger_is_a_dictionary_that_lasts(place, ledger_sizes):
+@pytest.mark.slow
+def test_the_ledger_is_a_dictionary_that_lasts(fast_place, ledger_sizes):
+    place = fast_place
     place.open()
     kind = type("PlacedModel", (LedgerModel,), {"place": place})
     share = 1 if place.is_sqlite else 4  # PostgreSQL's rules are the same; its round trips are not

@@ -7,26 +7,18 @@ had reached that length is in it, and the log still gives the state.
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
-from ledger_kit.places import Place, entry, node, replayed, request
 
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+from ledger_kit.places import Place, entry, node, replayed, request
 
 _HEADER, _FRAME = 32, 24 + 4096
 
 
-@pytest.fixture
-def memory():
-    """What was written is what we cut, so the folder itself may be in memory."""
-    folder = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(dir=folder if folder.is_dir() else None))
-    yield made
-    shutil.rmtree(made)
+pytestmark = pytest.mark.slow
 
 
 def workload(ledger, wal, chance):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from ledger_kit.places import Place, entry, node, replayed
 
 from balancer.clock import micros
 from balancer.ledger.errors import FencedError, LeaseHeldError, LedgerError
 from balancer.ledger.lease import Seen, Watch
-from balancer.ledger.store import Ledger
 from balancer.lifecycle.states import NodeState
+from ledger_kit.places import Place, entry, node, replayed
+
+if TYPE_CHECKING:
+    from balancer.ledger.store import Ledger
 
 
 def test_an_overtaken_writer_changes_nothing(place):

@@ -57,13 +57,10 @@ def _rows(query: str) -> list[Any]:
 
 def _records() -> str:
     """The present state in the format of `events.changes`. Written out: a migration must not change later."""
-    records: dict[str, list[list[Any]]] = {}
     nodes = [[*row[:-1], json.loads(row[-1])] for row in _rows(f"SELECT {_NODE} FROM nodes")]  # noqa: S608
     waiting = _rows(f"SELECT {_REQUEST} FROM requests WHERE status = 'waiting'")  # noqa: S608
     active = _rows(f"SELECT {_RESERVE} FROM reserves WHERE NOT ended")  # noqa: S608
     requests = [[*row[:6], json.loads(row[6]), *row[7:]] for row in waiting]
     reserves = [[*row[:7], bool(row[7]), row[8]] for row in active]
-    for name, found in (("nodes", nodes), ("requests", requests), ("reserves", reserves)):
-        if found:
-            records[name] = found
-    return json.dumps(records, separators=(",", ":"))
+    records = {"nodes": nodes, "requests": requests, "reserves": reserves}
+    return json.dumps({name: found for name, found in records.items() if found}, separators=(",", ":"))
