@@ -205,11 +205,12 @@ class Commander:
                 if self._stopped:
                     break
                 tickets, self._tickets = self._tickets, []
-                readers, self._readers = self._readers, []
                 self._open_all(tickets)
             self._issue(tickets)
             if self._open:
                 self._confirm()
+            with self._changed:
+                readers, self._readers = self._readers, []
             if readers:
                 self._read_all(readers)
 
