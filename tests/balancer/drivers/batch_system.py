@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 UNREACHABLE = {
     "torque": "pbsnodes: cannot connect to server server, error=111 (Connection refused)",
@@ -111,55 +112,60 @@ def hang():
     time.sleep(60)
 
 
-def main():
-    path, program, *arguments = sys.argv[1:]
-    with open(path, encoding="utf-8") as file:
-        state = json.load(file)
-    kind = kind_of(program, arguments)
-    fault = state["fault"].get(kind, "")
-    system = state["system"]
+def fail_at_once(system, fault):
+    """The faults that come before anything else."""
     if fault == "restarted":
         sys.stderr.write(UNREACHABLE[system] + "\n")
+    if fault in ("restarted", "exit not 0"):
         sys.exit(1)
     if fault == "hang":
         hang()
-    if fault == "exit not 0":
-        sys.exit(1)
     if fault == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     if fault == "no effect":
         sys.exit(0)
+
+
+def read(system, nodes, wanted, fault):
+    if system == "torque" and wanted:
+        if any(name not in nodes for name in wanted):
+            sys.stderr.write("pbsnodes: cannot locate specified node\n")
+            sys.exit(1)
+        nodes = {name: nodes[name] for name in wanted}
+    if fault == "short job id":
+        nodes = {n: {**v, "jobs": [j.split(".")[0] for j in v["jobs"]]} for n, v in nodes.items()}
+    return {"torque": torque_nodes, "openpbs": openpbs_nodes, "slurm": slurm_nodes}[system](nodes, fault)
+
+
+def spoiled(out, fault):
+    if fault == "banner":
+        return "*** This system is for authorised use only ***\n" + out
+    if fault.startswith("truncated"):
+        return out[: len(out) * int(fault.split()[1]) // 100]
+    return out
+
+
+def main():
+    path, program, *arguments = sys.argv[1:]
+    state = json.loads(Path(path).read_text(encoding="utf-8"))
+    kind, system = kind_of(program, arguments), state["system"]
+    fault = state["fault"].get(kind, "")
+    fail_at_once(system, fault)
     out, err, status = "", "", 0
     nodes = state["snapshot"] if fault == "stale" else state["nodes"]
     if kind == "change":
         err, status = change(state, arguments)
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        os.replace(path + ".new", path)
+        Path(path).write_text(json.dumps(state), encoding="utf-8")
     elif kind == "read":
-        chosen = nodes
-        if system == "torque" and arguments[1:]:
-            if any(name not in nodes for name in arguments[1:]):
-                sys.stderr.write("pbsnodes: cannot locate specified node\n")
-                sys.exit(1)
-            chosen = {name: nodes[name] for name in arguments[1:]}
-        if fault == "short job id":
-            chosen = {n: {**v, "jobs": [j.split(".")[0] for j in v["jobs"]]} for n, v in chosen.items()}
-        out = {"torque": torque_nodes, "openpbs": openpbs_nodes, "slurm": slurm_nodes}[system](chosen, fault)
+        out = read(system, nodes, arguments[1:], fault)
     elif kind == "jobs":
         out = jobs_of(system, nodes, fault)
-    if fault == "banner":
-        out = "*** This system is for authorised use only ***\n" + out
-    if fault.startswith("truncated"):
-        out = out[: len(out) * int(fault.split()[1]) // 100]
-    sys.stdout.write(out)
+    sys.stdout.write(spoiled(out, fault))
     sys.stdout.flush()
     sys.stderr.write(err)
     if fault == "hang after the effect":
         hang()
-    if fault == "effect with lost reply":
-        sys.exit(1)
-    sys.exit(status)
+    sys.exit(1 if fault == "effect with lost reply" else status)
 
 
 main()

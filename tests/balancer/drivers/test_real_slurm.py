@@ -69,7 +69,7 @@ if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or 
         kit.eventually(lambda: state(slurm, "n03").state == "idle")
         slurm.scontrol("update", "nodename=n03", "state=drain", "reason=disk broken, ticket 17")
         for change in (slurm.driver.reclaim_nodes, slurm.driver.restore_nodes):
-            with pytest.raises(RefusedError, match="drained by somebody else .disk broken, ticket 17."):
+            with pytest.raises(RefusedError, match=r"drained by somebody else .disk broken, ticket 17."):
                 change(["n03"])
         assert state(slurm, "n03") == NodeStatus("offline", (), "disk broken, ticket 17")
 
