@@ -15,7 +15,7 @@ from emulator.workload.generators import parse_generators
 from emulator.workload.rules import TOO_WIDE, to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable
-from emulator.workload.transforms import parse_transforms
+from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,25 +46,30 @@ def prepare(scenario: Scenario) -> Prepared:
         raise ScenarioError(f"workload: {error}") from error
     if part.trace is not None:
         log = load(part.trace, lenient=part.lenient)
-        work = to_jobs(log, nodes=scenario.nodes, procs_per_node=part.procs_per_node, overrun=part.overrun)
+        work = to_jobs(
+            log,
+            nodes=scenario.nodes,
+            procs_per_node=part.procs_per_node,
+            overrun=part.overrun,
+            size=part.size,
+            origin_s=part.origin_s,
+        )
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
-        jobs = JobTable.empty()
-        for number, generator in enumerate(generators):
-            name = f"workload.generate.{number}"
-            try:
-                jobs = jobs.merge(generator.generate(stream(scenario.seed, name), nodes=scenario.nodes))
-            except ValueError as error:
-                raise ScenarioError(f"{name}: {error}") from error
-        prepared = Prepared(jobs, scenario.nodes)
+        prepared = Prepared(JobTable.empty(), scenario.nodes)
     jobs = prepared.jobs
-    for transform in transforms:
+    for number, generator in enumerate(generators):
+        name = f"workload.generate.{number}"
         try:
-            jobs = transform.apply(jobs, nodes=prepared.nodes)
+            jobs = jobs.merge(generator.generate(stream(scenario.seed, name), nodes=prepared.nodes))
         except ValueError as error:
-            raise ScenarioError(f"workload.transforms: {error}") from error
+            raise ScenarioError(f"{name}: {error}") from error
+    try:
+        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed)
+    except ValueError as error:
+        raise ScenarioError(f"workload.transforms: {error}") from error
     left_out = dict(prepared.left_out)
     fits = jobs.nodes <= prepared.nodes
     if not fits.all():

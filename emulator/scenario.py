@@ -25,19 +25,21 @@ class _Part(BaseModel):
 
 
 class WorkloadPart(_Part):
-    """Where the jobs come from: a trace or generators, then transforms, in order."""
+    """Where the jobs come from: a trace, generators or both, then transforms, in order."""
 
     trace: Path | None = None
     generate: list[Any] = Field(default_factory=list)
     transforms: list[Any] = Field(default_factory=list)
     overrun: Literal["extend", "kill"] = "extend"
     procs_per_node: int = Field(default=1, ge=1)
+    size: Literal["nodes", "procs"] = "nodes"
+    origin_s: float | None = Field(default=None, ge=0)
     lenient: bool = False
 
     @model_validator(mode="after")
-    def _one_source(self) -> WorkloadPart:
-        if (self.trace is None) == (not self.generate):
-            raise ValueError("give either `trace` or `generate`")
+    def _a_source(self) -> WorkloadPart:
+        if self.trace is None and not self.generate:
+            raise ValueError("give `trace` or `generate`, or both")
         return self
 
 
@@ -113,14 +115,34 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     for change in changes:
         apply_change(document, change)
     scenario = from_mapping(document, str(path))
-    trace = scenario.workload.trace
-    if trace is not None and not trace.is_absolute():
-        # A trace is named relative to the scenario that uses it, or to where the user stands.
-        beside = path.parent / trace
-        found = beside if beside.exists() else trace
-        workload = scenario.workload.model_copy(update={"trace": found})
-        scenario = scenario.model_copy(update={"workload": workload})
-    return scenario
+    return scenario.model_copy(update={"workload": _with_files(scenario.workload, path.parent)})
+
+
+def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
+    """Traces are named relative to the scenario that uses them, or to where the user stands."""
+
+    def found(name: str | Path) -> Path:
+        beside = folder / name  # which is `name` itself if that is absolute
+        return beside if beside.exists() else Path(name)
+
+    def plugin(item: Any) -> Any:
+        """A generator or transform whose parameter `trace` is a file, such as `preload`."""
+        if not isinstance(item, dict):
+            return item
+        return {
+            name: {**params, "trace": str(found(params["trace"]))}
+            if isinstance(params, dict) and isinstance(params.get("trace"), str)
+            else params
+            for name, params in item.items()
+        }
+
+    return part.model_copy(
+        update={
+            "trace": None if part.trace is None else found(part.trace),
+            "generate": [plugin(item) for item in part.generate],
+            "transforms": [plugin(item) for item in part.transforms],
+        }
+    )
 
 
 def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:

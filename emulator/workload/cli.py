@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from emulator.workload.swf import SwfLog
 
 
 class BadInput(click.ClickException):
     """What the user gave cannot be used: one line, exit status 2."""
 
     exit_code = 2
+
+
+_lenient = click.option(
+    "--lenient", is_flag=True, help="Leave out and count malformed lines instead of stopping at the first."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+_size = click.option(
+    "--size",
+    type=click.Choice(["nodes", "procs"]),
+    default="nodes",
+    show_default=True,
+    help="Where a log says both: take a job's whole nodes, or its processors.",
+)
 
 
 @click.group()
@@ -29,16 +48,16 @@ def trace() -> None:
     show_default=True,
     help="A job that ran longer than its estimate: raise the estimate, or cut the run time.",
 )
-@click.option(
-    "--lenient", is_flag=True, help="Leave out and count malformed lines instead of stopping at the first."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@_size
+@_lenient
+@_json
 @click.option("--plot", type=click.Path(path_type=Path), help="Also draw them: a .png or .svg file.")
 def info(  # noqa: PLR0917 - click passes them by name
     file: Path,
     nodes: int | None,
     procs_per_node: int,
     overrun: str,
+    size: str,
     lenient: bool,
     as_json: bool,
     plot: Path | None,
@@ -60,6 +79,7 @@ def info(  # noqa: PLR0917 - click passes them by name
             nodes=nodes,
             procs_per_node=procs_per_node,
             overrun="kill" if overrun == "kill" else "extend",
+            size="procs" if size == "procs" else "nodes",
         )
         figures = describe(log, workload)
         if plot is not None:
@@ -72,3 +92,89 @@ def info(  # noqa: PLR0917 - click passes them by name
         click.echo(json.dumps(figures.as_dict(), indent=2))
     else:
         Console(highlight=False, soft_wrap=True).print(render(figures))
+
+
+@trace.command()
+@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@_lenient
+def convert(source: Path, target: Path, lenient: bool) -> None:
+    """Write a log in any known format as SWF: OUT ends in .swf, .swf.gz or .swf.xz."""
+    from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.swf import write_swf  # noqa: PLC0415
+
+    if not target.name.endswith((".swf", ".swf.gz", ".swf.xz")):
+        raise BadInput(f"{target}: the name must end in .swf, .swf.gz or .swf.xz")
+    try:
+        log = load(source, lenient=lenient)
+        write_swf(log, target)
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    click.echo(f"{target}: {len(log):,} jobs{_left_out(log)}")
+
+
+@trace.command()
+@click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--nodes", type=int, help="Size of the batch cluster; without it, the size in the header.")
+@click.option(
+    "--on-demand", multiple=True, type=click.Path(path_type=Path), help="Jobs on demand: log or folder. Repeatable."
+)
+@click.option(
+    "--usage",
+    "usages",
+    metavar="DATE=CORE_HOURS",
+    multiple=True,
+    help="The on-demand usage of a week whose log is missing. Repeatable.",
+)
+@_lenient
+@_json
+def weeks(  # noqa: PLR0917
+    logs: tuple[Path, ...],
+    nodes: int | None,
+    on_demand: tuple[Path, ...],
+    usages: tuple[str, ...],
+    lenient: bool,
+    as_json: bool,
+) -> None:
+    """Compare the weeks of logs: free nodes, on-demand usage, and which week is the most challenging."""
+    import json  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.workload import challenge  # noqa: PLC0415
+    from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.rules import cluster_size  # noqa: PLC0415
+
+    known = dict(_usage(text) for text in usages)
+    try:
+        batch = [load(path, lenient=lenient) for path in logs]
+        figures = challenge.weeks(
+            batch,
+            [load(path, lenient=lenient) for path in on_demand],
+            nodes=cluster_size(batch[0]) if nodes is None else nodes,
+            known_core_hours=known,
+        )
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        hardest = challenge.most_challenging_week(figures)
+        document = {"weeks": [week.as_dict() for week in figures], "hardest": hardest.begin.isoformat()}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        Console(highlight=False, soft_wrap=True).print(challenge.render(figures))
+
+
+def _usage(text: str) -> tuple[date, float]:
+    from datetime import date  # noqa: PLC0415
+
+    day, _, hours = text.partition("=")
+    try:
+        return date.fromisoformat(day), float(hours)
+    except ValueError:
+        raise BadInput(f"--usage {text}: expected DATE=CORE_HOURS, for example 2015-04-05=12499") from None
+
+
+def _left_out(log: SwfLog) -> str:
+    if not log.malformed:
+        return ""
+    return f", {log.malformed:,} malformed lines left out" + "".join(f"\n  {line}" for line in log.complaints)

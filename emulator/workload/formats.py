@@ -29,7 +29,10 @@ class TraceFormat(Protocol):
     name: str
 
     def can_read(self, path: Path) -> bool:
-        """Whether the file's beginning looks like this format. TraceError if it cannot be opened."""
+        """Whether the file's beginning looks like this format. TraceError if it cannot be opened.
+
+        A format with a true attribute `reads_folders` is also asked about folders.
+        """
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """The whole log. A malformed line raises TraceError with file and line, or is counted if lenient."""
@@ -42,12 +45,17 @@ def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient:
     line; ValueError for an unknown format name.
     """
     path = Path(path)
-    with open_trace(path) as stream:
-        if not stream.read(1):
-            raise TraceError(f"{path}: the file is empty")
+    folder = path.is_dir()
+    if not folder:
+        with open_trace(path) as stream:
+            if not stream.read(1):
+                raise TraceError(f"{path}: the file is empty")
     names = plugin_names(GROUP) if trace_format is None else [trace_format]
     for name in names:
         reader: TraceFormat = find_plugin(GROUP, name)()
+        if folder and not getattr(reader, "reads_folders", False):
+            continue
         if trace_format is not None or reader.can_read(path):
             return reader.read(path, lenient=lenient)
-    raise TraceError(f"{path}: not a trace in a known format (known: {', '.join(names)})")
+    what = "not a folder of logs" if folder else "not a trace"
+    raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)})")

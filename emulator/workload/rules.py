@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.workload.swf import Column
 
 NO_SUBMIT = "no submit time"
+BEFORE_ORIGIN = "submitted before the origin"
 NO_RUN = "no run time"
 NO_SIZE = "no size"
 TOO_LONG = "longer than 285 years"
@@ -45,13 +46,17 @@ def to_jobs(
     nodes: int | None,
     procs_per_node: int = 1,
     overrun: Literal["extend", "kill"] = "extend",
+    size: Literal["nodes", "procs"] = "nodes",
+    origin_s: float | None = None,
 ) -> Workload:
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
     * Size: the processors a job had (field 5), else those it asked for (field 8), in whole nodes, rounded up.
+      Where the log itself says nodes (accounting logs), those, unless `size` is "procs".
     * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
       (`extend`) or is cut at it (`kill`).
-    * Order (submit, job number); the first kept job is submitted at 0. A number that is taken (or missing) is
+    * Order (submit, job number); the first kept job is submitted at 0, or, with `origin_s`, that time of the
+      log is 0 and what was submitted before is left out. A number that is taken (or missing) is
       replaced by one behind the largest.
     * `nodes=None` takes the size in the header, see `cluster_size`.
     * User, group, queue or status numbers beyond 32 bits (hashes) are replaced by 1, 2, ... in their order.
@@ -62,6 +67,8 @@ def to_jobs(
         raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
     if overrun not in ("extend", "kill"):
         raise ValueError(f"overrun is 'extend' or 'kill', not {overrun!r}")
+    if size not in ("nodes", "procs"):
+        raise ValueError(f"size is 'nodes' or 'procs', not {size!r}")
     cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
     if not 1 <= cluster <= _LARGEST_INT32:
         raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
@@ -69,15 +76,15 @@ def to_jobs(
         but = f" but {log.malformed} malformed ones" if log.malformed else ""
         raise TraceError(f"{log.source}: there are no job lines{but}")
 
-    sizes = _sizes(log, procs_per_node)
-    rows, left_out = _replayable(log, sizes, cluster)
+    sizes = _sizes(log, procs_per_node, size)
+    rows, left_out = _replayable(log, sizes, cluster, origin_s)
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise TraceError(f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})")
 
     counted = {MALFORMED: log.malformed}
     submit_s = log.column("submit_s")[rows]
-    shift_s = submit_s.min()
+    shift_s = submit_s.min() if origin_s is None else origin_s
     run_us = _micros(log.column("run_s")[rows])
     run_us, estimate_us = _limits(run_us, log.column("requested_s")[rows], overrun, counted)
     number = _unique_numbers(_whole(log.column("number")[rows]), counted)
@@ -150,20 +157,25 @@ def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:
     )
 
 
-def _sizes(log: SwfLog, procs_per_node: int) -> NDArray[np.int64]:
+def _sizes(log: SwfLog, procs_per_node: int, size: Literal["nodes", "procs"]) -> NDArray[np.int64]:
     """Whole nodes of each row, 0 or less where unknown."""
     requested, allocated = log.column("requested_procs"), log.column("allocated_procs")
     procs = np.where(allocated > 0, allocated, requested)
-    return -(-_whole(np.ceil(procs)) // procs_per_node)
+    by_procs: NDArray[np.int64] = -(-_whole(np.ceil(procs)) // procs_per_node)
+    if size == "procs" or log.nodes is None:
+        return by_procs
+    said = _whole(log.nodes)
+    return np.where(said > 0, said, by_procs)
 
 
 def _replayable(
-    log: SwfLog, sizes: NDArray[np.int64], cluster: int
+    log: SwfLog, sizes: NDArray[np.int64], cluster: int, origin_s: float | None
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
     """The rows that can be replayed, and how many cannot, each counted under the first reason that holds."""
     submit_s, run_s = log.column("submit_s"), log.column("run_s")
     reasons = {
         NO_SUBMIT: submit_s < 0,
+        BEFORE_ORIGIN: submit_s < (0 if origin_s is None else origin_s),
         NO_RUN: run_s < 1,
         NO_SIZE: sizes < 1,
         TOO_WIDE: sizes > cluster,

@@ -52,6 +52,9 @@ FIELDS = (
 
 UNKNOWN = -1
 
+NODES_KEY = "NodesColumn"
+"""Header key of ours: the column beyond the 18th that has the number of whole nodes, from accounting logs."""
+
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
@@ -118,6 +121,12 @@ class SwfLog:
     def column(self, name: str) -> Column:
         """One of the 18 columns by its name in FIELDS."""
         return self.columns[FIELDS.index(name)]
+
+    @property
+    def nodes(self) -> Column | None:
+        """The whole nodes of each job, where the log says them beside the processors (see NODES_KEY)."""
+        index = self.key_int(NODES_KEY)
+        return None if index is None or not len(FIELDS) < index <= len(self.columns) else self.columns[index - 1]
 
     @cached_property
     def keys(self) -> Mapping[str, tuple[str, ...]]:

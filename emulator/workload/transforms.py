@@ -9,8 +9,11 @@ import numpy as np
 
 from balancer.clock import NEVER_US, micros
 from emulator.plugins import check_number, make_plugin
+from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from emulator.workload.table import JobTable
@@ -27,7 +30,35 @@ class Transform(Protocol):
         """The changed jobs, sorted by (submit, number). `nodes` is the size of the cluster."""
 
 
-def parse_transforms(items: object) -> list[Transform]:
+@runtime_checkable
+class RandomTransform(Protocol):
+    """A transform by chance. The same generator state gives the same jobs."""
+
+    def apply_random(self, jobs: JobTable, *, nodes: int, rng: np.random.Generator) -> JobTable:
+        """As `Transform.apply`, with a random stream of its own."""
+
+
+def apply_transforms(
+    transforms: Sequence[Transform | RandomTransform], jobs: JobTable, *, nodes: int, seed: int
+) -> JobTable:
+    """The jobs after all transforms, from the first to the last.
+
+    A random transform draws from the stream `workload.transforms.NAME.K` of the seed, where NAME is its class's
+    and K counts those of its class from 0: so another transform before it does not change what it draws.
+    """
+    count: dict[str, int] = {}
+    for transform in transforms:
+        if isinstance(transform, RandomTransform):
+            name = type(transform).__name__
+            turn = count[name] = count.get(name, -1) + 1
+            rng = stream(seed, f"workload.transforms.{name}.{turn}")
+            jobs = transform.apply_random(jobs, nodes=nodes, rng=rng)
+        else:
+            jobs = transform.apply(jobs, nodes=nodes)
+    return jobs
+
+
+def parse_transforms(items: object) -> list[Transform | RandomTransform]:
     """The transforms of a scenario's list: `[{"window": {"begin_s": 0, "end_s": 86400}}, {"limit": 5}]`.
 
     Raises ValueError for an unknown name or parameter (with the nearest right one) or a bad value.

@@ -1,0 +1,139 @@
+"""Single-core jobs as leases of virtual machines (Liu et al. 2018, section III-A).
+
+At every start or stop of a job, so many machines are needed as the running jobs fill when they are packed
+tightly. A machine more is a lease that begins, a machine less is one that ends; jobs that start and stop at
+the same time do not meet, so that a stop and a start at once need no other machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.plugins import check_number
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.workload.swf import SwfLog
+
+CORES = 16
+"""Of a virtual machine in the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A number that changes: from `time_us[i]` on it is `count[i]`; before the first it is 0."""
+
+    time_us: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+def running(log: SwfLog) -> Demand:
+    """Processors in use by the log's own starts. Jobs without a start, run time or size do not count."""
+    return level(*intervals(log))
+
+
+def intervals(log: SwfLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Start, end (in microseconds) and processors of each job that the log says them of."""
+    submit_s, wait_s, run_s = log.column("submit_s"), log.column("wait_s"), log.column("run_s")
+    procs = np.maximum(log.column("allocated_procs"), log.column("requested_procs"))
+    ran = (submit_s >= 0) & (wait_s >= 0) & (run_s > 0) & (procs > 0)
+    start_us = np.rint((submit_s + wait_s)[ran] * US).astype(np.int64)
+    end_us = start_us + np.rint(run_s[ran] * US).astype(np.int64)
+    return start_us, end_us, np.asarray(procs[ran], np.int64)
+
+
+def level(start_us: NDArray[np.int64], end_us: NDArray[np.int64], width: NDArray[np.int64]) -> Demand:
+    """The sum of the widths of what is between its start and its end, after all events of each time."""
+    times = np.concatenate((start_us, end_us))
+    time_us, place = np.unique(times, return_inverse=True)
+    change = np.zeros(len(time_us), np.int64)
+    np.add.at(change, place, np.concatenate((width, -width)))
+    return Demand(time_us, np.cumsum(change))
+
+
+def machines(cores: Demand, cores_per_vm: int = CORES) -> Demand:
+    """The machines that tightly packed cores need."""
+    return Demand(cores.time_us, -(-cores.count // cores_per_vm))
+
+
+def to_leases(need: Demand, *, ends_first: Literal["newest", "oldest"] = "newest") -> JobTable:
+    """Leases of one node each that are at every time as many as needed.
+
+    When fewer are needed, the newest lease ends: tight packing fills the oldest machines, so that the newest is
+    the empty one. With "oldest" the oldest ends, which makes the durations more alike; their sum is the same.
+    """
+    change = np.diff(need.count, prepend=0)
+    begins = np.repeat(need.time_us, np.maximum(change, 0))
+    stops = np.repeat(need.time_us, np.maximum(-change, 0))
+    if ends_first == "newest":
+        begins, stops = _by_level(need)
+    return JobTable.build(
+        submit_us=begins,
+        run_us=stops - begins,
+        nodes=np.ones(len(begins), np.int32),
+        kind=Kind.ON_DEMAND,
+    )
+
+
+def _by_level(need: Demand) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Begin and end of each time that the need is at least k, for k = 1, 2, ...: last in, first out."""
+    change = np.diff(need.count, prepend=0)
+    steps = np.abs(change)
+    rank = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+    low = np.repeat(np.minimum(need.count, need.count - change), steps)
+    time_us = np.repeat(need.time_us, steps)
+    # A level is crossed upwards and downwards in turn, beginning and ending below it.
+    order = np.lexsort((time_us, low + rank))
+    crossings = time_us[order]
+    return crossings[::2], crossings[1::2]
+
+
+def pack(
+    log: SwfLog, *, cores_per_vm: int = CORES, ends_first: Literal["newest", "oldest"] = "newest"
+) -> JobTable:
+    """The leases that a log of jobs on shared cores needs, at the log's own times."""
+    return to_leases(machines(running(log), cores_per_vm), ends_first=ends_first)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedJobs:
+    """The generator `packed_jobs`: on-demand leases for the jobs of a log, such as a week of the APS.
+
+    Jobs are packed onto machines of `cores_per_vm` cores. Time 0 is `origin_s` of the log; leases that begin
+    earlier are left out.
+    """
+
+    trace: str
+    cores_per_vm: int = CORES
+    origin_s: float = 0
+    ends_first: Literal["newest", "oldest"] = "newest"
+
+    def __post_init__(self) -> None:
+        owner = "packed_jobs"
+        if not isinstance(self.trace, str | Path):
+            raise ValueError(f"{owner}: trace must be the name of a file, not {self.trace!r}")  # noqa: TRY004 - a border: one kind of error
+        check_number(owner, "cores_per_vm", self.cores_per_vm, at_least=1, whole=True)
+        check_number(owner, "origin_s", self.origin_s, at_least=0)
+        if self.ends_first not in ("newest", "oldest"):
+            raise ValueError(f"{owner}: ends_first is 'newest' or 'oldest', not {self.ends_first!r}")
+
+    def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:  # noqa: ARG002
+        """The log's leases; nothing of it is random. Raises ValueError if the log cannot be read."""
+        from emulator.workload.formats import load  # noqa: PLC0415 - `load` finds formats, which need tables
+
+        leases = pack(load(self.trace), cores_per_vm=self.cores_per_vm, ends_first=self.ends_first)
+        origin_us = round(self.origin_s * US)
+        kept = leases.take(leases.submit_us >= origin_us)
+        return JobTable.build(
+            submit_us=kept.submit_us - origin_us,
+            run_us=kept.run_us,
+            nodes=kept.nodes,
+            kind=Kind.ON_DEMAND,
+        )

@@ -1,0 +1,127 @@
+"""What the readers of accounting logs share: rows become a log, names become numbers, faults are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.swf import FIELDS, NODES_KEY, UNKNOWN, SwfLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MOST_COMPLAINTS = 10
+
+
+class Malformed(ValueError):
+    """A line that does not say what it should; the text says why."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """Malformed lines: the first is an error, or all are counted if lenient."""
+
+    lenient: bool
+    count: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def add(self, path: Path, line: int, reason: object) -> None:
+        """Raises TraceError with file and line unless lenient."""
+        text = f"{path}:{line}: {reason}"
+        if not self.lenient:
+            raise TraceError(f"{text}; mend the line, or read leniently to leave such lines out")
+        self.count += 1
+        if len(self.complaints) < _MOST_COMPLAINTS:
+            self.complaints.append(text)
+
+    def within(self, log: SwfLog) -> SwfLog:
+        """The log with its faults."""
+        return replace(log, malformed=self.count, complaints=tuple(self.complaints))
+
+
+class Names:
+    """Numbers for names, from 1 in the order in which they come; unknown for an empty name."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, name: str | None) -> int:
+        return self.numbers.setdefault(name, len(self.numbers) + 1) if name else UNKNOWN
+
+
+class Rows:
+    """Jobs one by one into a log. `nodes` beside the columns of SWF is the number of whole nodes."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, "nodes")}
+        self.users, self.groups, self.queues = Names(), Names(), Names()
+
+    def __len__(self) -> int:
+        return len(self.columns["number"])
+
+    def add(self, **values: float) -> None:
+        """One job; what is not given is unknown."""
+        for name, column in self.columns.items():
+            column.append(values.get(name, UNKNOWN))
+
+    def log(self, source: Path, note: str, faults: Faults) -> SwfLog:
+        """All jobs so far. The header says where the log comes from and what the queues' names are."""
+        header = [
+            "; Version: 2.2",
+            f"; MaxJobs: {len(self)}",
+            f"; MaxRecords: {len(self)}",
+            f"; Note: {note}",
+            *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
+        ]
+        named = {name: self.columns[name] for name in FIELDS}
+        nodes = np.asarray(self.columns["nodes"], np.int64)
+        log = SwfLog.build(len(self), header, str(source), **named)
+        if (nodes > 0).any():
+            log = replace(
+                log, columns=(*log.columns, nodes), header=(*header, f"; {NODES_KEY}: {len(FIELDS) + 1}")
+            )
+        return faults.within(log)
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file, plain or compressed, with their numbers from 1; without line ends."""
+    with open_trace(path) as stream:
+        for number, line in enumerate(stream, 1):
+            yield number, line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+
+
+def first_line(path: Path, *, comment: str = "\n") -> str:
+    """The first line of a file's first 64 KiB that is neither empty nor a comment; empty if there is none."""
+    with open_trace(path) as stream:
+        start = stream.read(1 << 16)
+    text = start.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith(comment)), "")
+
+
+def whole(text: str | None, name: str) -> int:
+    """A whole number from 0 on. Raises Malformed naming the field."""
+    if text is None:
+        raise Malformed(f"{name} is missing")
+    try:
+        number = int(text)
+    except ValueError:
+        raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
+    if not 0 <= number <= 2**62:
+        raise Malformed(f"{name} is {text[:40]!r}, out of range")
+    return number
+
+
+def span_s(text: str, name: str) -> int:
+    """Seconds of `[D-]HH:MM:SS`, `MM:SS` or `SS`, a fraction cut off. Raises Malformed naming the field."""
+    days, dash, clock = text.partition("-")
+    parts = (clock if dash else days).partition(".")[0].split(":")
+    if len(parts) > 3 or not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()):  # noqa: PLR2004 - hours, minutes, seconds
+        raise Malformed(f"{name} is {text[:40]!r}, not a time such as 12:30:00 or 1-12:30:00")
+    total = 0
+    for part in parts:
+        total = 60 * total + int(part)
+    return total + (86_400 * int(days) if dash else 0)
