@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from emulator.scenario import ScenarioError, from_mapping, set_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from emulator.scenario import Scenario
 
@@ -79,9 +79,6 @@ class Run:
             "files": [_digest(file) for file in self.files],
             "repeat": self.varied.get(REPEAT, 1),
         }
-        if self.files:
-            workload = configuration["scenario"]["workload"]  # type: ignore[index]
-            configuration["scenario"]["workload"] = workload | {"trace": None}  # type: ignore[index, call-overload, operator]
         text = json.dumps(configuration, sort_keys=True)
         object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:32])
 
@@ -154,7 +151,6 @@ def make_run(
     from emulator.runner import make_mechanism  # noqa: PLC0415 - slow to import, and `--help` needs this module
 
     scenario = from_mapping(dict(document), where)
-    files: tuple[Path, ...] = ()
     trace = scenario.workload.trace
     if trace is not None:
         beside = folder / trace
@@ -163,7 +159,7 @@ def make_run(
             raise ScenarioError(f"{where}: workload.trace: {trace} does not exist")
         workload = scenario.workload.model_copy(update={"trace": trace})
         scenario = scenario.model_copy(update={"workload": workload})
-        files = (trace,)
+    files = tuple(path for path in _traces(scenario.workload.model_dump(mode="json")) if path.exists())
     try:
         make_mechanism(scenario)
     except ScenarioError as error:
@@ -180,6 +176,19 @@ def changed(base: Mapping[str, Any], changes: Iterable[tuple[str, Any]], where: 
         except ScenarioError as error:
             raise ScenarioError(f"{where}: {key}: {error}") from error
     return document
+
+
+def _traces(part: Any) -> Iterator[Path]:
+    """The files and folders that a workload reads: whatever is called `trace`, at any depth."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key == "trace" and isinstance(value, str):
+                yield Path(value)
+            else:
+                yield from _traces(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _traces(value)
 
 
 @cache
