@@ -2,8 +2,9 @@
 
 The paper takes the week with the highest sum of usage and inverse of availability. Availability: the free
 nodes of the batch cluster, averaged over periods of 60 s and these over the week (the paper measures them every
-second; here the means are exact). Usage: the sum of time x cores of the on-demand jobs. As the paper does not say how seconds and nodes are added, each of
-the two is taken as a share of the greatest there is in any week: the sum goes from 0 to 2 and has no unit.
+second; here the means are exact). Usage: the sum of time x cores of the on-demand jobs. As the paper does not
+say how core-seconds and nodes are added, each of the two is taken as a share of the greatest there is in any
+week: the sum goes from 0 to 2 and has no unit.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
 
     table = Table(box=None, padding=(0, 2), pad_edge=False)
     table.add_column("week", no_wrap=True)
-    for heading in ("jobs", "free nodes", "minutes full", "on-demand jobs", "core-hours", "score"):
+    for heading in ("jobs", "free nodes", "full", "on-demand jobs", "core-hours", "score"):
         table.add_column(heading, justify="right", no_wrap=True)
     hardest = most_challenging_week(figures)
     for week in figures:

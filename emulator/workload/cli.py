@@ -117,7 +117,10 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the batch cluster; without it, the size in the header.")
 @click.option(
-    "--on-demand", multiple=True, type=click.Path(path_type=Path), help="Jobs on demand: log or folder. Repeatable."
+    "--on-demand",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Jobs on demand: log or folder. Repeatable.",
 )
 @click.option(
     "--usage",
@@ -162,6 +165,86 @@ def weeks(  # noqa: PLR0917
         click.echo(json.dumps(document, indent=2))
     else:
         Console(highlight=False, soft_wrap=True).print(challenge.render(figures))
+
+
+@trace.command()
+@click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--nodes", type=int, default=372, show_default=True, help="The cluster that the utilisation is of."
+)
+@click.option("--cores-per-vm", type=int, default=16, show_default=True, help="Cores of a virtual machine.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Store the leases (of one log): .parquet or .npz."
+)
+@_lenient
+@_json
+def pack(  # noqa: PLR0917
+    logs: tuple[Path, ...], nodes: int, cores_per_vm: int, out: Path | None, lenient: bool, as_json: bool
+) -> None:
+    """Pack the jobs of shared nodes onto virtual machines and show the leases that come of it."""
+    import json  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.workload import store  # noqa: PLC0415
+    from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.packing import describe, render, to_leases, vms_for  # noqa: PLC0415
+
+    if out is not None and len(logs) > 1:
+        raise BadInput("--out stores the leases of one log; give one, or a folder of weeks")
+    rows = []
+    try:
+        for path in logs:
+            need = vms_for(load(path, lenient=lenient), cores_per_vm)
+            leases = to_leases(need)
+            rows.append(describe(str(path), leases, need, nodes))
+            if out is not None:
+                store.save(leases, out)
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        click.echo(json.dumps([row.as_dict() for row in rows], indent=2))
+    else:
+        Console(highlight=False, soft_wrap=True).print(render(rows))
+
+
+@trace.command()
+@click.argument("generator", metavar="GENERATOR")
+@click.option("--nodes", type=int, default=372, show_default=True, help="Size of the cluster.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random stream.")
+@click.option("--target", help="Show printed figures beside the obtained ones, for example U66-Main.")
+@click.option("--out", type=click.Path(path_type=Path), help="Store the jobs: .parquet or .npz.")
+@_json
+def generate(  # noqa: PLR0917
+    generator: str, nodes: int, seed: int, target: str | None, out: Path | None, as_json: bool
+) -> None:
+    """Generate jobs and show their figures. GENERATOR as in a scenario: lcrc_batch, 'lcrc_batch: {load: 0.8}'."""
+    import json  # noqa: PLC0415
+
+    import yaml  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.workload import store  # noqa: PLC0415
+    from emulator.workload.generators import parse_generators  # noqa: PLC0415
+    from emulator.workload.published import compare, figures, render  # noqa: PLC0415
+    from emulator.workload.streams import stream  # noqa: PLC0415
+
+    try:
+        (made,) = parse_generators([yaml.safe_load(generator)])
+        jobs = made.generate(stream(seed, "workload.generate.0"), nodes=nodes)
+        obtained = figures(jobs, nodes=nodes)
+        rows = compare(target, obtained)
+        if out is not None:
+            store.save(jobs, out)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{generator}: not valid YAML") from error
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        document = {name: {"printed": printed, "obtained": value} for name, printed, value in rows}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        Console(highlight=False, soft_wrap=True).print(render(target or "", rows))
 
 
 def _usage(text: str) -> tuple[date, float]:

@@ -122,7 +122,7 @@ class DailyBatch:
         else:
             raw_s, widths = self._raw_run_s(rng, self.jobs), self._widths(rng, self.jobs, nodes)
         count = len(raw_s)
-        run_s = _scaled(raw_s, widths, target, self.max_walltime_s)
+        run_s = scaled_times(raw_s, widths, target, self.max_walltime_s)
         got = float(run_s @ widths)
         if self.jobs is not None and abs(got - target) > _SCALE_LIMIT * target:
             cure = "more jobs or a longer max_walltime_s" if got < target else "fewer jobs"
@@ -257,11 +257,11 @@ class BurstyLeases:
         self, raw_s: NDArray[np.float64], widths: NDArray[np.float64], nodes: int
     ) -> NDArray[np.float64]:
         if self.utilisation is None:
-            return _scaled(
+            return scaled_times(
                 raw_s, np.ones_like(widths), self.mean_duration_s * len(raw_s), self.max_duration_s
             )
         target = self.utilisation * nodes * self.days * _DAY_S
-        run_s = _scaled(raw_s, widths, target, self.max_duration_s)
+        run_s = scaled_times(raw_s, widths, target, self.max_duration_s)
         got = float(run_s @ widths)
         if abs(got - target) > _SCALE_LIMIT * target:
             cure = (
@@ -306,7 +306,7 @@ class BurstyLeases:
         return begins[within], ends[within]
 
 
-def _scaled(
+def scaled_times(
     raw_s: NDArray[np.float64], widths: NDArray[np.float64], target: float, longest_s: int
 ) -> NDArray[np.float64]:
     """Whole seconds from 1 to `longest_s`, proportional to `raw_s` in between, with times @ widths = target.

@@ -18,11 +18,52 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 FIELDS = (
-    "qname hostname group owner job_name job_number account priority submission_time start_time end_time failed "
-    "exit_status ru_wallclock ru_utime ru_stime ru_maxrss ru_ixrss ru_ismrss ru_idrss ru_isrss ru_minflt "
-    "ru_majflt ru_nswap ru_inblock ru_oublock ru_msgsnd ru_msgrcv ru_nsignals ru_nvcsw ru_nivcsw project "
-    "department granted_pe slots task_number cpu mem io category iow pe_taskid maxvmem arid"
-).split()
+    "qname",
+    "hostname",
+    "group",
+    "owner",
+    "job_name",
+    "job_number",
+    "account",
+    "priority",
+    "submission_time",
+    "start_time",
+    "end_time",
+    "failed",
+    "exit_status",
+    "ru_wallclock",
+    "ru_utime",
+    "ru_stime",
+    "ru_maxrss",
+    "ru_ixrss",
+    "ru_ismrss",
+    "ru_idrss",
+    "ru_isrss",
+    "ru_minflt",
+    "ru_majflt",
+    "ru_nswap",
+    "ru_inblock",
+    "ru_oublock",
+    "ru_msgsnd",
+    "ru_msgrcv",
+    "ru_nsignals",
+    "ru_nvcsw",
+    "ru_nivcsw",
+    "project",
+    "department",
+    "granted_pe",
+    "slots",
+    "task_number",
+    "cpu",
+    "mem",
+    "io",
+    "category",
+    "iow",
+    "pe_taskid",
+    "maxvmem",
+    "arid",
+)
+"""Of a record, in their order: accounting(5)."""
 _AT = {name: index for index, name in enumerate(FIELDS)}
 _FEWEST = _AT["slots"] + 1
 _NUMERIC = ("job_number", "submission_time", "start_time", "end_time", "failed", "exit_status", "slots")
@@ -71,7 +112,9 @@ def _take(fields: list[str], rows: Rows) -> None:
     number, submit, start, end = (
         whole(said[name], name) for name in ("job_number", "submission_time", "start_time", "end_time")
     )
-    submit_s, start_s, end_s = (time / 1000 if time > _MILLISECONDS else time for time in (submit, start, end))
+    submit_s, start_s, end_s = (
+        time / 1000 if time > _MILLISECONDS else time for time in (submit, start, end)
+    )
     ran = start_s > 0
     if ran and not submit_s <= start_s <= end_s:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")

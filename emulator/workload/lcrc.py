@@ -36,7 +36,11 @@ class LcrcFormat:
         faults = Faults(lenient)
         columns, header = read_weeks(path, COLUMNS, ("SubmitTime", "StartTime", "EndTime"), faults)
         count = len(columns["SubmitTime"])
-        header += ["; Computer: LCRC, Argonne National Laboratory", f"; MaxNodes: {NODES}", f"; MaxProcs: {NODES}"]
+        header += [
+            "; Computer: LCRC, Argonne National Laboratory",
+            f"; MaxNodes: {NODES}",
+            f"; MaxProcs: {NODES}",
+        ]
         log = SwfLog.build(
             count,
             header,

@@ -7,9 +7,9 @@ the same time do not meet, so that a stop and a start at once need no other mach
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,11 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rich.console import RenderableType
+
     from emulator.workload.swf import SwfLog
 
+WEEK_S = 604_800
 CORES = 16
 """Of a virtual machine in the paper."""
 
@@ -99,7 +102,69 @@ def pack(
     log: SwfLog, *, cores_per_vm: int = CORES, ends_first: Literal["newest", "oldest"] = "newest"
 ) -> JobTable:
     """The leases that a log of jobs on shared cores needs, at the log's own times."""
-    return to_leases(machines(running(log), cores_per_vm), ends_first=ends_first)
+    return to_leases(vms_for(log, cores_per_vm), ends_first=ends_first)
+
+
+def vms_for(log: SwfLog, cores_per_vm: int = CORES) -> Demand:
+    """The machines that a log's jobs need over time."""
+    if cores_per_vm < 1:
+        raise ValueError(f"a machine has at least 1 core, not {cores_per_vm}")
+    return machines(running(log), cores_per_vm)
+
+
+@dataclass(frozen=True, slots=True)
+class PackingInfo:
+    """The leases of a log: `utilisation` is of `nodes` x whole weeks, `vms` the most at one time."""
+
+    source: str
+    leases: int
+    vms: int
+    hours: float
+    utilisation: float
+    mean_s: float
+    busiest_minute: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def describe(source: str, leases: JobTable, need: Demand, nodes: int) -> PackingInfo:
+    """The figures of leases and of the need that they cover."""
+    total_s = float(leases.run_us.sum()) / US
+    submit_us = leases.submit_us
+    weeks = 1 + (int(submit_us[-1]) // (WEEK_S * US) if len(leases) else 0)
+    in_a_minute = np.searchsorted(submit_us, submit_us + 60 * US) - np.arange(len(leases))
+    return PackingInfo(
+        source=source,
+        leases=len(leases),
+        vms=int(need.count.max(initial=0)),
+        hours=total_s / 3600,
+        utilisation=total_s / (nodes * WEEK_S * weeks),
+        mean_s=total_s / max(len(leases), 1),
+        busiest_minute=int(in_a_minute.max(initial=0)),
+    )
+
+
+def render(rows: list[PackingInfo]) -> RenderableType:
+    """A table for a terminal."""
+    from rich.table import Table  # noqa: PLC0415 - not needed for the figures alone
+
+    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    table.add_column("log")
+    for heading in ("leases", "VMs", "VM-hours", "of nodes", "mean (s)", "a minute"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            Path(row.source).name,
+            f"{row.leases:,}",
+            f"{row.vms:,}",
+            f"{row.hours:,.0f}",
+            f"{row.utilisation:.3%}",
+            f"{row.mean_s:,.0f}",
+            f"{row.busiest_minute:,}",
+        )
+    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,9 @@ def _take(line: str, rows: Rows) -> None:
     if kind != "E":
         return
     said = dict(word.partition("=")[::2] for word in body.split() if "=" in word)
-    submit_s, start_s, end_s = (whole(said.get(name), name) for name in ("ctime", "start", "end"))
-    if not submit_s <= start_s <= end_s:
+    submit_s, end_s = whole(said.get("ctime"), "ctime"), whole(said.get("end"), "end")
+    start_s = whole(said["start"], "start") if "start" in said else None  # it may have ended before it began
+    if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {submit_s}, start {start_s} and end {end_s} are not in this order")
     hosts, slots = _hosts(said.get("exec_host", ""))
     nodes = _first(said, ("unique_node_count", "Resource_List.nodect")) or hosts
@@ -82,8 +83,8 @@ def _take(line: str, rows: Rows) -> None:
     rows.add(
         number=int(found[0]) if found else -1,
         submit_s=submit_s,
-        wait_s=start_s - submit_s,
-        run_s=end_s - start_s,
+        wait_s=-1 if start_s is None else start_s - submit_s,
+        run_s=-1 if start_s is None else end_s - start_s,
         allocated_procs=procs or nodes or -1,
         requested_procs=procs or nodes or -1,
         nodes=nodes or -1,

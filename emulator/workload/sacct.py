@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"\d+")
 _UNSAID = {"", "Unknown", "None", "UNLIMITED", "Partition_Limit", "None assigned", "INVALID"}
-_STATUS = {"COMPLETED": 1, "CANCELLED": 5, "PENDING": -1, "RUNNING": -1, "SUSPENDED": -1}
+_NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
+_STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
 _NOT_THE_END = {"REQUEUED", "RESIZING"}
 _FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir"}
@@ -127,7 +128,7 @@ class _Table:
         if state in _NOT_THE_END:
             self.unfinished[job] = _First(submit_s, nodes, procs, state == "RESIZING")
             return
-        run_s = _run_s(said, start_s)
+        run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s)
         if start_s is not None and start_s < submit_s:
             raise Malformed(f"Start {start_s} is before Submit {submit_s}")
         size = procs if procs > 0 else nodes
@@ -159,10 +160,8 @@ def _time_s(said: dict[str, str], name: str) -> int | None:
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44") from None
 
 
-def _run_s(said: dict[str, str], start_s: int | None) -> int:
-    """What sacct calls elapsed, else end - start; -1 for a job that has not started or not ended."""
-    if start_s is None or ("End" not in said and said.get("State") == "RUNNING"):
-        return -1
+def _run_s(said: dict[str, str], start_s: int) -> int:
+    """What sacct calls elapsed, else end - start; -1 if it says neither."""
     if "ElapsedRaw" in said:
         return whole(said["ElapsedRaw"], "ElapsedRaw")
     if "Elapsed" in said:

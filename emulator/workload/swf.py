@@ -126,7 +126,9 @@ class SwfLog:
     def nodes(self) -> Column | None:
         """The whole nodes of each job, where the log says them beside the processors (see NODES_KEY)."""
         index = self.key_int(NODES_KEY)
-        return None if index is None or not len(FIELDS) < index <= len(self.columns) else self.columns[index - 1]
+        return (
+            None if index is None or not len(FIELDS) < index <= len(self.columns) else self.columns[index - 1]
+        )
 
     @cached_property
     def keys(self) -> Mapping[str, tuple[str, ...]]:

@@ -36,3 +36,40 @@ def swf_file(tmp_path):
         return path
 
     return build
+
+
+@pytest.fixture
+def output_of(shared, tmp_path):
+    """What a recorded command printed, as a file: a builder by the reference file's name."""
+
+    def build(name):
+        lines = (shared / "reference" / name).read_text().splitlines()
+        kept = [line for line in lines if not line.startswith(("$ ", "---"))]
+        path = tmp_path / "recorded.txt"
+        path.write_text("".join(f"{line}\n" for line in kept))
+        return path
+
+    return build
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    """A builder of files from lines."""
+
+    def build(*lines, name="log.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    return build
+
+
+@pytest.fixture
+def rows_of():
+    """The rows of a log as tuples of the named columns."""
+
+    def build(log, *names):
+        return list(zip(*(log.column(name).tolist() for name in names), strict=True))
+
+    return build

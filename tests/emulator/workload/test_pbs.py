@@ -1,0 +1,137 @@
+"""Accounting logs of Torque and OpenPBS, as recorded from the real ones."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from emulator.workload.formats import load
+from emulator.workload.pbs import PbsFormat
+from emulator.workload.rules import to_jobs
+
+COLUMNS = ("number", "wait_s", "run_s", "allocated_procs", "requested_s", "status")
+STAMP = "11/21/2026 00:27:12"
+
+
+@pytest.fixture
+def record():
+    def build(job="7.server", kind="E", **changes):
+        said = {
+            "user": "alice", "group": "staff", "queue": "batch", "ctime": 100, "start": 160, "end": 460,
+            "exec_host": "n1/0-1+n2/0-1", "Resource_List.walltime": "00:10:00", "Exit_status": 0,
+        }  # fmt: skip
+        said |= changes
+        body = " ".join(f"{key}={value}" for key, value in said.items() if value is not None)
+        return f"{STAMP};{kind};{job};{body}"
+
+    return build
+
+
+def test_torques_own_log_gives_its_jobs(output_of, rows_of):
+    log = load(output_of("torque/accounting-log.txt"))
+    assert rows_of(log, *COLUMNS) == [
+        (0, 0, 21, 4, 300, 1),
+        (2, 1, 60, 1, 300, 1),
+        (1, 0, 76, 4, 300, 1),
+        (3, 1, 30, 4, 300, 1),
+        (4, 0, 23, 4, 300, 1),
+        (5, 1, 0, 2, 300, 0),  # its prologue failed
+        (20, 4, 10, 4, 300, 1),  # rerun: the last run
+        (21, 0, 3, 4, 300, 5),  # deleted while it ran
+        (23, 0, 43, 2, 10, 0),  # killed at its walltime
+        (27, 0, 80, 1, 120, 1),
+        (26, 0, 91, 4, 1200, 1),  # its walltime was altered while it ran
+        (34, 42, 5, 1, 3600, 1),
+        (35, 44, 5, 12, 3600, 1),
+    ]
+    assert log.column("submit_s")[0] == 1_795_220_811
+    assert log.nodes.tolist() == [2, 1, 2, 2, 2, 1, 2, 2, 1, 1, 2, 1, 6]
+    assert log.keys["Queue"] == ("1 batch",)
+
+
+def test_openpbss_own_log_gives_its_jobs(output_of, rows_of):
+    log = load(output_of("openpbs/accounting-log.txt"))
+    assert rows_of(log, *COLUMNS) == [
+        (1, 0, 11, 4, 300, 1),
+        (2, 0, 2, 2, 300, 0),
+        (6, 13, 9, 4, 300, 1),  # rerun: the record of the first run is R
+        (7, 0, 11, 2, 300, 5),
+        (8, 0, 12, 2, 5, 0),
+    ]
+    assert log.nodes.tolist() == [2, 1, 2, 1, 1]
+
+
+def test_jobs_are_as_wide_as_their_nodes_unless_processors_are_asked_for(output_of):
+    log = load(output_of("torque/accounting-log.txt"))
+    by_nodes = to_jobs(log, nodes=8)
+    assert by_nodes.jobs.nodes.max() == 6
+    assert by_nodes.left_out == {"no run time": 1}
+    by_procs = to_jobs(log, nodes=16, size="procs")
+    assert by_procs.jobs.nodes.max() == 12
+
+
+def test_a_folder_of_daily_files_is_one_log_and_other_files_in_it_are_not_read(text_file, record, rows_of):
+    text_file(record("1.s"), name="days/20261121")
+    second = text_file(record("2.s", user="bob"), name="days/20261122")
+    (second.parent / "20261123.gz").write_bytes(gzip.compress(f"{record('3.s')}\n".encode()))
+    text_file("anything", name="days/notes.txt")
+    log = load(second.parent)
+    assert rows_of(log, "number", "user") == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_a_folder_without_daily_files_is_no_log(tmp_path):
+    with pytest.raises(ValueError, match="there are no daily files named YYYYMMDD"):
+        PbsFormat().read(tmp_path)
+    with pytest.raises(ValueError, match="not a folder of logs in a known format"):
+        load(tmp_path)
+
+
+def test_only_ends_are_jobs(text_file, record):
+    log = load(text_file(record(kind="Q"), record(kind="S"), record(kind="R"), f"{STAMP};D;8.server;requestor=r"))
+    assert len(log) == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "nodes", "procs"),
+    [("n1/0", 1, 1), ("n1/0-3,6+n2/0", 2, 6), ("p1/0*2+p2/1*4", 2, 6), ("n1/1+n1/0", 1, 2), (None, None, -1)],
+)
+def test_nodes_and_processors_are_told_from_the_hosts_where_nothing_else_says_them(
+    text_file, record, hosts, nodes, procs
+):
+    log = load(text_file(record(exec_host=hosts)))
+    assert (None if log.nodes is None else log.nodes.tolist()) == (None if nodes is None else [nodes])
+    assert log.column("allocated_procs").tolist() == [procs]
+
+
+def test_a_job_that_never_started_has_no_run_time(text_file, record, rows_of):
+    log = load(text_file(record(start=None, exec_host=None)))
+    assert rows_of(log, "wait_s", "run_s") == [(-1, -1)]
+
+
+def test_memory_is_for_each_processor(text_file, record):
+    log = load(text_file(record(**{"resources_used.mem": "4000kb"})))
+    assert log.column("used_memory_kb").tolist() == [1000]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ctime": None}, "ctime is missing"),
+        ({"end": "soon"}, "end is 'soon', not a whole number"),
+        ({"start": 50}, "ctime 100, start 50 and end 460 are not in this order"),
+        ({"Resource_List.walltime": "1h"}, "Resource_List.walltime is '1h', not a time such as"),
+        ({"Exit_status": "x"}, "Exit_status is 'x', not a whole number"),
+    ],
+)
+def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, record, changes, reason):
+    path = text_file(record(), "", record(**changes))
+    with pytest.raises(ValueError, match=rf"log.txt:3: {reason}"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed, len(log.complaints)) == (1, 1, 1)
+
+
+def test_a_line_of_something_else_is_an_error(text_file, record):
+    with pytest.raises(ValueError, match=r"log.txt:2: not an accounting record"):
+        load(text_file(record(), "hello"))
