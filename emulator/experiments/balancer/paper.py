@@ -36,8 +36,8 @@ class BalancerPaper:
     def about(self, options: Options) -> str:
         if options.traces is None:
             source = (
-                "Workload: a generated stand-in (no --traces): batch jobs with the paper's number, load and mean and"
-                " spread of nodes and run times (Tables I and II), after a week that fills the cluster."
+                "Workload: a generated stand-in (no --traces): batch jobs with the paper's numbers and loads and the"
+                " shapes of other weeks of the same cluster, which is busy from the begin."
             )
         else:
             source = (
@@ -45,8 +45,8 @@ class BalancerPaper:
                 f" {CHALLENGING_WEEK[:10]} behind what was running before it, and samples of all weeks."
             )
         return (
-            f"{source} Leases: generated with the number, load and burstiness of the paper's week, which is not"
-            " published. EASY backfilling. Each seed makes other leases and samples; nothing is fitted to a claim."
+            f"{source} Leases: generated, as those of the paper's week are not published, with its number and load"
+            " and the bursts of other weeks. EASY backfilling. Each seed makes other leases and samples; nothing is fitted to a claim."
         )
 
     def sweep(self, options: Options) -> Sweep:

@@ -50,7 +50,7 @@ def experiments(options: Options) -> Sweep:
                 "workload": workload,
                 "scheduler": scheduler,
                 "mechanism": mechanism,
-                "results": {"window_s": [workloads.begin_s, workloads.begin_s + WEEK_S]},
+                "results": {"window_s": [0, WEEK_S]},
             }
             runs.append(make_run(document, {LABEL: label}, where=label))
     return Sweep("balancer", tuple(runs))
