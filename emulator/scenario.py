@@ -173,7 +173,7 @@ def set_key(document: dict[str, Any], path: list[str], value: Any) -> None:
     """Set the value at a path of keys; in a list the key is a number, from 0. Raises ScenarioError."""
     place: Any = document
     for name in path[:-1]:
-        key = _index(place, name) if isinstance(place, list) else name
+        key: Any = _index(place, name) if isinstance(place, list) else name
         inner = place[key] if isinstance(place, list) else place.get(key)
         if isinstance(inner, str):
             inner = {inner: {}}  # `mechanism: balancer` is short for `mechanism: {balancer: {}}`

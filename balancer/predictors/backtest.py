@@ -40,7 +40,9 @@ def pinball(quantile: float, actual: float, predicted: float) -> float:
     return quantile * miss if miss >= 0 else (quantile - 1) * miss
 
 
-def backtest(predictor: Predictor, history: History, *, quantile: float = 0.9, warmup_days: int = 28) -> Score:
+def backtest(
+    predictor: Predictor, history: History, *, quantile: float = 0.9, warmup_days: int = 28
+) -> Score:
     """Predict each slot after the warm-up from what was known before it. Raises ValueError if none is left."""
     first = history.first + warmup_days * history.slots_per_day
     slots = range(first, history.first + len(history.nodes))

@@ -57,7 +57,9 @@ def make_predictor(name: str, factory: Any, parameters: Mapping[str, object]) ->
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(f" {part}:" for part in first["loc"])
-        raise BadPredictor(f"predictor {name}:{place} {first['msg'].removeprefix('Value error, ')}") from error
+        raise BadPredictor(
+            f"predictor {name}:{place} {first['msg'].removeprefix('Value error, ')}"
+        ) from error
 
 
 def parse_predictor(item: object) -> Predictor:

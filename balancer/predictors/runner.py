@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.client import BalancerError
@@ -43,7 +43,7 @@ class PredictorRunner:
 
     balancer: Balancer
     predictor: Predictor
-    slots: Slots = Slots()
+    slots: Slots = field(default_factory=Slots)
     keep: Keep = Keep.SLOT
     history_days: int = 35
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the runs (default: reproduce/PAPER).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the runs (default: reproduce/PAPER)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def reproduce(  # noqa: PLR0917
@@ -99,7 +101,9 @@ def _print(
     for table in tables:
         console.print()
         console.print(table)
-    table = Table("claim", "paper", "ours", "spread", "holds", title="Claims", title_justify="left", show_lines=True)
+    table = Table(
+        "claim", "paper", "ours", "spread", "holds", title="Claims", title_justify="left", show_lines=True
+    )
     for verdict in verdicts:
         claim = verdict.claim
         what = f"[bold]{claim.id}[/bold] {claim.statement} [dim]({claim.where})[/dim]"

@@ -70,11 +70,15 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
 @click.command()
 @click.argument("grid", metavar="GRID.yaml", type=click.Path(path_type=Path))
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler, tcp://HOST:PORT.")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler, tcp://HOST:PORT."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
-def sweep(grid: Path, jobs: int | None, dask: str | None, out: Path | None, quiet: bool, dry_run: bool) -> None:
+def sweep(  # noqa: PLR0917
+    grid: Path, jobs: int | None, dask: str | None, out: Path | None, quiet: bool, dry_run: bool
+) -> None:
     """Run every combination that GRID.yaml asks for and write one table, a row a run.
 
     Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger

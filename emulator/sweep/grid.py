@@ -130,7 +130,8 @@ def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), w
     for point, values in itertools.product(points, itertools.product(*file.grid.values())):
         varied = point | dict(zip(file.grid, values, strict=True))
         changes = {key: value for key, value in (file.set | varied).items() if key != LABEL}
-        for seed, repeat in itertools.product(seeds or [None], range(1, file.repeats + 1)):
+        every: list[int | None] = [*seeds] or [None]
+        for seed, repeat in itertools.product(every, range(1, file.repeats + 1)):
             # A path set before one inside it: `mechanism` comes before `mechanism.balancer.wait_s`.
             document = changed(base, sorted(changes.items(), key=lambda item: item[0].count(".")), where)
             if seed is not None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.scenario import ScenarioError
-from emulator.sweep.grid import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.synchronize import Event
+
+    from emulator.sweep.grid import Run
 
 _LOOK_S = 0.2
 _AHEAD = 4
@@ -107,12 +108,16 @@ class DaskCluster:
         except (OSError, TimeoutError, ValueError) as error:
             raise ScenarioError(f"--dask {self.address}: no scheduler answers there: {error}") from error
         with client:
-            futures = {client.submit(execute, _text(run), key=f"emulator-{run.key}", pure=False): run for run in runs}
+            futures = {
+                client.submit(execute, _text(run), key=f"emulator-{run.key}", pure=False): run for run in runs
+            }
             pending = set(futures)
             try:
                 while pending and not stop():
                     try:
-                        finished, pending = distributed.wait(pending, timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+                        finished, pending = distributed.wait(
+                            pending, timeout=_LOOK_S, return_when="FIRST_COMPLETED"
+                        )
                     except TimeoutError:
                         continue
                     for future in finished:

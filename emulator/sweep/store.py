@@ -1,8 +1,8 @@
 """What a sweep leaves in its folder: one small file a finished run, and the tables made of them.
 
-    OUT/runs/KEY.json      written in one piece as soon as the run is over; a second sweep skips it
-    OUT/results.parquet    one row a run, in the order of the sweep
-    OUT/results.csv        the same for people and spreadsheets
+OUT/runs/KEY.json      written in one piece as soon as the run is over; a second sweep skips it
+OUT/results.parquet    one row a run, in the order of the sweep
+OUT/results.csv        the same for people and spreadsheets
 """
 
 from __future__ import annotations

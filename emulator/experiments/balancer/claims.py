@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.experiments.balancer.runs import MAINSTREAM, RESERVES, RHO, STATIC_RESERVES, WAITS_MIN, fits, rhos
+from emulator.experiments.balancer.runs import (
+    MAINSTREAM,
+    RESERVES,
+    RHO,
+    STATIC_RESERVES,
+    WAITS_MIN,
+    fits,
+    rhos,
+)
 from emulator.experiments.claims import Between, Claim, count, minutes, percent, points, times
 
 if TYPE_CHECKING:
@@ -156,7 +164,10 @@ def _table_1(options: Options) -> tuple[Claim, ...]:
             measure=above_bound("t1"),
             accepted=Between(high=1.25),
             show=times,
-            also={plain: above_bound("t1-fcfs"), "R=0": lambda world: world("t1/R0W0", WAIT) / world("t1/batch", WAIT)},
+            also={
+                plain: above_bound("t1-fcfs"),
+                "R=0": lambda world: world("t1/R0W0", WAIT) / world("t1/batch", WAIT),
+            },
             open_points=(
                 "Near its capacity the queue's wait is steep in the nodes it has: 12 nodes kept for good are 3 % of"
                 " the cluster. The paper's own waits are not in the order of the nodes they leave to batch (R=0, W=5"
@@ -237,7 +248,7 @@ def _basic(options: Options) -> tuple[Claim, ...]:
         ),
         Claim(
             id="F2-main-5",
-            statement="Wider jobs (U66-M): no rejections up to 5 %, and the basic algorithm alone serves less than 10 %",
+            statement="Wider jobs (U66-M): no rejections up to 5 %; basic alone serves less than 10 %",
             where="III-B.3, Fig. 2",
             paper="5 %",
             measure=threshold("U66-M"),
@@ -278,8 +289,9 @@ def _reserve() -> tuple[Claim, ...]:
             accepted=Between(90, 150),
             show=count,
             also={
-                "one request a node, rejected at R=120 (U88-M)": lambda world: 100
-                * world("split-R120/U88-M", RATE),
+                "one request a node, rejected at R=120 (U88-M)": lambda world: (
+                    100 * world("split-R120/U88-M", RATE)
+                ),
             },
             open_points=_LEASES + " 300 stands for: not even 150 nodes suffice.",
         ),
@@ -318,7 +330,11 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=worst("H30", others),
             accepted=Between(high=0.01),
             show=percent,
-            also={"one request a node": lambda world: max(world(f"split-H30/{b}", RATE) for b in ("U66-M", "U77-M"))},
+            also={
+                "one request a node": lambda world: max(
+                    world(f"split-H30/{b}", RATE) for b in ("U66-M", "U77-M")
+                )
+            },
             open_points=_LEASES,
         ),
         Claim(

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from emulator.experiments.balancer.claims import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT, claims
-from emulator.experiments.balancer.runs import MAINSTREAM, RESERVES, RHO, STATIC_RESERVES, WAITS_MIN, experiments
+from emulator.experiments.balancer.runs import (
+    MAINSTREAM,
+    RESERVES,
+    RHO,
+    STATIC_RESERVES,
+    WAITS_MIN,
+    experiments,
+)
 from emulator.experiments.balancer.workloads import BATCH_LOAD, CHALLENGING_WEEK, FACTORS
 from emulator.experiments.claims import MissingRunError
 
@@ -31,7 +38,9 @@ _PAPER_TABLE_1 = {
 class BalancerPaper:
     """Table I and Figures 2 to 5."""
 
-    title = "Liu, Keahey, Riteau, Weissman: Dynamically Negotiating Capacity Between On-demand and Batch Clusters"
+    title = (
+        "Liu, Keahey, Riteau, Weissman: Dynamically Negotiating Capacity Between On-demand and Batch Clusters"
+    )
 
     def about(self, options: Options) -> str:
         if options.traces is None:
@@ -46,7 +55,8 @@ class BalancerPaper:
             )
         return (
             f"{source} Leases: generated, as those of the paper's week are not published, with its number and load"
-            " and the bursts of other weeks. EASY backfilling. Each seed makes other leases and samples; nothing is fitted to a claim."
+            " and the bursts of other weeks. EASY backfilling. Each seed makes other leases and samples;"
+            " nothing is fitted to a claim."
         )
 
     def sweep(self, options: Options) -> Sweep:
@@ -86,7 +96,9 @@ def _reserves(found: Sequence[World]) -> Table:
     table = Table("workload", *(f"R={reserve}" for reserve in STATIC_RESERVES), "H15", "H30", "predictive")
     table.title = f"Figures 3 to 5 at {RHO:g} %: rejected, % / mean batch wait, min / idle reserve, node-h"
     for batch in MAINSTREAM:
-        labels = [f"R{reserve}/{batch}" if reserve else f"basic/{batch}/{RHO:g}" for reserve in STATIC_RESERVES]
+        labels = [
+            f"R{reserve}/{batch}" if reserve else f"basic/{batch}/{RHO:g}" for reserve in STATIC_RESERVES
+        ]
         labels += [f"{name}/{batch}/{RHO:g}" for name in ("H15", "H30", "predictive")]
         cells = []
         for label in labels:
@@ -98,12 +110,16 @@ def _reserves(found: Sequence[World]) -> Table:
 
 def _loads(found: Sequence[World]) -> Table:
     table = Table("algorithm", "workload", *(f"{rho:g} %" for rho in FACTORS))
-    table.title = "Figures 2, 4 and 5 by on-demand load: rejected, % / mean batch wait, min / on-demand utilisation, %"
+    table.title = (
+        "Figures 2, 4 and 5 by on-demand load: rejected, % / mean batch wait, min / on-demand utilisation, %"
+    )
     for name in ("basic", "H30", "predictive"):
         for batch in BATCH_LOAD:
             three = ((RATE, 100), (WAIT, 1 / 60), (ONDEMAND, 100))
             cells = [
-                " / ".join(_median(found, f"{name}/{batch}/{rho:g}", figure, factor) for figure, factor in three)
+                " / ".join(
+                    _median(found, f"{name}/{batch}/{rho:g}", figure, factor) for figure, factor in three
+                )
                 for rho in FACTORS
             ]
             table.add_row(name, batch, *(cell.replace(" /  / ", "") for cell in cells))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.experiments.balancer.workloads import BATCH_LOAD, FACTORS, NODES, ONDEMAND_NODES, WEEK_S, Workloads
+from emulator.experiments.balancer.workloads import (
+    BATCH_LOAD,
+    FACTORS,
+    NODES,
+    ONDEMAND_NODES,
+    WEEK_S,
+    Workloads,
+)
 from emulator.sweep.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:

@@ -127,9 +127,7 @@ class BalancerPolicy:
         """A lease ended. Raises Refused if one of the nodes is not granted."""
         return self._run(NodesReleased(at_us=now_us, nodes=self._names_of(nodes)))
 
-    def add_reserve(
-        self, now_us: int, by_us: int, count: int, keep_us: int | None = None
-    ) -> list[Outcome]:
+    def add_reserve(self, now_us: int, by_us: int, count: int, keep_us: int | None = None) -> list[Outcome]:
         """Somebody expects to need `count` more nodes from `by_us` on (paper: `add_reserve(H, N)`).
 
         They are kept for `keep_us` after that; None: for I.
