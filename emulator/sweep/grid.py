@@ -149,8 +149,6 @@ def make_run(
     where: str = "run",
 ) -> Run:
     """A run of a scenario, checked as far as it can be without reading its workload. Raises ScenarioError."""
-    from emulator.runner import make_mechanism  # noqa: PLC0415 - slow to import, and `--help` needs this module
-
     scenario = from_mapping(dict(document), where)
     trace = scenario.workload.trace
     if trace is not None:
@@ -161,11 +159,26 @@ def make_run(
         workload = scenario.workload.model_copy(update={"trace": trace})
         scenario = scenario.model_copy(update={"workload": workload})
     files = tuple(path for path in _traces(scenario.workload.model_dump(mode="json")) if path.exists())
-    try:
-        make_mechanism(scenario)
-    except ScenarioError as error:
-        raise ScenarioError(f"{where}: {error}") from error
+    problem = _mechanism_problem(json.dumps(scenario.mechanism))
+    if problem:
+        raise ScenarioError(f"{where}: {problem}")
     return Run({**varied, SEED: scenario.seed, REPEAT: repeat}, scenario, files)
+
+
+@cache
+def _mechanism_problem(mechanism_json: str) -> str:
+    """What is wrong with a mechanism and its parameters; empty if nothing is."""
+    from balancer.algorithms.loader import BadAlgorithm  # noqa: PLC0415 - next to its use
+    from emulator.plugins import make_plugin  # noqa: PLC0415
+    from emulator.runner import GROUP  # noqa: PLC0415 - slow to import, and `--help` needs this module
+
+    mechanism = json.loads(mechanism_json)
+    try:
+        if mechanism is not None:
+            make_plugin(GROUP, mechanism)
+    except (ValueError, TypeError, BadAlgorithm) as error:
+        return f"mechanism: {error}"
+    return ""
 
 
 def changed(base: Mapping[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
