@@ -104,7 +104,7 @@ class DaskCluster:
         from emulator.sweep.execute import execute  # noqa: PLC0415
 
         try:
-            client = distributed.Client(self.address, timeout="10s", set_as_default=False)
+            client = distributed.Client(self.address, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
             raise ScenarioError(f"--dask {self.address}: no scheduler answers there: {error}") from error
         with client:
