@@ -74,6 +74,10 @@ class Fleet:
             raise FleetError(f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none")
         self.scenario = scenario
         self.prepared = prepared
+        if mechanism is not None and mechanism.predictor is not None:
+            raise FleetError(
+                "the predictor of a scenario is for virtual time; for a live service there is `balancer predict`"
+            )
         self.mechanism = mechanism
         self.work = work
         self.logs = work / _LOGS

@@ -107,7 +107,10 @@ def test_called_in_the_middle_of_a_slot_it_takes_off_what_has_come():
     ("item", "text"),
     [
         ("peek", "there is no predictor 'peek'; did you mean 'peak'?"),
-        ({"name": "peak", "combin": "max"}, "predictor peak has no parameter 'combin'; did you mean 'combine'?"),
+        (
+            {"name": "peak", "combin": "max"},
+            "predictor peak has no parameter 'combin'; did you mean 'combine'?",
+        ),
         ({"name": "peak", "combine": "min"}, "combine must be one of max, mean, last, not 'min'"),
         ({"name": "seasonal_quantile", "quantile": 1}, "quantile must lie between 0 and 1"),
         (7, "a predictor is written as its name or as"),

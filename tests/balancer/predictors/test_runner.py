@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
-from balancer.client import BalancerError
 from balancer.clock import micros
-from balancer.predictors.interface import History
 from balancer.predictors.runner import PredictorRunner, Step
+
+if TYPE_CHECKING:
+    from balancer.client import BalancerError
+    from balancer.predictors.interface import History
 
 pytestmark = pytest.mark.live
 SLOT_S = 21_600

@@ -71,7 +71,9 @@ def test_an_unknown_paper_is_an_error_with_the_nearest_name():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_reproduce_prints_each_claim_as_json(tmp_path):
-    done = CliRunner().invoke(main, ["reproduce", "balancer", "--quick", "--json", "--out", str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        main, ["reproduce", "balancer", "--quick", "--json", "--out", str(tmp_path / "out")]
+    )
     assert done.exit_code == 0, done.output
     claims = json.loads(done.output)["claims"]
     assert {"id", "statement", "paper", "ours", "spread", "holds", "why"} <= claims[0].keys()

@@ -24,7 +24,9 @@ def table(*jobs: tuple[float, float, int, Kind]) -> JobTable:
 
 
 def run(jobs: JobTable, nodes: int, mechanism: dict):
-    scenario = from_mapping({"nodes": nodes, "workload": {"generate": ["bursty_leases"]}, "mechanism": mechanism})
+    scenario = from_mapping(
+        {"nodes": nodes, "workload": {"generate": ["bursty_leases"]}, "mechanism": mechanism}
+    )
     record = run_virtual(scenario, Prepared(jobs, nodes))
     assert_lawful(record)
     return summarize(record)

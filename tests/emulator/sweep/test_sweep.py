@@ -128,7 +128,9 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(sweep_file, tmp_path)
 
     store = Store(tmp_path / "out")
     outcome = run_sweep(load_sweep(sweep_file(grid={RESERVE: [0, 1]})), store, Failing())
-    assert [(describe(run), reason) for run, reason in outcome.failed] == [(f"{RESERVE}=0, seed=1", "no nodes")]
+    assert [(describe(run), reason) for run, reason in outcome.failed] == [
+        (f"{RESERVE}=0, seed=1", "no nodes")
+    ]
     assert [row["mean_wait_s"] for row in rows(store)] == [1.0]
 
 
@@ -139,7 +141,9 @@ def test_processes_give_the_same_rows_as_one_after_the_other(sweep_file, tmp_pat
     for name, pool in (("here", Here()), ("cores", Cores(2))):
         store = Store(tmp_path / name)
         run_sweep(sweep, store, pool)
-        found.append([{key: value for key, value in row.items() if key not in measured} for row in rows(store)])
+        found.append(
+            [{key: value for key, value in row.items() if key not in measured} for row in rows(store)]
+        )
     assert found[0] == found[1]
 
 

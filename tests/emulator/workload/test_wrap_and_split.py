@@ -12,7 +12,9 @@ S = 1_000_000
 
 
 def test_what_runs_at_the_end_of_the_span_runs_at_its_begin():
-    jobs = JobTable.build(submit_us=[0, 90 * S], run_us=[10 * S, 30 * S], estimate_us=[20 * S, 60 * S], nodes=[1, 2])
+    jobs = JobTable.build(
+        submit_us=[0, 90 * S], run_us=[10 * S, 30 * S], estimate_us=[20 * S, 60 * S], nodes=[1, 2]
+    )
     made = WrapAround(100).apply(jobs, nodes=4)
     assert made.submit_us.tolist() == [0, 1, 90 * S]
     assert made.nodes.tolist() == [2, 1, 2]
