@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 import threading
 import time
+from array import array
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
 US = 1_000_000
@@ -186,15 +186,17 @@ class ManualAlarm:
         self._due_us = NEVER_US
 
 
-# The file: a header and one slot per process, all little-endian 64-bit integers. Aligned 8-byte stores are
+# The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are
 # atomic on every machine we run on, and each field has one writer: the header the master, a slot its owner.
 # A limit is one integer, time and rank together, so that it is written and compared in one step.
 _MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
-_HEADER = struct.Struct("<8q")  # magic, now_us, speed in 1/1000, slots, stopped, held, spare, spare
-_SLOT = struct.Struct("<2q")  # pid (0: free), limit
-_WORD = struct.Struct("<q")
-_NOW_AT, _STOPPED_AT = 8, 32
+# The words are read and written through a memoryview of native integers, which is one store each; `struct` is
+# not: it clears the bytes and then sets them one by one, and a reader in between sees the clock at 0.
+_MAGIC_AT, _NOW_AT, _SPEED_AT, _STOPPED_AT, _HELD_AT, _HEADER = 0, 1, 2, 3, 4, 8
+_SLOT = 2
+"""Words of a slot: the process (0: nobody) and its limit."""
 _SLOTS = 32
+_SLOT_PLACES = tuple(range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT))
 _POLL_S = 0.0004
 _RANK_BITS = 3
 
@@ -206,18 +208,26 @@ def _limit(due_us: int, rank: int) -> int:
 _NO_LIMIT = _limit(NEVER_US, max(Rank))
 
 
+def _words_of(path: Path, file: int) -> memoryview[int]:
+    """A clock file as native 64-bit integers."""
+    try:
+        words = memoryview(mmap.mmap(file, 0)).cast("q")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a clock file") from error
+    if len(words) <= _HEADER or words[_MAGIC_AT] != _MAGIC:
+        raise ValueError(f"{path} is not a clock file")
+    return words
+
+
 class SharedClock:
     """A clock in a file, read by every process of a testbed. See `SharedClockMaster`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 0)
-        magic, _, speed_milli, _, _, held, *_ = _HEADER.unpack_from(self._map)
-        if magic != _MAGIC:
-            raise ValueError(f"{path} is not a clock file")
-        self.speed = speed_milli / 1000
-        self.is_held = bool(held)
+            self._words = _words_of(path, file.fileno())
+        self.speed = self._words[_SPEED_AT] / 1000
+        self.is_held = bool(self._words[_HELD_AT])
         self._lock = threading.Lock()
         self._limits: dict[int, int] = {}
         self._next_key = 0
@@ -230,19 +240,19 @@ class SharedClock:
                 os.close(os.open(f"{self.path}.slot{slot}", os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 continue
-            offset = _HEADER.size + slot * _SLOT.size
-            _WORD.pack_into(self._map, offset + 8, _NO_LIMIT)
-            _WORD.pack_into(self._map, offset, os.getpid())
-            return offset
+            place = _SLOT_PLACES[slot]
+            self._words[place + 1] = _NO_LIMIT
+            self._words[place] = os.getpid()
+            return place
         raise RuntimeError(f"all {_SLOTS} places at the clock {self.path} are taken")
 
     def now_us(self) -> int:
-        return int(_WORD.unpack_from(self._map, _NOW_AT)[0])
+        return self._words[_NOW_AT]
 
     @property
     def stopped(self) -> bool:
         """True when the run is over and nobody paces the clock any more."""
-        return bool(_WORD.unpack_from(self._map, _STOPPED_AT)[0])
+        return bool(self._words[_STOPPED_AT])
 
     def alarm(self, rank: Rank = Rank.TIMER) -> SharedAlarm:
         with self._lock:
@@ -267,7 +277,7 @@ class SharedClock:
                 self._limits.pop(key, None)
             else:
                 self._limits[key] = limit
-            _WORD.pack_into(self._map, self._slot + 8, min(self._limits.values(), default=_NO_LIMIT))
+            self._words[self._slot + 1] = min(self._limits.values(), default=_NO_LIMIT)
 
     def _is_turn_of(self, key: int, limit: int) -> bool:
         """Nobody else, here or in another process, is due before this limit."""
@@ -276,12 +286,10 @@ class SharedClock:
         with self._lock:
             if any(other < limit for other_key, other in self._limits.items() if other_key != key):
                 return False
-        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
-            if offset != self._slot:
-                pid, other = _SLOT.unpack_from(self._map, offset)
-                if pid and other < limit:
-                    return False
-        return True
+        words = self._words
+        return not any(
+            place != self._slot and words[place] and words[place + 1] < limit for place in _SLOT_PLACES
+        )
 
 
 class SharedAlarm:
@@ -334,6 +342,19 @@ class Pace:
     dropped_parties: int = 0
 
 
+def _is_dead(pid: int) -> bool:
+    """The process is gone, or has ended and waits for a parent that does not look (a zombie holds nothing)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+    except OSError:
+        return False  # no such file on this system, or gone this moment: the next look tells
+    return state.split()[0] in {"Z", "X"}
+
+
 class SharedClockMaster:
     """Paces a clock file: `speed` cluster seconds in each wall second.
 
@@ -350,15 +371,16 @@ class SharedClockMaster:
         self.held = held
         self.pace = Pace()
         path.write_bytes(
-            _HEADER.pack(_MAGIC, start_us, round(speed * 1000), _SLOTS, 0, int(held), 0, 0)
-            + _SLOT.pack(0, _NO_LIMIT) * _SLOTS
+            array("q", [_MAGIC, start_us, round(speed * 1000), 0, int(held), 0, 0, 0]).tobytes()
+            + array("q", [0, _NO_LIMIT]).tobytes() * _SLOTS
         )
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 0)
+            self._words = _words_of(path, file.fileno())
         self._now_us = start_us
         self._stop = threading.Event()
+        self._frozen = False
+        self._frozen_at_us: int | None = None
         self._thread: threading.Thread | None = None
-        self.on_tick: Callable[[int], None] | None = None
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
@@ -375,7 +397,7 @@ class SharedClockMaster:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        _WORD.pack_into(self._map, _STOPPED_AT, 1)
+        self._words[_STOPPED_AT] = 1
         for slot in range(_SLOTS):
             Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
 
@@ -384,29 +406,40 @@ class SharedClockMaster:
 
     def _limit_us(self) -> int:
         """The time that nobody lets the clock pass."""
-        limit = _NO_LIMIT
-        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
-            pid, slot_limit = _SLOT.unpack_from(self._map, offset)
-            if pid and slot_limit < limit:
-                limit = slot_limit
-        return limit >> _RANK_BITS
+        words = self._words
+        limits = (words[place + 1] for place in _SLOT_PLACES if words[place])
+        return min(limits, default=_NO_LIMIT) >> _RANK_BITS
 
     def _drop_dead(self) -> None:
         """A process that died holding the clock holds it no longer."""
-        for offset in range(_HEADER.size, _HEADER.size + _SLOTS * _SLOT.size, _SLOT.size):
-            pid, limit = _SLOT.unpack_from(self._map, offset)
-            if not pid or limit >> _RANK_BITS > self._now_us:
-                continue
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                _WORD.pack_into(self._map, offset, 0)
+        for slot, place in enumerate(_SLOT_PLACES):
+            pid, limit = self._words[place], self._words[place + 1]
+            if pid and limit >> _RANK_BITS <= self._now_us and _is_dead(pid):
+                self._words[place] = 0
+                Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
                 self.pace.dropped_parties += 1
+
+    def freeze(self, timeout_s: float = 5.0) -> bool:
+        """Let the clock stand from now on; True once all that is due by then has been dealt with.
+
+        False: somebody still had work due when the wall time ran out.
+        """
+        self._frozen = True
+        end_us = wall_us() + micros(timeout_s)
+        while self._frozen_at_us is None or self._limit_us() <= self._frozen_at_us:
+            if wall_us() > end_us or self._stop.wait(_POLL_S):
+                return False
+            if self._frozen_at_us is not None:
+                self._drop_dead()
+        return True
 
     def _run(self) -> None:
         before_us = wall_us()
         held_since_us: int | None = None
         while not self._stop.wait(_POLL_S):
+            if self._frozen:
+                self._frozen_at_us = self._now_us
+                continue
             tick_us = wall_us()
             wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
             before_us = tick_us
@@ -417,12 +450,13 @@ class SharedClockMaster:
             elif not stands and held_since_us is not None:
                 self._count_hold(tick_us - held_since_us)
                 held_since_us = None
-            if held_since_us is not None and tick_us - held_since_us > US:
-                self._drop_dead()
+            if held_since_us is not None:
+                # Told while it lasts: a party that never moves its alarm would never be counted.
+                self.pace.longest_hold_us = max(self.pace.longest_hold_us, tick_us - held_since_us)
+                if tick_us - held_since_us > US:
+                    self._drop_dead()
             self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
-            _WORD.pack_into(self._map, _NOW_AT, self._now_us)
-            if self.on_tick is not None:
-                self.on_tick(self._now_us)
+            self._words[_NOW_AT] = self._now_us
 
     def _count_hold(self, waited_us: int) -> None:
         self.pace.holds += 1

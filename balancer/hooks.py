@@ -40,9 +40,11 @@ DEFAULT_DEADLINE_S = 5.0
 _NOT_OURS = "balancer.node_not_in_batch_pool"
 _RESOURCES_ARG = 4
 _HELP = """usage: balancer hook prologue|epilogue JOBID [ARGS OF TORQUE...]
+       balancer hook slurm-prolog|slurm-epilog
 
-Tells the Balancer that the job takes (prologue) or gives back (epilogue) the nodes in $PBS_NODEFILE.
-Settings: BALANCER_URL, BALANCER_MARKER, BALANCER_HOOK_DEADLINE_S. Exits 0, or 2 to have the job requeued.
+Tells the Balancer that the job takes (prologue) or gives back (epilogue) the nodes in $PBS_NODEFILE, or in
+$SLURM_JOB_NODELIST. Settings: BALANCER_URL, BALANCER_MARKER, BALANCER_HOOK_DEADLINE_S. Exits 0, or, Torque's
+prologue only, 2 to have the job requeued.
 """
 
 
@@ -87,7 +89,7 @@ class Answer:
 
 def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s: float | None) -> int:
     """The exit status for a job that is about to start on `nodes`."""
-    answer = _update(settings, nodes, "busy", job, remaining_s)
+    answer = send_update(settings, nodes, "busy", job, remaining_s)
     if answer.accepted:
         return START
     if answer.refused:
@@ -103,7 +105,7 @@ def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s
 
 def epilogue(settings: HookSettings, nodes: Sequence[str], job: str) -> int:
     """Always 0: Torque ignores an epilogue's failure, and polling finds what a lost message did not tell."""
-    answer = _update(settings, nodes, "idle", job, None)
+    answer = send_update(settings, nodes, "idle", job, None)
     if not answer.accepted:
         _say(f"the Balancer did not take note of the end of job {job} ({answer.detail})")
     return START
@@ -138,6 +140,10 @@ def main(arguments: Sequence[str]) -> int:
                 return epilogue(settings, nodes, job)
             resources = more[_RESOURCES_ARG - 1] if len(more) >= _RESOURCES_ARG else ""
             return prologue(settings, nodes, job, walltime_s(resources))
+        case [("slurm-prolog" | "slurm-epilog") as hook, *_]:
+            from balancer.hooks_slurm import slurm_hook  # noqa: PLC0415 - Torque's hooks do not need it
+
+            return slurm_hook(hook, os.environ)
         case ["--help" | "-h", *_]:
             sys.stdout.write(_HELP)
         case _:
@@ -145,9 +151,10 @@ def main(arguments: Sequence[str]) -> int:
     return START
 
 
-def _update(
+def send_update(
     settings: HookSettings, nodes: Sequence[str], state: str, job: str, remaining_s: float | None
 ) -> Answer:
+    """POST update_nodes, within the deadline; whatever goes wrong is an Answer that is neither yes nor no."""
     body: dict[str, object] = {"states": dict.fromkeys(nodes, state), "job": job}
     if remaining_s is not None:
         body["remaining_s"] = remaining_s

@@ -6,14 +6,25 @@ still know each job's start. Sorted arrays with binary search, compiled by Numba
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numba
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NEVER = (1 << 63) - 1
 
 
 @numba.njit(cache=True)
-def bare_easy(submit, run, estimate, nodes, size):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915
+def bare_easy(  # noqa: C901, PLR0912, PLR0915
+    submit: NDArray[np.int64],
+    run: NDArray[np.int64],
+    estimate: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    size: int,
+) -> NDArray[np.int64]:
     """Start times of jobs that are sorted by submit time."""
     count = submit.shape[0]
     start = np.empty(count, np.int64)

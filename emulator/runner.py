@@ -19,9 +19,9 @@ from emulator.workload.table import JobTable
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from emulator.harness.harness import OnProgress
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord
     from emulator.workload.workload import Workload
@@ -102,9 +102,7 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         raise ScenarioError(f"mechanism: {error}") from error
 
 
-def run_virtual(
-    scenario: Scenario, prepared: Prepared, on_progress: Callable[[int, int], bool] | None = None
-) -> RunRecord:
+def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None) -> RunRecord:
     """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
     began_us = wall_us()
     cluster = Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)

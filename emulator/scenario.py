@@ -20,8 +20,12 @@ class ScenarioError(ValueError):
     """A scenario that cannot be run; the message names the file and the key."""
 
 
+_MOST_NODES = 10_000_000
+"""More is a slip of the finger, and would fill the memory."""
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class WorkloadPart(_Part):
@@ -76,7 +80,7 @@ class Scenario(_Part):
 
     name: str = "unnamed"
     seed: int = Field(default=1, ge=0)
-    nodes: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1, le=_MOST_NODES)
     workload: WorkloadPart
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
@@ -108,7 +112,7 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
@@ -206,6 +210,13 @@ def _explain(error: ValidationError) -> str:
         return f"unknown key {place!r}; {hint}"
     if first["type"] == "missing":
         return f"{place!r} is missing"
+    if first["type"] == "model_type":
+        return f"{place}: expected keys with values ({', '.join(_keys_at(first['loc']))}), not {first['input']!r}"
+    if (
+        len(error.errors()) > 1 and first["loc"][-1] == "str"
+    ):  # the first of the forms that a plug-in may have
+        name = first["loc"][0]
+        return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {first['input']!r}"
     text = first["msg"].removeprefix("Value error, ")
     return f"{place}: {text}" if place else text
 

@@ -7,19 +7,16 @@ many nodes, and the good ones change although another is unknown.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, UnclearError, UnreachableError
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
 from balancer.drivers.torque_xml import parse_nodes, parse_remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-_NODES_PER_CALL = 500
 _UNREACHABLE_WORDS = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
 
 
@@ -46,14 +43,7 @@ class TorqueDriver:
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
         """From the configuration file. Raises ValueError naming the key."""
-        known = {each.name: each.type for each in fields(TorqueSettings)}
-        for name, value in values.items():
-            if name not in known:
-                raise ValueError(f"torque has no setting {name!r}; it has {', '.join(known)}")
-            wanted: Any = {"float": (int, float), "bool": bool}.get(str(known[name]), str)
-            if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-                raise ValueError(f"{name} must be a {known[name]}, not {value!r}")
-        return cls(TorqueSettings(**values))
+        return cls(checked_settings(TorqueSettings, values, "torque"))
 
     def reclaim_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
@@ -78,7 +68,7 @@ class TorqueDriver:
         """`pbsnodes -x n1 n2 ...`; a node that Torque does not know is `unknown`."""
         wanted = list(nodes)
         found: dict[str, NodeStatus] = {}
-        for some in _batches(wanted):
+        for some in batches(wanted):
             try:
                 found |= parse_nodes(self._run((self.settings.pbsnodes, "-x", *some)))
             except RefusedError:
@@ -94,12 +84,13 @@ class TorqueDriver:
             return found
         left_us = parse_remaining(self._run((self.settings.qstat, "-x")))
         return {
-            node: replace(status, remaining_us=_longest(status, left_us)) for node, status in found.items()
+            node: replace(status, remaining_us=longest_left(status.jobs, left_us))
+            for node, status in found.items()
         }
 
     def _change(self, nodes: Sequence[str], options: tuple[str, ...]) -> None:
         refusals: list[str] = []
-        for some in _batches(nodes):
+        for some in batches(nodes):
             # Torque takes the first bare word as the first node, so the options come first.
             try:
                 self._run((self.settings.pbsnodes, *options, *some), stderr_is_refusal=True)
@@ -109,46 +100,9 @@ class TorqueDriver:
             raise RefusedError("; ".join(refusals))
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False) -> str:
-        """Standard output of a command; in its own session, to kill a hanging one with its children."""
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UnreachableError(f"{command[0]} cannot be started: {error.strerror}") from error
-        with process:
-            try:
-                stdout, stderr = process.communicate(timeout=self.settings.timeout_s)
-            except subprocess.TimeoutExpired as error:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                raise UnclearError(
-                    f"{' '.join(command[:2])} did not end within {self.settings.timeout_s:g} s"
-                ) from error
-        said = " ".join(stderr.split())
-        what = f"{' '.join(command[:2])} exited {process.returncode}: {said[:300] or 'no message'}"
-        if process.returncode != 0:
-            if any(words in said.lower() for words in _UNREACHABLE_WORDS):
-                raise UnreachableError(what)
-            if process.returncode < 0:
-                raise UnclearError(what)
-            raise RefusedError(what)
-        if stderr_is_refusal and said:
-            raise RefusedError(what)
-        return stdout
-
-
-def _batches(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(nodes), _NODES_PER_CALL):
-        yield nodes[start : start + _NODES_PER_CALL]
-
-
-def _longest(status: NodeStatus, left_us: dict[str, int]) -> int | None:
-    known = [left_us[job] for job in status.jobs if job in left_us]
-    return max(known) if known and len(known) == len(status.jobs) else None
+        return run_program(
+            command,
+            timeout_s=self.settings.timeout_s,
+            unreachable_words=_UNREACHABLE_WORDS,
+            stderr_is_refusal=stderr_is_refusal,
+        )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
 
 
+_STDERR = 2
+_ENDING = b"emulator: ending the run; once more stops at once, without results\n"
+_SIGNAL = 128
+"""Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
+
+
 class InputError(click.ClickException):
     """Bad input: one clear line, exit status 2."""
 
@@ -29,19 +38,34 @@ class InputError(click.ClickException):
         click.echo(f"emulator: {self.message}", err=True)
 
 
+class RunError(InputError):
+    """The input is good, the run could not be done: exit status 1."""
+
+    exit_code = 1
+
+
 class Interrupted:
     """Set by Ctrl-C (or SIGTERM) while a run is on: the run ends soon and leaves a valid, partial result."""
 
     def __init__(self) -> None:
-        self.reason = ""
+        self.number = 0
+        self._is_hurried = False
 
     def __bool__(self) -> bool:
-        return bool(self.reason)
+        return self.number > 0
+
+    @property
+    def reason(self) -> str:
+        return signal.Signals(self.number).name if self.number else ""
 
     def by(self, number: int, _: Any) -> None:
-        if self.reason:  # the second time the user means it
+        if not self.number:
+            self.number = number
+            os.write(_STDERR, _ENDING)  # print is not safe in a handler
+        elif not self._is_hurried:
+            # The second time the user means it; a third one must not keep us from ending our processes.
+            self._is_hurried = True
             raise KeyboardInterrupt
-        self.reason = signal.Signals(number).name
 
 
 @contextmanager
@@ -92,7 +116,8 @@ def run(  # noqa: PLR0917
     """Run a scenario (or, with --trace, a job log) and write its results into one folder.
 
     Without --clock live everything happens in virtual time. Ctrl-C ends the run early with a valid, partial
-    result.
+    result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
+    live run failed half-way, what was done until then is written.
     """
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
@@ -103,9 +128,12 @@ def run(  # noqa: PLR0917
             seed=seed, speed=speed,
         )  # fmt: skip
         folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
-        summary = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
+        summary, status = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("emulator: stopped at once; no results were written", err=True)
+        sys.exit(_SIGNAL + signal.SIGINT)
     from emulator.report.files import to_json  # noqa: PLC0415
     from emulator.report.progress import render_summary  # noqa: PLC0415
 
@@ -114,7 +142,8 @@ def run(  # noqa: PLR0917
     else:
         Console().print(render_summary(summary, folder))
     if summary["interrupted"]:
-        sys.exit(130)
+        click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
+    sys.exit(status)
 
 
 def _scenario(
@@ -147,24 +176,32 @@ def _scenario(
     return from_mapping(document, "command line")
 
 
-def _run(scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool) -> dict[str, Any]:
+def _run(
+    scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool
+) -> tuple[dict[str, Any], int]:
+    """Run and write. Returns the summary and the exit status."""
     from emulator.report import files  # noqa: PLC0415
     from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
-    with interruptible() as interrupted:
+    with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
+        logs = None
         if clock == "live":
-            record = _live(scenario, prepared, folder, interrupted, quiet=quiet)
+            logs = Path(scratch) / files.LOGS
+            record = _live(scenario, prepared, folder, logs, interrupted, quiet=quiet)
         else:
             record = _virtual(scenario, prepared, interrupted, quiet=quiet)
-    if check:
-        from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+        if check:
+            from emulator.harness.laws import assert_lawful  # noqa: PLC0415
 
-        assert_lawful(record)
-    threshold_s = scenario.results.bounded_slowdown_threshold_s
-    return files.write(record, folder, bounded_slowdown_threshold_s=threshold_s)
+            assert_lawful(record)
+        threshold_s = scenario.results.bounded_slowdown_threshold_s
+        summary = files.write(record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs)
+        if interrupted and record.interrupted:
+            return summary, _SIGNAL + interrupted.number
+        return summary, int(bool(record.interrupted))
 
 
 def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *, quiet: bool) -> RunRecord:
@@ -173,8 +210,8 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
 
     with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
 
-        def on_progress(now_us: int, ended: int) -> bool:
-            progress.update(now_us, ended)
+        def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
+            progress.update(now_us, ended, granted, rejected)
             return not interrupted
 
         try:
@@ -184,11 +221,13 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
 
 
 def _live(
-    scenario: Scenario, prepared: Prepared, folder: Path, interrupted: Interrupted, *, quiet: bool
+    scenario: Scenario, prepared: Prepared, folder: Path, logs: Path, interrupted: Interrupted, *, quiet: bool
 ) -> RunRecord:
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
 
     try:
-        return run_live(scenario, prepared, folder, interrupted, quiet=quiet)
+        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet)
     except FleetError as error:
-        raise InputError(str(error)) from error
+        kept = folder / logs.name
+        shutil.copytree(logs, kept, dirs_exist_ok=True)
+        raise RunError(f"{error}\n  (all logs: {kept})") from error

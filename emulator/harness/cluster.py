@@ -72,10 +72,12 @@ class Cluster:
         self._node = np.full((node_count, t.NODE_COLUMNS), -1, np.int64)
         self._node[:, t.OFFLINE] = 0
         self._node[:, t.SINCE] = 0
-        self._node[:, t.PLACE] = np.arange(node_count)[::-1]
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
-        self._plan = np.zeros((2, 2 * node_count + 8), np.int64)
+        # At worst each running job is alone in its block, and one block is being split.
+        self._plan = np.zeros((node_count + 1, t.BLOCK, 2), np.int64)
+        self._blocks = np.zeros((node_count + 1, t.BLOCK_COLUMNS), np.int64)
+        self._blocks[:, t.SLOT] = np.arange(node_count + 1)
         self._heap = np.zeros((node_count + 1, 2), np.int64)
         self._runs = _no_runs(count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
@@ -90,7 +92,7 @@ class Cluster:
         reg = self._reg
         reg[t.FREE] = self.node_count
         reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
-        reg[t.PLAN_LO] = reg[t.PLAN_HI] = self._plan.shape[1] // 2
+        reg[t.BLOCKS_N] = 1
         reg[t.JOBS_N] = count
         reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
         reg[t.CHOICE] = _CHOICE[scheduler.choice]
@@ -120,7 +122,7 @@ class Cluster:
 
     def _make_state(self) -> None:
         self._state: Any = (
-            self._job, self._node, self._free, self._queue, self._plan, self._heap,
+            self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
 
@@ -142,11 +144,13 @@ class Cluster:
     @property
     def node_job(self) -> NDArray[np.int64]:
         """The job that runs on each node, -1 for none."""
+        self._keep_nodes()
         return self._node[:, t.JOB]
 
     @property
     def node_since_us(self) -> NDArray[np.int64]:
-        """When each node last became idle or busy."""
+        """When each node last became idle."""
+        self._keep_nodes()
         return self._node[:, t.SINCE]
 
     @property
@@ -181,10 +185,27 @@ class Cluster:
         return int(self._job[job, t.NODES])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
-        """The nodes of a running job, first started first."""
+        """The nodes of a running job."""
         self._must_be(job, JobState.RUNNING, "have nodes")
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
+
+    def _keep_nodes(self) -> None:
+        """Fill the node table from the runs so far; the compiled loops keep it up from now on.
+
+        They do not before somebody asks, because that costs more than all the rest where jobs are wide.
+        """
+        reg = self._reg
+        if reg[t.NODES_KEPT]:
+            return
+        reg[t.NODES_KEPT] = True
+        runs = self._runs[: reg[t.RUNS_N]]
+        nodes = self._log[: reg[t.LOG_N]]
+        run = np.repeat(np.arange(len(runs)), np.diff(runs[:, t.R_FIRST], append=len(nodes)))
+        is_over = runs[run, t.R_END] >= 0
+        self._node[nodes[is_over], t.SINCE] = runs[run[is_over], t.R_END]  # of several the last one counts
+        self._node[nodes[~is_over], t.JOB] = runs[run[~is_over], t.R_JOB]
+        self._node[self._free[: reg[t.FREE]], t.PLACE] = np.arange(reg[t.FREE])
 
     # Simulated time.
 
@@ -295,7 +316,7 @@ class Cluster:
         if self._reg[t.SIMULATED] and self._job[job, t.KIND] == Kind.BATCH:
             structures.heap_remove(self._heap, self._reg, job)
         occupancy.end_job(
-            self._job, self._node, self._free, self._plan, self._runs, self._log, self._reg,
+            self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
             job, now_us, int(outcome),
         )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
@@ -320,6 +341,7 @@ class Cluster:
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
+        self._keep_nodes()
         for node in nodes:
             occupancy.set_offline(self._state, node)
 
@@ -331,6 +353,7 @@ class Cluster:
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
         self._must_be(job, JobState.FUTURE, "be started")
+        self._keep_nodes()
         chosen = np.fromiter(nodes, np.int64)
         for node in chosen:
             if not self._node[node, t.OFFLINE] or self._node[node, t.JOB] >= 0:
@@ -363,26 +386,30 @@ class Cluster:
 
     def job_table(self) -> JobTable:
         """All jobs, those that were added included, with the submit times they really had."""
-        added = np.array(self._added, np.int64).reshape(-1, len(_columns(self._known)))
-        columns = [
-            np.concatenate((known, new.astype(known.dtype)))
-            for known, new in zip(_columns(self._known), added.T, strict=True)
-        ]
+        columns = list(_columns(self._known))
+        if self._added:
+            added = np.array(self._added, np.int64)
+            columns = [
+                np.concatenate((known, new.astype(known.dtype)))
+                for known, new in zip(columns, added.T, strict=True)
+            ]
         columns[1] = self._job[: len(self), t.SUBMIT].copy()
         return JobTable(*columns)
 
     def run_table(self) -> RunTable:
-        """Every run so far (a copy)."""
+        """Every run so far. A copy, but for the nodes, which are only ever appended: they may fill a gigabyte."""
         count = int(self._reg[t.RUNS_N])
         runs = self._runs[:count]
         logged = int(self._reg[t.LOG_N])
+        nodes = self._log[:logged]
+        nodes.flags.writeable = False
         return RunTable(
             job=runs[:, t.R_JOB].astype(np.int32),
             start_us=runs[:, t.R_START].copy(),
             end_us=runs[:, t.R_END].copy(),
             outcome=runs[:, t.R_OUTCOME].astype(np.int8),
             first=np.append(runs[:, t.R_FIRST], logged),
-            node=self._log[:logged].copy(),
+            node=nodes,
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US, Rank, wall_us
 from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import HasBegin, HasCompletion, HasJobEnd, HasNotice, HasTimer, ability
 from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
     from emulator.harness.mechanism import Mechanism
 
-_PAUSE_AFTER = 50_000
-"""Instants between two looks at progress and interruption, where there are no decision points."""
+    OnProgress = Callable[[int, int, int, int], bool]
+    """(cluster time in us, jobs ended, requests granted, requests rejected) -> whether to go on."""
+
+_PAUSE_AFTER = 1000
+"""Instants until the first look at progress and interruption, where there are no decision points."""
+_PAUSE_US = 200_000
+"""Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
 
 
 class _Point(IntEnum):
@@ -61,6 +66,8 @@ class Harness:
         self._watching = False
         self._moves: list[PoolMove] = []
         self._leases: list[LeaseOutcome] = []
+        self.granted = 0
+        self.rejected = 0
         jobs = cluster.job_table()
         self._run_us = jobs.run_us
         notice_us = self._at_notice.notice_us if self._at_notice else 0
@@ -93,11 +100,13 @@ class Harness:
         self.cluster.start_on(job, chosen, self.now_us)
         self._moved(chosen, NodePool.OD_ALLOC)
         self._leases.append(LeaseOutcome(job, granted=True, decided_us=self.now_us))
+        self.granted += 1
         self._add(self.now_us + int(self._run_us[job]), _Point.COMPLETION, job)
 
     def reject(self, job: int, reason: str) -> None:
         self.cluster.reject(job, self.now_us)
         self._leases.append(LeaseOutcome(job, granted=False, decided_us=self.now_us, reason=reason))
+        self.rejected += 1
 
     def requeue(self, job: int, *, front: bool = False) -> None:
         self.cluster.requeue(job, self.now_us, front=front)
@@ -116,20 +125,24 @@ class Harness:
 
     # The loop.
 
-    def run(self, on_progress: Callable[[int, int], bool] | None = None) -> bool:
-        """Run to the end. `on_progress(now_us, ended)` is called now and then; False from it stops the run.
+    def run(self, on_progress: OnProgress | None = None) -> bool:
+        """Run to the end. `on_progress` is called now and then; False from it stops the run.
 
         Returns whether the run came to its end.
         """
         if self._at_begin is not None:
             self._at_begin.on_begin(self)
         cluster = self.cluster
+        pause_after = _PAUSE_AFTER
         while True:
             until_us = self._points[0][0] if self._points else NEVER_US
             if until_us == NEVER_US and cluster.next_event_us == NEVER_US:
                 return True
-            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=_PAUSE_AFTER)
+            began_us = wall_us()
+            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=pause_after)
             self.now_us = cluster.now_us
+            if stop == Stop.PAUSED:
+                pause_after = _next_pause(pause_after, wall_us() - began_us)
             if stop == Stop.AT_ENDS:
                 self._job_ended()
                 cluster.finish_instant(self.now_us)
@@ -138,7 +151,9 @@ class Harness:
                     self._job_ended()
                 self._handle_points(until_us)
                 cluster.finish_instant(self.now_us)
-            if on_progress is not None and not on_progress(self.now_us, cluster.ended_count):
+            if on_progress is not None and not on_progress(
+                self.now_us, cluster.ended_count, self.granted, self.rejected
+            ):
                 return False
 
     def _job_ended(self) -> None:
@@ -190,6 +205,13 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+
+
+def _next_pause(instants: int, took_us: int) -> int:
+    """Twice as many instants or half as many, when the last ones were far from the aim."""
+    if took_us < _PAUSE_US // 2:
+        return instants * 2
+    return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
 
 
 def default_node_names(count: int) -> tuple[str, ...]:

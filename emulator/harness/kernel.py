@@ -54,7 +54,7 @@ def submit_due(job: Ints, queue: Ints32, reg: Ints, now: int, at_most: int) -> i
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, _, _, queue, _, _, _, _, _, _, reg = state
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
@@ -62,7 +62,7 @@ def submit_one_by_one(state: State, now: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, _, _, queue, _, _, _, _, _, _, reg = state
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
     reg[NOW] = now
     if reg[EVERY_EVENT]:
         submit_one_by_one(state, now)
@@ -74,7 +74,7 @@ def finish_instant(state: State, now: int) -> None:
 @inlined
 def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
-    _, node, _, _, _, _, runs, log, _, _, reg = state
+    _, node, _, _, _, _, _, runs, log, _, _, reg = state
     nodes = node.shape[0]
     return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
 
@@ -94,7 +94,7 @@ def advance(state: State, until: int) -> int:
     earlier instant (reg[NOW]), which `finish_instant` must complete; PAUSED between two instants, when
     INSTANTS_LEFT are over; NEEDS_ROOM when the run table has to grow first.
     """
-    job, node, free, queue, plan, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
@@ -111,7 +111,7 @@ def advance(state: State, until: int) -> int:
         reg[NOW] = now
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
-            end_job(job, node, free, plan, runs, log, reg, who, now, FINISHED)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
             if reg[EVERY_EVENT] and now != until:
                 schedule_pass(state, now)
         if now == until:

@@ -1,6 +1,7 @@
 """Jobs on nodes, compiled: starts, ends, and nodes that leave the batch pool and come back.
 
-The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job).
+The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job). It is a plain
+copy as long as nobody asks for single nodes: the node table is kept only after that (NODES_KEPT).
 """
 
 from __future__ import annotations
@@ -8,7 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inlined
-from emulator.harness.structures import free_push, free_remove, heap_push, plan_find, plan_insert, plan_remove
+from emulator.harness.plan import plan_change, plan_insert, plan_remove
+from emulator.harness.structures import (
+    copy,
+    free_push,
+    free_remove,
+    heap_push,
+)
 from emulator.harness.tables import (
     BATCH,
     END,
@@ -16,11 +23,11 @@ from emulator.harness.tables import (
     ENDED_N,
     ESTIMATE,
     FREE,
-    HOW_MANY,
     JOB,
     KIND,
     LOG_N,
     NODES,
+    NODES_KEPT,
     OFFLINE,
     R_END,
     R_FIRST,
@@ -57,7 +64,7 @@ def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
 
 @inlined
 def start_chosen(
-    job: Ints, node: Ints, free: Ints32, plan: Ints, heap: Ints, runs: Ints, log: Ints32, started: Ints32,
+    job: Ints, node: Ints, free: Ints32, plan: Ints, blocks: Ints, heap: Ints, runs: Ints, log: Ints32, started: Ints32,
     reg: Ints, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
@@ -65,16 +72,16 @@ def start_chosen(
         who = started[chosen]
         begin_run(job, runs, reg, who, now)
         needed = job[who, NODES]
-        top = reg[FREE] - 1
+        left = reg[FREE] - needed
         logged = reg[LOG_N]
-        for k in range(needed):
-            which = free[top - k]
-            node[which, JOB] = who
-            log[logged + k] = which
+        copy(free, left, log, logged, needed)
+        if reg[NODES_KEPT]:
+            for k in range(logged, logged + needed):
+                node[log[k], JOB] = who
         reg[LOG_N] = logged + needed
-        reg[FREE] = top + 1 - needed
+        reg[FREE] = left
         job[who, RETURNS] = needed
-        plan_insert(plan, reg, now + job[who, ESTIMATE], needed)
+        plan_insert(plan, blocks, reg, now + job[who, ESTIMATE], needed)
         if reg[SIMULATED]:
             heap_push(heap, reg, now + job[who, RUN], who)
 
@@ -82,7 +89,7 @@ def start_chosen(
 @inlined
 def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
-    job, node, _, _, _, _, runs, log, _, _, reg = state
+    job, node, _, _, _, _, _, runs, log, _, _, reg = state
     begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
         node[nodes[k], JOB] = who
@@ -93,7 +100,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
 
 @inlined
 def end_job(
-    job: Ints, node: Ints, free: Ints32, plan: Ints, runs: Ints, log: Ints32, reg: Ints,
+    job: Ints, node: Ints, free: Ints32, plan: Ints, blocks: Ints, runs: Ints, log: Ints32, reg: Ints,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
@@ -104,14 +111,19 @@ def end_job(
     runs[row, R_END] = now
     runs[row, R_OUTCOME] = outcome
     if job[who, KIND] == BATCH:
-        plan_remove(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
+        plan_remove(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
     first = runs[row, R_FIRST]
-    for k in range(job[who, NODES] - 1, -1, -1):
-        which = log[first + k]
-        node[which, JOB] = -1
-        node[which, SINCE] = now
-        if node[which, OFFLINE] == 0:
-            free_push(node, free, reg, which)
+    count = job[who, NODES]
+    if reg[NODES_KEPT]:
+        for k in range(first, first + count):
+            which = log[k]
+            node[which, JOB] = -1
+            node[which, SINCE] = now
+            if node[which, OFFLINE] == 0:
+                free_push(node, free, reg, which)
+    else:  # all nodes are in the pool
+        copy(log, first, free, reg[FREE], count)
+        reg[FREE] += count
     job[who, END] = now
     job[who, STATE] = ENDED
     reg[ENDED_N] += 1
@@ -120,7 +132,7 @@ def end_job(
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, _, plan, _, _, _, _, _, reg = state
+    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
     if node[which, OFFLINE]:
         return
     node[which, OFFLINE] = 1
@@ -128,15 +140,14 @@ def set_offline(state: State, which: int) -> None:
     if who < 0:
         free_remove(node, free, reg, which)
     elif job[who, KIND] == BATCH:
-        place = plan_find(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
-        plan[HOW_MANY, place] -= 1
+        plan_change(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS], -1)
         job[who, RETURNS] -= 1
 
 
 @inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, _, plan, _, _, _, _, _, reg = state
+    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
     if not node[which, OFFLINE]:
         return
     node[which, OFFLINE] = 0
@@ -145,6 +156,5 @@ def set_online(state: State, which: int, now: int) -> None:
         node[which, SINCE] = now
         free_push(node, free, reg, which)
     elif job[who, KIND] == BATCH:
-        place = plan_find(plan, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
-        plan[HOW_MANY, place] += 1
+        plan_change(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS], +1)
         job[who, RETURNS] += 1

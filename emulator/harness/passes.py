@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import start_chosen
+from emulator.harness.plan import shadow_of
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     AT,
@@ -17,7 +18,9 @@ from emulator.harness.tables import (
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
     BEST_FIT,
+    BLOCKS_N,
     CHOICE,
+    COUNT,
     ESTIMATE,
     FIRST_FIT,
     FREE,
@@ -28,13 +31,12 @@ from emulator.harness.tables import (
     KEPT_SPARE,
     NEVER,
     NODES,
-    PLAN_HI,
-    PLAN_LO,
     PROTECT_HEAD,
     QUEUE_HI,
     QUEUE_LO,
     QUEUED_ESTIMATES,
     RUN,
+    SLOT,
     SPARE_NODES,
     STARTED_N,
 )
@@ -60,28 +62,8 @@ def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints) -> None:
             return
         reg[QUEUE_LO] += 1
         choose(started, reg, head)
-
-
-@inlined
-def shadow_of(plan: Ints, reg: Ints, needed: int, now: int) -> tuple[int, int]:
-    """When the head can start by the estimates of those that run, and the nodes it leaves over then.
-
-    (EASY rules 1 and 2: a job past its estimate is expected to end now; all jobs that end at the shadow time
-    count.) NEVER when even the end of all running jobs is not enough, because nodes are out of the pool.
-    """
-    free = reg[FREE]
-    place = reg[PLAN_LO]
-    hi = reg[PLAN_HI]
-    while place < hi and free < needed:
-        free += plan[HOW_MANY, place]
-        place += 1
-    if free < needed:
-        return NEVER, 0
-    shadow = max(plan[AT, place - 1], now)
-    while place < hi and plan[AT, place] <= shadow:
-        free += plan[HOW_MANY, place]
-        place += 1
-    return shadow, free - needed
+        if head == reg[KEPT_HEAD]:
+            reg[KEPT_HEAD] = -1  # should it be requeued, its reservation is made anew
 
 
 @inlined
@@ -112,7 +94,7 @@ def choose_first_fit(
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
-    job, _, _, queue, _, _, _, _, started, _, reg = state
+    job, _, _, queue, _, _, _, _, _, started, _, reg = state
     length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
     widest = reg[CHOICE] == BEST_FIT
     latest = shadow - now
@@ -142,7 +124,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
 @inlined
 def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
-    job, _, _, queue, plan, _, _, _, started, _, reg = state
+    job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
         return
@@ -154,7 +136,7 @@ def choose_backfill(state: State, now: int) -> None:
             shadow = reg[KEPT_SHADOW]
             spare = reg[KEPT_SPARE]
         else:
-            shadow, spare = shadow_of(plan, reg, job[head, NODES], now)
+            shadow, spare = shadow_of(plan, blocks, reg, job[head, NODES], now)
         if reg[SPARE_NODES] == 0:
             spare = 0
     if reg[CHOICE] == FIRST_FIT:
@@ -173,7 +155,7 @@ def choose_planned(state: State, now: int) -> None:
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.) The profile is a step
     function: `level[k]` nodes are free from `at[k]` to `at[k + 1]`.
     """
-    job, _, _, queue, plan, _, _, _, started, scratch, reg = state
+    job, _, _, queue, plan, blocks, _, _, _, started, scratch, reg = state
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
@@ -181,13 +163,17 @@ def choose_planned(state: State, now: int) -> None:
     at[0] = now
     level[0] = reg[FREE]
     steps = 1
-    for k in range(reg[PLAN_LO], reg[PLAN_HI]):
-        expected = max(plan[AT, k], now + 1)  # past its estimate: soon, but its nodes are not free yet
-        if expected != at[steps - 1]:
-            at[steps] = expected
-            level[steps] = level[steps - 1]
-            steps += 1
-        level[steps - 1] += plan[HOW_MANY, k]
+    for which in range(reg[BLOCKS_N]):
+        slot = blocks[which, SLOT]
+        for k in range(blocks[which, COUNT]):
+            expected = max(
+                plan[slot, k, AT], now + 1
+            )  # past its estimate: soon, but its nodes are not free yet
+            if expected != at[steps - 1]:
+                at[steps] = expected
+                level[steps] = level[steps - 1]
+                steps += 1
+            level[steps - 1] += plan[slot, k, HOW_MANY]
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
@@ -230,7 +216,7 @@ def choose_planned(state: State, now: int) -> None:
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, heap, runs, log, started, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
     reg[STARTED_N] = 0
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
@@ -243,7 +229,7 @@ def schedule_pass_inline(state: State, now: int) -> None:
             choose_heads(job, queue, started, reg)
         elif reg[BACKFILL] == BACKFILL_EASY:
             choose_backfill(state, now)
-        start_chosen(job, node, free, plan, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
+        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]
 
 

@@ -1,11 +1,10 @@
 """The kernel's sorted structures, compiled. Nothing is checked here: that is `cluster.py`'s business.
 
-With R running jobs, Q waiting jobs and N nodes:
 * free nodes: a stack with each node's place in it, so that any node leaves in O(1);
 * ends: a heap of (actual end, job); only a simulated run has one;
-* plan: running jobs sorted by expected end, for the shadow time; O(R) moves of adjacent words per start;
-* queue: waiting jobs sorted by (key, job), moved at the shorter side.
-The last two live in the middle of arrays twice as long and are centred again when they reach an edge.
+* queue: waiting jobs sorted by (key, job), moved at the shorter side. It lives in the middle of an array twice as
+  long and is centred again when it reaches an edge.
+The running jobs by expected end: `plan.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from emulator.harness.tables import (
     AT,
     FREE,
     HEAP_N,
-    HOW_MANY,
     KEY,
     PLACE,
-    PLAN_HI,
-    PLAN_LO,
     QUEUE_HI,
     QUEUE_LO,
     WHO,
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @compiled
-def move(array: Ints | Ints32, lo: int, hi: int, to: int) -> None:
+def move(array: Ints32, lo: int, hi: int, to: int) -> None:
     """Move `array[lo:hi]` to `to`; the two may overlap."""
     if to < lo:
         for k in range(hi - lo):
@@ -40,6 +36,15 @@ def move(array: Ints | Ints32, lo: int, hi: int, to: int) -> None:
     else:
         for k in range(hi - lo - 1, -1, -1):
             array[to + k] = array[lo + k]
+
+
+@inlined
+def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
+    """Copy `source[lo:lo + count]` to `target[to:]`. Slices let the compiler move eight words at a time."""
+    words = source[lo : lo + count]
+    room = target[to : to + count]
+    for k in range(count):
+        room[k] = words[k]
 
 
 @inlined
@@ -97,76 +102,6 @@ def heap_remove(heap: Ints, reg: Ints, who: int) -> None:
                 # A push writes at or before its own place, so that what is still to come stays as it is.
                 heap_push(heap, reg, heap[other, AT], heap[other, WHO])
             return
-
-
-@inlined
-def plan_insert(plan: Ints, reg: Ints, at: int, how_many: int) -> None:
-    """Keep the plan sorted by expected end."""
-    lo = reg[PLAN_LO]
-    hi = reg[PLAN_HI]
-    if lo == 0 or hi == plan.shape[1]:
-        count = hi - lo
-        new_lo = (plan.shape[1] - count) >> 1
-        for row in range(2):
-            move(plan[row], lo, hi, new_lo)
-        lo = new_lo
-        hi = new_lo + count
-    left = lo
-    right = hi
-    while left < right:
-        middle = (left + right) >> 1
-        if plan[AT, middle] <= at:
-            left = middle + 1
-        else:
-            right = middle
-    if left - lo < hi - left:
-        for k in range(lo, left):
-            plan[AT, k - 1] = plan[AT, k]
-            plan[HOW_MANY, k - 1] = plan[HOW_MANY, k]
-        reg[PLAN_LO] = lo - 1
-        reg[PLAN_HI] = hi
-        left -= 1
-    else:
-        for k in range(hi, left, -1):
-            plan[AT, k] = plan[AT, k - 1]
-            plan[HOW_MANY, k] = plan[HOW_MANY, k - 1]
-        reg[PLAN_LO] = lo
-        reg[PLAN_HI] = hi + 1
-    plan[AT, left] = at
-    plan[HOW_MANY, left] = how_many
-
-
-@inlined
-def plan_find(plan: Ints, reg: Ints, at: int, how_many: int) -> int:
-    """Place of an entry: so many nodes at `at`."""
-    left: int = reg[PLAN_LO]
-    right = reg[PLAN_HI]
-    while left < right:
-        middle = (left + right) >> 1
-        if plan[AT, middle] < at:
-            left = middle + 1
-        else:
-            right = middle
-    while plan[HOW_MANY, left] != how_many:
-        left += 1
-    return left
-
-
-@inlined
-def plan_remove(plan: Ints, reg: Ints, at: int, how_many: int) -> None:
-    place = plan_find(plan, reg, at, how_many)
-    lo = reg[PLAN_LO]
-    hi = reg[PLAN_HI]
-    if place - lo < hi - 1 - place:
-        for k in range(place, lo, -1):
-            plan[AT, k] = plan[AT, k - 1]
-            plan[HOW_MANY, k] = plan[HOW_MANY, k - 1]
-        reg[PLAN_LO] = lo + 1
-    else:
-        for k in range(place, hi - 1):
-            plan[AT, k] = plan[AT, k + 1]
-            plan[HOW_MANY, k] = plan[HOW_MANY, k + 1]
-        reg[PLAN_HI] = hi - 1
 
 
 @inlined

@@ -22,9 +22,12 @@ JOB_COLUMNS = 11
 # PLACE: where an idle node of the pool stands in the free stack.
 JOB, OFFLINE, SINCE, PLACE = range(4)
 NODE_COLUMNS = 4
-# Rows of the plan, which is sorted by AT: so many nodes come back at the expected end AT. No names: entries
-# with the same AT and HOW_MANY are as good as one another.
+# An entry of the plan: so many nodes come back at the expected end AT.
 AT, HOW_MANY = range(2)
+# Columns of the plan's blocks. SLOT: where its entries are; LAST: no entry is later; SUM: of HOW_MANY.
+SLOT, COUNT, LAST, SUM = range(4)
+BLOCK_COLUMNS = 4
+BLOCK = 32
 # Second column of the heap of actual ends; the first is AT.
 WHO = 1
 # Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
@@ -32,9 +35,9 @@ R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = range(5)
 RUN_COLUMNS = 5
 # Registers.
 (
-    NOW, FREE, QUEUE_LO, QUEUE_HI, PLAN_LO, PLAN_HI, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
+    NOW, FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
     BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT, KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD,
-    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, INSTANTS_LEFT,
+    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, INSTANTS_LEFT, NODES_KEPT,
 ) = range(26)  # fmt: skip
 REGISTERS = 26
 
@@ -49,5 +52,5 @@ AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
-State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
-"""(job, node, free, queue, plan, heap, runs, log, started, scratch, reg)"""
+State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
+"""(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.clock import NEVER_US
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.records import RequestStatus
 from emulator.harness.record import (
@@ -21,6 +23,7 @@ from emulator.harness.record import (
 )
 from emulator.live.process import read_address
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
+from emulator.live.torque.accounting_read import read_accounting
 from emulator.live.torque.protocol import request
 from emulator.workload.table import JobTable, Kind
 
@@ -30,31 +33,45 @@ if TYPE_CHECKING:
     from emulator.live.fleet import Fleet
 
 _LEDGER_PAGE = 1_000_000
+_SALVAGED = "the batch server is gone: job times are whole seconds, the reserve is not known"
 Run = tuple[int, int, int, int, list[int]]
 """(start_us, job row, end_us or -1, RunOutcome, nodes)."""
 
 
-def jobs_ended(batch_home: Path) -> int:
-    """Batch jobs that are over, by the accounting log of the batch server."""
-    ended = 0
-    for path in (batch_home / "server_priv" / "accounting").glob("*"):
-        with path.open("rb") as log:
-            ended += sum(1 for line in log if line.split(b";", 2)[1:2] in ([b"E"], [b"D"]))
-    return ended
+@dataclass(frozen=True, slots=True)
+class BatchSide:
+    """The batch system's part of the record: jobs with their runs, and (us, node, is offline) marks.
+
+    `offline` is None when the server was gone: then times are whole seconds and marks are not known.
+    """
+
+    jobs: list[dict[str, Any]]
+    offline: list[tuple[int, int, bool]] | None
 
 
-def collect(fleet: Fleet, interrupted: str) -> RunRecord:
-    """The record of a fleet whose batch server still answers."""
-    jobs = fleet.prepared.jobs
+def ask_batch(fleet: Fleet) -> BatchSide:
+    """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
     address = read_address(fleet.batch_home)
-    exported: dict[str, Any] = request(address, {"do": "export"}) if address else {"jobs": [], "offline": []}
+    if address is not None:
+        try:
+            exported = request(address, {"do": "export"})
+            return BatchSide(exported["jobs"], exported["offline"])
+        except OSError:
+            pass  # it is gone: its accounting log is not
+    log = fleet.batch_home / "server_priv" / "accounting"
+    return BatchSide(read_accounting(log, fleet.names, fleet.epoch_s), None)
+
+
+def collect(fleet: Fleet, batch: BatchSide, interrupted: str) -> RunRecord:
+    """The record of a fleet, by the batch system, the Balancer's ledger and the replayer's log."""
+    jobs = fleet.prepared.jobs
     replay = _replay(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
     by_torque = {_torque_number(text): rows[number] for number, text in replay.job_ids.items()}
     submit_us = jobs.submit_us.copy()
     state = np.full(len(jobs), JobState.FUTURE, np.int8)
     runs: list[Run] = []
-    for job in exported["jobs"]:
+    for job in batch.jobs:
         row = by_torque.get(job["number"])
         if row is None:
             continue
@@ -64,12 +81,15 @@ def collect(fleet: Fleet, interrupted: str) -> RunRecord:
             (run["start_us"], row, run["end_us"], int(RunOutcome[run["outcome"]]), run["nodes"])
             for run in job["runs"]
         ]
+    offline = None if batch.offline is None else _handed_over(batch.offline, runs)
     outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state)
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
     now_us = fleet.now_us
     last_us = max((run[2] for run in runs), default=0)
     horizon_us = now_us if interrupted or not runs else last_us
     marks = [*fleet.marks]
+    if batch.offline is None:
+        marks.append(Mark(now_us, _SALVAGED))
     if interrupted:
         marks.append(Mark(now_us, f"interrupted: {interrupted}"))
     start_us, end_us = _last_runs(len(jobs), runs)
@@ -82,7 +102,7 @@ def collect(fleet: Fleet, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=_moves(exported["offline"], lease_moves, horizon_us),
+        moves=_moves(offline, lease_moves, horizon_us),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
@@ -134,7 +154,7 @@ def _decision_order(lease: LeaseResult) -> tuple[int, int]:
 def _granted_nodes(fleet: Fleet) -> dict[tuple[int, int], list[tuple[str, ...]]]:
     """(time of the grant, number of nodes) -> nodes of each such grant in order, from the Balancer's ledger."""
     found: dict[tuple[int, int], list[tuple[str, ...]]] = defaultdict(list)
-    if fleet.mechanism is None:
+    if not (fleet.work / "ledger.db").exists():
         return found
     ledger = Ledger(fleet.work / "ledger.db")
     try:
@@ -147,10 +167,38 @@ def _granted_nodes(fleet: Fleet) -> dict[tuple[int, int], list[tuple[str, ...]]]
     return found
 
 
+def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[tuple[int, int, bool]]:
+    """The marks at the times from which they mean something.
+
+    Where the clock does not wait, a node may be marked between its job's epilogue and the job's end. The
+    Balancer confirms each mark and takes such a node when the job is gone, or leaves it.
+    """
+    busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for start_us, _, end_us, _, nodes in runs:
+        for node in nodes:
+            busy[node].append((start_us, end_us if end_us >= 0 else NEVER_US))
+    taken: dict[int, int] = {}
+    found: list[tuple[int, int, bool]] = []
+    for at_us, node, is_offline in offline:
+        if is_offline:
+            taken[node] = max([at_us, *(end for start, end in busy[node] if start < at_us < end)])
+        elif (taken_us := taken.pop(node, -1)) < at_us:
+            found += [(taken_us, node, True)] if taken_us >= 0 else []
+            found.append((at_us, node, False))
+    return found + [(taken_us, node, True) for node, taken_us in taken.items()]
+
+
 def _moves(
-    offline: list[tuple[int, int, bool]], leases: list[PoolMove], horizon_us: int
+    offline: list[tuple[int, int, bool]] | None, leases: list[PoolMove], horizon_us: int
 ) -> tuple[PoolMove, ...]:
     """Marks of the batch system and leases in order: at one time an end, then marks, then grants."""
+    if offline is None:
+        # Nobody tells when a returned node went back to batch: as if that had been at once.
+        offline = []
+        leases = [
+            replace(move, pool=NodePool.OA_IDLE) if move.pool == NodePool.OD_RESERVE else move
+            for move in leases
+        ]
     grouped: dict[tuple[int, bool], list[int]] = defaultdict(list)
     for at_us, node, is_offline in offline:
         grouped[at_us, is_offline].append(node)

@@ -7,31 +7,32 @@ lets the clock run, watches, and collects what happened (`emulator/live/collect.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 import threading
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SharedClockMaster, seconds, wall_us
 from emulator.harness.harness import default_node_names
 from emulator.harness.record import Mark
-from emulator.live.collect import collect, jobs_ended
+from emulator.live.collect import ask_batch, collect
+from emulator.live.counts import Counts
 from emulator.live.party import Party, PartyError, read_ready
 from emulator.live.process import read_address
-from emulator.live.replay_log import read_replay
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_mechanism
+from emulator.scenario import ScenarioError
 from emulator.workload import store
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from emulator.harness.record import RunRecord
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 _LOOK_S = 0.1
 _EPOCH_S = 1_767_225_600
 _RECONCILE_S = 6 * 3600.0
-_LOGS = "logs"
 
 
 class FleetError(RuntimeError):
@@ -47,22 +47,19 @@ class FleetError(RuntimeError):
 
 
 def run_live(
-    scenario: Scenario, prepared: Prepared, folder: Path, interrupted: Any, *, quiet: bool = False
+    scenario: Scenario, prepared: Prepared, work: Path, interrupted: Any, *, quiet: bool = False
 ) -> RunRecord:
     """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
 
-    The processes' logs are left in FOLDER/logs. Raises FleetError; no process is left behind in any case.
+    `work` is an empty folder for everything the processes write; their logs are in WORK/logs. Raises
+    FleetError; no process is left behind in any case. A run that breaks off half-way leaves a record that
+    says why (`interrupted`).
     """
-    work = Path(tempfile.mkdtemp(prefix="emulator-live-"))
     fleet = Fleet(scenario, prepared, work)
     try:
         return fleet.run(interrupted, quiet=quiet)
     except PartyError as error:
         raise FleetError(str(error)) from error
-    finally:
-        if folder.exists() or folder.parent.exists():
-            shutil.copytree(work / _LOGS, folder.with_name(f"{folder.name}-{_LOGS}"), dirs_exist_ok=True)
-        shutil.rmtree(work, ignore_errors=True)
 
 
 class Fleet:
@@ -71,7 +68,13 @@ class Fleet:
     def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
         mechanism = make_mechanism(scenario)
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            raise FleetError(f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none")
+            raise ScenarioError(
+                f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none"
+            )
+        if mechanism is not None and mechanism.static_reserve > prepared.nodes:
+            raise ScenarioError(
+                f"balancer: static_reserve is {mechanism.static_reserve}, the cluster has {prepared.nodes} nodes"
+            )
         self.scenario = scenario
         self.prepared = prepared
         if mechanism is not None and mechanism.predictor is not None:
@@ -80,13 +83,14 @@ class Fleet:
             )
         self.mechanism = mechanism
         self.work = work
-        self.logs = work / _LOGS
+        self.logs = work / "logs"
         self.bin = work / "bin"
         self.logs.mkdir()
         self.names = default_node_names(prepared.nodes)
         self.marks: list[Mark] = []
         self.parties: dict[str, Party] = {}
         self.balancer_url = ""
+        self.epoch_s = _EPOCH_S
         self.now_us = 0
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
@@ -95,15 +99,17 @@ class Fleet:
         clock = SharedClockMaster(self.work / "clock", speed=live.speed, held=live.pace == "held")
         with ExitStack() as stack:
             stack.callback(self._stop_parties)
-            self._start()
+            self._start(interrupted)
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
+            # From here on nothing happens any more: the record is that of one moment.
+            if not clock.freeze():
+                self.marks.append(Mark(clock.now_us(), "somebody still had work to do at the end"))
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
-            self._stop_parties(
-                "replayer", "ondemand", "agent", "balancer"
-            )  # the ledger is read from its file
-            record = collect(self, reason)
+            batch = ask_batch(self)
+            self._stop_parties()  # the ledger and the replayer's log are read from their files
+            record = collect(self, batch, reason)
         return describe(
             record,
             self.scenario,
@@ -114,13 +120,17 @@ class Fleet:
 
     # Starting, in the order in which they need each other.
 
-    def _start(self) -> None:
-        self._start_batch()
-        self._start_agent()  # before the Balancer, which takes no node that is down
+    def _start(self, interrupted: Any) -> None:
+        steps = [self._start_batch, self._start_agent]  # the Balancer takes no node that is down
         if self.mechanism is not None:
-            self._start_balancer(self.mechanism)
-            self._start_manager(self.mechanism)
-        self._start_replayer()
+            steps += [
+                partial(self._start_balancer, self.mechanism),
+                partial(self._start_manager, self.mechanism),
+            ]
+        for step in (*steps, self._start_replayer):
+            if interrupted:
+                return
+            step()
 
     def _config(self, name: str, settings: dict[str, Any]) -> Path:
         path = self.work / f"{name}.json"
@@ -144,7 +154,13 @@ class Fleet:
         }
         config = self._config(
             "batch",
-            {"home": self.batch_home, "nodes": self.names, "scheduler": scheduler, "epoch_s": _EPOCH_S},
+            {
+                "home": self.batch_home,
+                "nodes": self.names,
+                "scheduler": scheduler,
+                "epoch_s": self.epoch_s,
+                "cycle_after_offline": True,
+            },
         )
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
@@ -274,6 +290,7 @@ class Fleet:
         """Until everything has happened. Returns why it ended early, or ''."""
         jobs = self.prepared.jobs
         batch_jobs = int((jobs.kind == Kind.BATCH).sum())
+        counts = Counts(self.batch_home, self.replay_log)
         pause = threading.Event()
         with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
             while True:
@@ -285,13 +302,13 @@ class Fleet:
                 failure = self._look_at_parties(clock)
                 if failure:
                     return failure
-                ended = jobs_ended(self.batch_home)
-                progress.update(clock.now_us(), ended)
-                replayed = self.parties["replayer"].exit_status
-                if replayed is not None:
-                    unsubmitted = len(read_replay(self.replay_log).failed)
-                    if ended >= batch_jobs - unsubmitted:
-                        return ""
+                is_replayed = (
+                    self.parties["replayer"].exit_status is not None
+                )  # before its last lines are read
+                counts.look()
+                progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
+                if is_replayed and counts.ended >= batch_jobs - counts.failed:
+                    return ""
                 pause.wait(_LOOK_S)
 
     def _lag(self, clock: SharedClockMaster) -> str:
@@ -309,12 +326,17 @@ class Fleet:
                 continue
             if name in {"balancer", "ondemand"}:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
+                party.stop()  # what is left of its session
                 del self.parties[name]
                 continue
-            return f"{name} ended with status {status}: {party.log_end(3).strip()}"
+            log_end = " | ".join(line.strip() for line in party.log_end(3).splitlines())
+            return f"{name} ended with status {status}" + (f": {log_end}" if log_end else "")
         return ""
 
-    def _stop_parties(self, *names: str) -> None:
-        for name in names or ("replayer", "ondemand", "agent", "balancer", "batch"):
-            if name in self.parties:
-                self.parties.pop(name).stop()
+    def _stop_parties(self) -> None:
+        """All at once; each of them is stopped even if the user interrupts the wait for another one."""
+        for party in self.parties.values():
+            party.terminate()
+        with ExitStack() as stack:
+            for party in self.parties.values():
+                stack.callback(party.stop)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, wall_us
@@ -66,18 +67,24 @@ class Party:
         text = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(f"  {line}" for line in text[-lines:])
 
-    def stop(self) -> None:
-        """SIGTERM, and SIGKILL to the whole session if that does not end it. Harmless when it has ended."""
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for what it does."""
         if self.exit_status is None:
             self._process.terminate()
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                pass  # the session is killed below
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL to the whole session whatever that does. Harmless when it has ended."""
         try:
+            self.terminate()
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            pass  # killed below, as it is when the user has no patience
+        finally:
+            self._kill_session()
+
+    def _kill_session(self) -> None:
+        with suppress(ProcessLookupError):  # nobody of the session is left: what we want
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # nobody of the session is left: what we want
         self._process.wait()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
     "report.html",
 )
 RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)
-_OTHER_NAMES = frozenset({"logs"})
+LOGS = "logs"
+"""Folder of the logs of a live run's processes."""
 _RECORD_KEY = b"emulator.record"
 _KEPT = ("node_names", "begin_us", "horizon_us", "left_out", "counted", "scenario", "seed", "clock")
 
@@ -37,8 +39,10 @@ class ResultsError(Exception):
     """A results folder cannot be written or read; the text says which, why and what to do (exit status 2)."""
 
 
-def write(record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: float = 10) -> dict[str, Any]:
-    """Write the results of a run into `out_dir` and return the summary.
+def write(
+    record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: float = 10, logs: Path | None = None
+) -> dict[str, Any]:
+    """Write the results of a run into `out_dir` and return the summary; `logs` is copied to `out_dir/logs`.
 
     Everything is written into a folder beside it first. A new folder appears by one rename; in a folder that
     holds results already the files are replaced one by one, `summary.json` last, so that a folder with a
@@ -54,6 +58,8 @@ def write(record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: flo
         try:
             partial.chmod(0o755)
             _write_files(record, summary, partial)
+            if logs is not None:
+                shutil.copytree(logs, partial / LOGS)
             _put(partial, out_dir)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -77,7 +83,11 @@ def rewrite_report(out_dir: Path) -> Path:
 def check_target(out_dir: Path) -> None:
     """Raise ResultsError unless results may be written into `out_dir`: best asked before a long run."""
     out_dir = Path(out_dir)
-    if not out_dir.exists():
+    existing = next(path for path in (out_dir, *out_dir.absolute().parents) if path.exists())
+    if existing != out_dir:
+        if not existing.is_dir() or not os.access(existing, os.W_OK):
+            what = "may not be written" if existing.is_dir() else "is a file"
+            raise ResultsError(f"cannot make {out_dir}: {existing} {what}; name another folder with --out")
         return
     if not out_dir.is_dir():
         raise ResultsError(f"{out_dir} is a file; name a folder for the results")
@@ -86,7 +96,7 @@ def check_target(out_dir: Path) -> None:
     if SUMMARY in names:
         if _format_of(out_dir / SUMMARY) != FORMAT:
             raise ResultsError(f"{out_dir / SUMMARY} was not written by this program; name another folder")
-    elif foreign := sorted(names - {*RESULT_FILES, *_OTHER_NAMES}):
+    elif foreign := sorted(names - {*RESULT_FILES, LOGS}):
         raise ResultsError(
             f"{out_dir} is not empty and holds no results of ours (found {foreign[0]}); name another folder"
         )
@@ -172,6 +182,9 @@ def _put(partial: Path, out_dir: Path) -> None:
         partial.rename(out_dir)  # also takes the place of an empty folder
         return
     (out_dir / SUMMARY).unlink(missing_ok=True)
+    shutil.rmtree(out_dir / LOGS, ignore_errors=True)  # of the run whose results go
+    if (partial / LOGS).exists():
+        (partial / LOGS).rename(out_dir / LOGS)
     for name in RESULT_FILES:
         (partial / name).replace(out_dir / name)
 

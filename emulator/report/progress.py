@@ -182,7 +182,10 @@ def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("makespan", duration(summary["makespan_s"])))
     pace = summary.get("pace", {})
     if "held_s" in pace:
-        rows.append(("clock held", f"{duration(pace['held_s'])} in all, waiting for the machine"))
+        longest = f"at most {duration(pace['longest_hold_s'])} at once"
+        waited = f"{duration(pace['held_s'])} in all, {longest}"
+        is_held = summary["scenario"].get("live", {}).get("pace") == "held"
+        rows.append(("clock waited", waited) if is_held else ("behind the clock", waited))
     speed = summary["jobs_per_s"]
     rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
     return rows

@@ -32,7 +32,7 @@ def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict
     scenario = from_mapping(json.loads(scenario_json))
     workload = scenario.workload.model_dump(mode="json")
     prepared = _prepared(json.dumps([workload, scenario.seed, scenario.nodes]))
-    on_progress = None if go_on is None else lambda _now_us, _ended: go_on()
+    on_progress = None if go_on is None else lambda *_: go_on()
     record = run_virtual(scenario, prepared, on_progress)
     if record.interrupted:
         raise RunStoppedError(record.interrupted)

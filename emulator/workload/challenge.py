@@ -105,7 +105,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
     """A table for a terminal, the most challenging week in bold."""
     from rich.table import Table  # noqa: PLC0415 - not needed for the figures alone
 
-    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("week", no_wrap=True)
     for heading in ("jobs", "free nodes", "full", "on-demand jobs", "core-hours", "score"):
         table.add_column(heading, justify="right", no_wrap=True)

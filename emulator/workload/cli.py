@@ -1,4 +1,4 @@
-"""`emulator trace`: look at job logs before replaying them."""
+"""`emulator trace`: look at job logs before replaying them, and make other workloads of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _size = click.option(
 
 @click.group()
 def trace() -> None:
-    """Look at job logs."""
+    """Look at job logs, convert them, compare their weeks, pack them into leases, generate jobs."""
 
 
 @trace.command()
@@ -249,12 +249,16 @@ def generate(  # noqa: PLR0917
 
 def _usage(text: str) -> tuple[date, float]:
     from datetime import date  # noqa: PLC0415
+    from math import isfinite  # noqa: PLC0415
 
-    day, _, hours = text.partition("=")
+    day, _, number = text.partition("=")
     try:
-        return date.fromisoformat(day), float(hours)
+        begin, hours = date.fromisoformat(day), float(number)
     except ValueError:
-        raise BadInput(f"--usage {text}: expected DATE=CORE_HOURS, for example 2015-04-05=12499") from None
+        hours = -1.0
+    if not isfinite(hours) or hours < 0:
+        raise BadInput(f"--usage {text}: expected DATE=CORE_HOURS, for example 2015-04-05=12499")
+    return begin, hours
 
 
 def _left_out(log: SwfLog) -> str:

@@ -19,7 +19,6 @@ from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
     from rich.console import RenderableType
 
     from emulator.workload.swf import SwfLog
@@ -150,7 +149,7 @@ def render(rows: list[PackingInfo]) -> RenderableType:
     """A table for a terminal."""
     from rich.table import Table  # noqa: PLC0415 - not needed for the figures alone
 
-    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("log")
     for heading in ("leases", "VMs", "VM-hours", "of nodes", "mean (s)", "a minute"):
         table.add_column(heading, justify="right", no_wrap=True)

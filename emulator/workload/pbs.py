@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;]*;")
 _DAY = re.compile(r"\d{8}(\.gz|\.xz)?")
+_WORD = re.compile(r"([^\s=]+)=(\S*)")
 _NUMBER = re.compile(r"\d+")
 _KILOBYTES = re.compile(r"(\d+)kb")
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
@@ -70,14 +71,16 @@ def _take(line: str, rows: Rows) -> None:
     _, kind, job, body = line.split(";", _FIELDS - 1)
     if kind != "E":
         return
-    said = dict(word.partition("=")[::2] for word in body.split() if "=" in word)
+    said = dict(_WORD.findall(body))
     submit_s, end_s = whole(said.get("ctime"), "ctime"), whole(said.get("end"), "end")
     start_s = whole(said["start"], "start") if "start" in said else None  # it may have ended before it began
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {submit_s}, start {start_s} and end {end_s} are not in this order")
-    hosts, slots = _hosts(said.get("exec_host", ""))
-    nodes = _first(said, ("unique_node_count", "Resource_List.nodect")) or hosts
-    procs = _first(said, ("total_execution_slots", "Resource_List.ncpus")) or slots
+    nodes = _first(said, ("unique_node_count", "Resource_List.nodect"))
+    procs = _first(said, ("total_execution_slots", "Resource_List.ncpus"))
+    if not nodes or not procs:
+        hosts, slots = _hosts(said.get("exec_host", ""))
+        nodes, procs = nodes or hosts, procs or slots
     limit = said.get("Resource_List.walltime")
     found = _NUMBER.match(job)
     rows.add(

@@ -229,6 +229,8 @@ class BatchServer:
         if offline is not None and offline != node.offline:
             node.offline = offline
             self._offline_moves.append((now_us, node.index, offline))
+            if offline and self.scheduling and self.config.cycle_after_offline:
+                self._executor.ask_for_pass(now_us)
         if note is not None:
             node.note = note
         if reset:
@@ -404,7 +406,7 @@ class BatchServer:
                 later_us = now_us + self.config.requeue_delay_us
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=later_us)
             else:
-                self._over(job, _outcome(exit_status), exit_status, now_us)
+                self._over(job, outcome_of(exit_status), exit_status, now_us)
         self._executor.release(("start", number, run))
         self._executor.release(("kill", number, run))
 
@@ -468,7 +470,7 @@ class BatchServer:
         return f"{job.number}.{self.config.server_name}"
 
 
-def _outcome(exit_status: int) -> RunOutcome:
+def outcome_of(exit_status: int) -> RunOutcome:
     match exit_status:
         case _ if exit_status == OVER_WALLTIME:
             return RunOutcome.KILLED

@@ -31,6 +31,8 @@ class ServerConfig(Settings):
     """`emulator.live.torque.server --config FILE`; durations in seconds of cluster time.
 
     `home` holds the accounting log, the marks that survive a restart, and `address` (where it listens).
+    `cycle_after_offline`: schedule also when nodes have been set offline (Torque does not), as virtual time
+    does after each decision: without these nodes another job may be backfilled.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     """
 
@@ -51,6 +53,7 @@ class ServerConfig(Settings):
     node_down_after_s: float = Field(214.0, ge=0)
     requeue_delay_s: float = Field(1.0, gt=0)
     maui_defer_s: float = Field(0.0, ge=0)
+    cycle_after_offline: bool = False
 
     @field_validator("scheduler", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.algorithms.loader import load_algorithm
+from balancer.algorithms.loader import BadAlgorithm, load_algorithm
 from balancer.clock import micros
 from balancer.lifecycle.settings import PickOrder, Settings
 from emulator.mechanisms.balancer.forecast import Forecast, parse_forecast
@@ -52,8 +52,13 @@ class BalancerMechanism:
         for name in ("wait_s", "idle_hold_s", "notice_s"):
             check_number("balancer", name, getattr(self, name), at_least=0)
         self.notice_us = micros(self.notice_s)
+        if self.pick not in list(PickOrder):
+            raise ValueError(f"balancer: pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")
+        try:
+            load_algorithm(self.algorithm)
+        except BadAlgorithm as error:
+            raise ValueError(f"balancer: {error}") from error
         self.settings()
-        load_algorithm(self.algorithm)
         if self.predictor is not None:
             parse_forecast(self.predictor)
 

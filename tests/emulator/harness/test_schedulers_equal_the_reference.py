@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from emulator.harness import tables
 from emulator.harness.laws import assert_lawful
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
@@ -112,6 +113,20 @@ def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill
     rng = np.random.default_rng([3, *backfill.encode()])
     for _ in range(100):
         jobs, nodes = random_workload(rng, estimates="shorter")
+        order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
+        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+
+
+@pytest.mark.parametrize("block", [2, 3, 5])
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_a_plan_of_many_small_blocks_makes_the_same_schedules(
+    backfill: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So few jobs run here that they would all be in one block of the usual size."""
+    monkeypatch.setattr(tables, "BLOCK", block)
+    rng = np.random.default_rng([5, block, *backfill.encode()])
+    for round_ in range(60):
+        jobs, nodes = random_workload(rng, estimates="shorter" if round_ % 3 == 0 else None, nodes=60)
         order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
         assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
 

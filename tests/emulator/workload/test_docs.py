@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from emulator.scenario import from_mapping
+from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/traces.md").read_text()
@@ -25,8 +27,10 @@ def test_the_pages_python_runs(shared, tmp_path, monkeypatch, number):
 
 
 def test_the_pages_list_of_transforms_is_one():
-    (text,) = [block for block in BLOCKS if "transforms:" in block]
-    assert len(parse_transforms(yaml.safe_load(text)["transforms"])) == 4
+    lists = [yaml.safe_load(block) for block in BLOCKS if "transforms:" in block]
+    assert len(parse_transforms(lists[0]["transforms"])) == 10
+    assert from_mapping(lists[1]).workload.origin_s == 0
+    assert len(parse_generators(lists[1]["workload"]["generate"])) == 1
 
 
 def test_the_page_has_its_examples():

@@ -40,7 +40,10 @@ def test_slave_tasks_of_a_parallel_job_are_no_jobs(text_file, record):
 def test_status_says_whether_a_job_failed_or_was_deleted(text_file, record):
     log = load(
         text_file(
-            record(exit_status="1"), record(failed="26"), record(failed="100", exit_status="137"), record(failed="100")
+            record(exit_status="1"),
+            record(failed="26"),
+            record(failed="100", exit_status="137"),
+            record(failed="100"),
         )
     )
     assert log.column("status").tolist() == [0, 0, 5, 0]

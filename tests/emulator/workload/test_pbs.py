@@ -88,7 +88,9 @@ def test_a_folder_without_daily_files_is_no_log(tmp_path):
 
 
 def test_only_ends_are_jobs(text_file, record):
-    log = load(text_file(record(kind="Q"), record(kind="S"), record(kind="R"), f"{STAMP};D;8.server;requestor=r"))
+    log = load(
+        text_file(record(kind="Q"), record(kind="S"), record(kind="R"), f"{STAMP};D;8.server;requestor=r")
+    )
     assert len(log) == 0
 
 

@@ -55,7 +55,10 @@ def test_a_requeued_job_is_its_last_run_submitted_when_it_first_was(text_file, r
         row("6"),
         row("5", submit=120, start=200, end=500),
     )
-    assert rows_of(load(path), "number", "submit_s", "wait_s", "run_s") == [(6, 100, 60, 300), (5, 100, 100, 300)]
+    assert rows_of(load(path), "number", "submit_s", "wait_s", "run_s") == [
+        (6, 100, 60, 300),
+        (5, 100, 100, 300),
+    ]
 
 
 def test_steps_are_no_jobs_unless_asked_for(text_file, row):
@@ -87,7 +90,9 @@ def test_free_text_in_the_last_column_may_contain_the_separator(text_file, row):
 
 
 def test_output_without_the_needed_columns_says_how_to_get_them(output_of):
-    with pytest.raises(ValueError, match=r"recorded.txt:1: sacct's output has no column Submit; run it with --format="):
+    with pytest.raises(
+        ValueError, match=r"recorded.txt:1: sacct's output has no column Submit; run it with --format="
+    ):
         load(output_of("slurm/sacct-parsable2-default.txt"))
 
 

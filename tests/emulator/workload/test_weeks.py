@@ -39,7 +39,9 @@ def test_an_lcrc_line_is_a_job(text_file, rows_of):
 
 def test_an_aps_line_is_a_job_of_one_core(text_file, rows_of):
     log = load(text_file(APS, "10,12,20,8,2"))
-    assert rows_of(log, "submit_s", "wait_s", "run_s", "allocated_procs", "requested_s") == [(10, 2, 8, 1, -1)]
+    assert rows_of(log, "submit_s", "wait_s", "run_s", "allocated_procs", "requested_s") == [
+        (10, 2, 8, 1, -1)
+    ]
 
 
 def test_a_job_submitted_before_its_week_keeps_its_start(text_file, rows_of):

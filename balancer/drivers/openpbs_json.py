@@ -1,0 +1,104 @@
+"""Reads what OpenPBS prints as JSON; whatever does not read as a whole is `UnclearError`.
+
+A node's `state` is a comma list; `jobs` is a list of job ids that is there only when the node runs some;
+`resources_assigned` holds what they took, without zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from balancer.clock import micros
+from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+
+_BUSY = frozenset({"job-exclusive", "job-busy", "resv-exclusive", "busy"})
+_KNOWN = _BUSY | {"free", "offline", "down"}
+_JOB_ID = re.compile(r"\d+(\[\d*\])?\.[\w.-]+")
+_WALLTIME = re.compile(r"(\d+):(\d\d):(\d\d)")
+
+
+def parse_nodes(text: str) -> dict[str, NodeStatus]:
+    """The output of `pbsnodes -av -F json`, vnode name -> status."""
+    nodes = _loaded(text, "pbsnodes").get("nodes")
+    if not isinstance(nodes, dict) or not nodes:
+        raise UnclearError("pbsnodes lists no node at all")
+    return {name: _status(name, node) for name, node in nodes.items()}
+
+
+def parse_remaining(text: str) -> dict[str, int]:
+    """The output of `qstat -f -F json`: job id -> microseconds it may still run, for running jobs that tell it.
+
+    The used wall time is up to some minutes old, so the result may be too long, never too short.
+    """
+    jobs = _loaded(text, "qstat").get("Jobs", {})
+    if not isinstance(jobs, dict):
+        raise UnclearError("qstat printed no table of jobs")
+    remaining: dict[str, int] = {}
+    for job_id, job in jobs.items():
+        limit_s = _walltime_s(job, "Resource_List")
+        used_s = _walltime_s(job, "resources_used") or 0
+        if limit_s is not None:
+            remaining[job_id] = micros(max(0, limit_s - used_s))
+    return remaining
+
+
+def _loaded(text: str, command: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise UnclearError(f"{command} says the same thing twice: {sorted(key for key, _ in pairs)[:8]}")
+        return found
+
+    try:
+        loaded = json.loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise UnclearError(f"{command} printed what is not JSON ({error}): {text[:80]!r}") from error
+    if not isinstance(loaded, dict) or "pbs_server" not in loaded:
+        raise UnclearError(f"{command} printed JSON that is not an answer of OpenPBS: {text[:80]!r}")
+    return loaded
+
+
+def _status(name: str, node: Any) -> NodeStatus:
+    if not isinstance(node, dict):
+        raise UnclearError(f"pbsnodes says {node!r} of node {name}")
+    states = node.get("state")
+    assigned = node.get("resources_assigned")
+    if not isinstance(states, str) or not isinstance(assigned, dict):
+        raise UnclearError(f"pbsnodes does not say the state of node {name}, or what it has assigned")
+    jobs = _jobs(name, node.get("jobs", []))
+    words = frozenset(states.split(","))
+    state = _state(words, has_jobs=bool(jobs))
+    if not jobs and state in ("idle", "offline") and (assigned or "jobs" in node or words & _BUSY):
+        state = "unknown"  # something runs there, and what it is has been lost
+    return NodeStatus(state, jobs, str(node.get("comment", "")), marked="offline" in words)
+
+
+def _state(words: frozenset[str], *, has_jobs: bool) -> NodeState:
+    if "down" in words:
+        return "down"
+    if not words <= _KNOWN or ("free" in words and len(words) > 1):
+        return "unknown"
+    if "offline" in words:
+        return "offline"
+    return "busy" if has_jobs or words & _BUSY else "idle"
+
+
+def _jobs(name: str, listed: Any) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise UnclearError(f"the jobs of node {name} cannot be read: {listed!r}")
+    jobs = [each.partition("/")[0] for each in listed]
+    strange = [job for job in jobs if not _JOB_ID.fullmatch(job)]
+    if strange:
+        raise UnclearError(f"the jobs of node {name} cannot be read: {strange[0]!r}")
+    return tuple(dict.fromkeys(jobs))
+
+
+def _walltime_s(job: Any, table: str) -> int | None:
+    listed = job.get(table) if isinstance(job, dict) else None
+    match = _WALLTIME.fullmatch(str(listed.get("walltime"))) if isinstance(listed, dict) else None
+    if match is None:
+        return None
+    hours, minutes, rest = (int(part) for part in match.groups())
+    return (hours * 60 + minutes) * 60 + rest

@@ -1,0 +1,108 @@
+"""Runs a batch system's programs: whatever they do, there is output in time or a DriverError."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_NODES_PER_CALL = 500
+_KILL_LIMIT_S = 1.0
+
+
+def run_program(
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    unreachable_words: Sequence[str] = (),
+    stderr_is_refusal: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> str:
+    """Standard output of a command that ended well, in its own session.
+
+    Raises UnreachableError (cannot be started; failed with one of `unreachable_words` on standard error),
+    RefusedError (failed otherwise; `stderr_is_refusal`: or said anything there), UnclearError (killed by a
+    signal, or by us after `timeout_s`).
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            env=environ,
+        )
+    except OSError as error:
+        raise UnreachableError(f"{command[0]} cannot be started: {error.strerror}") from error
+    shown = " ".join(command[:2])
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise UnclearError(f"{shown} did not end within {timeout_s:g} s{_kill(process)}") from error
+    said = " ".join(stderr.split())
+    what = f"{shown} exited {process.returncode}: {said[:300] or 'no message'}"
+    if process.returncode != 0:
+        if any(words in said.lower() for words in unreachable_words):
+            raise UnreachableError(what)
+        if process.returncode < 0:
+            raise UnclearError(what)
+        raise RefusedError(what)
+    if stderr_is_refusal and said:
+        raise RefusedError(what)
+    return stdout
+
+
+def _kill(process: subprocess.Popen[str]) -> str:
+    """Kill it with its children, without ever waiting for long; what is to be said about that.
+
+    A child in a session of its own may keep the pipes open, and a program that waits for a dead file server
+    does not even die of SIGKILL: neither may hold up the thread that talks to the batch system.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(_KILL_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f", and process {process.pid} cannot be killed"
+    return ""
+
+
+def batches(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
+    """At most so many nodes as one command line takes well."""
+    for start in range(0, len(nodes), _NODES_PER_CALL):
+        yield nodes[start : start + _NODES_PER_CALL]
+
+
+def checked_settings(kind: type[Any], values: Mapping[str, Any], driver: str) -> Any:
+    """`kind`, a dataclass of str, float and bool, from the configuration file. Raises ValueError naming the key."""
+    known = {each.name: str(each.type) for each in fields(kind)}
+    for name, value in values.items():
+        if name not in known:
+            raise ValueError(f"{driver} has no setting {name!r}; it has {', '.join(known)}")
+        wanted: Any = {"float": (int, float), "bool": bool}.get(known[name], str)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            raise ValueError(f"{name} must be a {known[name]}, not {value!r}")
+        if wanted == (int, float) and value <= 0:
+            raise ValueError(f"{name} must be more than 0, not {value!r}")
+    return kind(**values)
+
+
+def longest_left(jobs: Sequence[str], left_us: Mapping[str, int]) -> int | None:
+    """The longest time any of a node's jobs may still run; None unless it is known of all of them."""
+    known = [left_us[job] for job in jobs if job in left_us]
+    return max(known) if known and len(known) == len(jobs) else None

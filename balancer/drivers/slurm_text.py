@@ -1,0 +1,158 @@
+"""Reads `scontrol show node -o` and `squeue`; whatever does not read as a whole is `UnclearError`.
+
+Why these two. `scontrol show node -o` has kept its form since Slurm 2 (the JSON forms change with the release;
+22.05's scontrol has none) and prints one line a node: a lost line loses a whole node, never half of one. And it
+names the flags: for some seconds after a restart of the controller `sinfo` calls a draining node that still
+runs a job `drained`, where this says UNKNOWN+DRAIN. The jobs come from `squeue`, *with* its header: no output
+at all would otherwise read as "no jobs".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from balancer.clock import micros
+from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+from balancer.nodelist import NodeListError, expand
+
+JOBS_FORMAT = "%i|%T|%L|%N"
+_JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
+_JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|([^|]*)\|([^|\s]*)")
+_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
+# The reason is free text and comes last; what it says must not be taken for a field.
+_NODE = re.compile(r"NodeName=(\S+) (.*? State=\S+ .*?)(?: Reason=(.*?)(?: \[[^\[\]]*\])?)?")
+_ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
+# Old versions put a mark behind the state instead of spelling the flag out.
+_SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
+_HARMLESS = frozenset({"DRAIN", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
+_AWAY = frozenset({"NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"})
+_BUSY = frozenset({"ALLOCATED", "MIXED"})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """What scontrol says of a node. `flags` are the words after the first of `State=IDLE+DRAIN`."""
+
+    state: str
+    flags: frozenset[str]
+    allocated_cpus: int
+    reason: str
+
+    @property
+    def is_drained(self) -> bool:
+        """No new job starts here; the reason says by whose will."""
+        return "DRAIN" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that has nodes. `left_us`: the wall time it may still run, None where there is no limit."""
+
+    job_id: str
+    left_us: int | None
+
+
+def parse_nodes(text: str) -> dict[str, NodeLine]:
+    """The output of `scontrol show node -o`, node name -> line."""
+    nodes: dict[str, NodeLine] = {}
+    for line in _lines(text, "scontrol show node"):
+        match = _NODE.fullmatch(line)
+        if match is None:
+            raise UnclearError(f"scontrol show node printed what is no node: {line[:80]!r}")
+        name, fields_text, reason = match.groups()
+        if name in nodes:
+            raise UnclearError(f"scontrol show node lists node {name} twice")
+        nodes[name] = _node(name, fields_text, reason or "")
+    if not nodes:
+        raise UnclearError("scontrol show node lists no node at all")
+    return nodes
+
+
+def parse_jobs(text: str) -> dict[str, tuple[Job, ...]]:
+    """The output of `squeue --format=JOBS_FORMAT`, node name -> the jobs that have it, whatever they do there."""
+    header, *lines = _lines(text, "squeue") or [""]
+    if header.strip() != _JOBS_HEADER:
+        raise UnclearError(f"squeue printed {header[:80]!r} instead of its header")
+    jobs: dict[str, tuple[Job, ...]] = {}
+    for line in lines:
+        match = _JOB.fullmatch(line.strip())
+        if match is None:
+            raise UnclearError(f"squeue printed what is no job: {line[:80]!r}")
+        job_id, state, left, nodelist = match.groups()
+        if not nodelist:
+            if state in ("RUNNING", "SUSPENDED", "CONFIGURING"):
+                raise UnclearError(f"squeue says that job {job_id} is {state} on no node")
+            continue
+        try:
+            names = expand(nodelist)
+        except NodeListError as error:
+            raise UnclearError(f"squeue gives job {job_id} nodes that cannot be read: {error}") from error
+        job = Job(job_id, _left_us(left))
+        for name in names:
+            others = jobs.get(name, ())
+            if all(other.job_id != job_id for other in others):
+                jobs[name] = (*others, job)
+    return jobs
+
+
+def status_of(node: NodeLine, jobs: tuple[Job, ...], *, mark: str, remaining: bool) -> NodeStatus:
+    """Both answers together; where they contradict each other the node is `unknown`."""
+    left_us = [job.left_us for job in jobs if job.left_us is not None]
+    return NodeStatus(
+        _state(node, has_jobs=bool(jobs)),
+        tuple(job.job_id for job in jobs),
+        node.reason,
+        max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
+        marked="DRAIN" in node.flags and is_ours(node, mark),
+    )
+
+
+def is_ours(node: NodeLine, mark: str) -> bool:
+    """The reason of the drain is one of ours."""
+    return node.reason.startswith(f"{mark}:")
+
+
+def _state(node: NodeLine, *, has_jobs: bool) -> NodeState:
+    if node.state == "DOWN" or node.flags & _AWAY:
+        return "down"
+    if node.flags - _HARMLESS or node.state not in _BUSY | {"IDLE"}:
+        return "unknown"
+    runs = node.state in _BUSY or "COMPLETING" in node.flags
+    if not runs and node.allocated_cpus:
+        return "unknown"
+    if "DRAIN" in node.flags:
+        # Its job may have ended between the two answers, or squeue's may have lost a line.
+        return "unknown" if runs and not has_jobs else "offline"
+    return "busy" if runs or has_jobs else "idle"
+
+
+def _node(name: str, text: str, reason: str) -> NodeLine:
+    values: dict[str, str] = {}
+    for key in _ONCE:
+        found = re.findall(rf"(?:^|\s){key}=(\S*)(?=\s|$)", text)
+        if len(found) != 1:
+            raise UnclearError(f"scontrol show node gives node {name} {len(found)} times {key}=")
+        values[key] = found[0]
+    if "NodeName=" in text or not values["CPUAlloc"].isdecimal():
+        raise UnclearError(f"scontrol show node printed a line about {name} that cannot be read")
+    state, *flags = values["State"].split("+")
+    if state and state[-1] in _SUFFIXES:
+        flags.append(_SUFFIXES[state[-1]])
+        state = state[:-1]
+    return NodeLine(state, frozenset(flags), int(values["CPUAlloc"]), reason)
+
+
+def _lines(text: str, command: str) -> list[str]:
+    """Whole lines; one without its end may have lost more than that."""
+    if text and not text.endswith("\n"):
+        raise UnclearError(f"the output of {command} breaks off: {text[-80:]!r}")
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def _left_us(text: str) -> int | None:
+    match = _LEFT.fullmatch(text.strip())
+    if match is None:
+        return None  # UNLIMITED, INVALID, NOT_SET
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return micros(((days * 24 + hours) * 60 + minutes) * 60 + rest)

@@ -1,0 +1,108 @@
+"""What whole commands cost, start-up included: wall and processor time, and peak memory of each process.
+
+python benchmarks/whole_process.py [--quick] [--json] [--traces FOLDER]
+
+Each command runs once unmeasured (it compiles the kernels if nobody has), then several times; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from workloads import LOGS
+
+from balancer.clock import US, wall_us
+
+SHARED_TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
+ROOT = Path(__file__).parents[1]
+EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Medians over the runs of one command."""
+
+    command: str
+    wall_s: float
+    user_s: float
+    system_s: float
+    peak_mib: float
+
+
+def run_once(arguments: list[str]) -> tuple[float, float, float, float]:
+    """Wall, user and system seconds and peak MiB of `emulator ARGUMENTS`. Raises if it fails."""
+    begin_us = wall_us()
+    with subprocess.Popen([*EMULATOR, *arguments], stdout=subprocess.DEVNULL, cwd=ROOT) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"emulator {' '.join(arguments)} ended with status {process.returncode}")
+    return (wall_us() - begin_us) / US, used.ru_utime, used.ru_stime, used.ru_maxrss / 1024
+
+
+def measure(arguments: list[str], shown: str, repeat: int) -> Cost:
+    if repeat > 1:
+        run_once(arguments)
+    runs = zip(*(run_once(arguments) for _ in range(repeat)), strict=True)
+    return Cost(f"emulator {shown}", *(statistics.median(values) for values in runs))
+
+
+def commands(traces: Path | None, out: Path, *, quick: bool) -> list[tuple[list[str], str]]:
+    """Arguments, and how to show them."""
+    default = "scenarios/default.yaml"
+    found = [
+        (["--help"], "--help"),
+        (["schedulers"], "schedulers"),
+        (["run", default, "--json", "--out", str(out / "default")], f"run {default}"),
+    ]
+    if traces is None:
+        return found
+    log = traces / LOGS["KTH"]
+    found += [
+        (["trace", "info", str(log)], "trace info KTH"),
+        (["run", "--trace", str(log), "--json", "--out", str(out / "kth")], "run --trace KTH"),
+    ]
+    if not quick:
+        log = traces / LOGS["CTC"]
+        found.append((["run", "--trace", str(log), "--json", "--out", str(out / "ctc")], "run --trace CTC"))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="each command only once")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--traces", type=Path, help="folder with the logs (default: ../shared/traces, if there)"
+    )
+    chosen = parser.parse_args()
+    traces = chosen.traces or (SHARED_TRACES if SHARED_TRACES.is_dir() else None)
+    with tempfile.TemporaryDirectory() as folder:
+        costs = [
+            measure(arguments, shown, 1 if chosen.quick else 5)
+            for arguments, shown in commands(traces, Path(folder), quick=chosen.quick)
+        ]
+    if chosen.json:
+        print(json.dumps([asdict(cost) for cost in costs], indent=2))
+        return
+    table = Table("command", box=None, pad_edge=False)
+    for column in ("wall s", "user s", "system s", "peak MiB"):
+        table.add_column(column, justify="right")
+    for cost in costs:
+        figures = (cost.wall_s, cost.user_s, cost.system_s)
+        table.add_row(cost.command, *(f"{value:.2f}" for value in figures), f"{cost.peak_mib:,.0f}")
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()

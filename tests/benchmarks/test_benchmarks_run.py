@@ -1,0 +1,61 @@
+"""The benchmarks run, and scheduling is not out of all proportion to a loop that only counts nodes.
+
+Ratios only, and loosely: absolute times are the machine's business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def output_of(*command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def scheduling() -> list[dict[str, Any]]:
+    return json.loads(output_of("benchmarks/scheduling.py", "--quick", "--json"))
+
+
+def test_scheduling_with_node_identities_keeps_up_with_counting(scheduling: list[dict[str, Any]]) -> None:
+    assert {"jobs", "nodes"} <= {row["group"] for row in scheduling}
+    slow = [row for row in scheduling if row["ratio"] < 0.2]
+    assert slow == []
+
+
+@pytest.mark.parametrize("group", ["jobs", "nodes"])
+def test_a_job_costs_about_the_same_among_many_jobs_and_on_many_nodes(
+    group: str, scheduling: list[dict[str, Any]]
+) -> None:
+    costs = [row["us_per_job"] for row in scheduling if row["group"] == group]
+    assert max(costs) < 4 * min(costs)
+
+
+def test_whole_commands_are_measured() -> None:
+    costs = json.loads(output_of("benchmarks/whole_process.py", "--quick", "--json"))
+    commands = {cost["command"]: cost for cost in costs}
+    assert {"emulator --help", "emulator schedulers", "emulator run scenarios/default.yaml"} <= set(commands)
+    assert all(cost["wall_s"] > 0 and cost["peak_mib"] > 0 for cost in costs)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("schedulers",), ("mechanisms",)])
+def test_commands_that_run_nothing_do_not_load_the_compiler(arguments: tuple[str, ...]) -> None:
+    program = (
+        "import sys; from emulator.cli import main; main(standalone_mode=False);"
+        "print('loaded:', *{'numba', 'matplotlib', 'pyarrow'} & set(sys.modules))"
+    )
+    assert output_of("-c", program, *arguments).splitlines()[-1].split() == ["loaded:"]

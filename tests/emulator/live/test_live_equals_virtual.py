@@ -1,0 +1,271 @@
+"""A live fleet makes the run of virtual time, and a fleet that breaks leaves a result that says so."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.commands.run import Interrupted
+from emulator.harness.laws import check
+from emulator.harness.record import JobState
+from emulator.live.counts import Counts
+from emulator.live.fleet import Fleet, FleetError, run_live
+from emulator.metrics.summary import summarize
+from emulator.report import files
+from emulator.report.compare import compare
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import from_mapping
+from emulator.workload.table import Kind
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).parents[3]
+BASIC = {"balancer": {"static_reserve": 2, "idle_hold_s": 600}}
+WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 900}}
+HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
+
+
+def scenario(*, mechanism=WAITING, jobs=60, load=0.8, leases_per_day=150, days=0.15, seed=3, **live):
+    """A busy morning on 16 nodes."""
+    batch = {"days": days, "jobs": jobs, "load": load, "median_run_s": 900, "max_walltime_s": 7200}
+    leases = {"days": days, "leases_per_day": leases_per_day, "utilisation": 0.15, "mean_nodes": 2}
+    leases |= {"mean_duration_s": 1200, "max_duration_s": 2400, "day_begin_s": 0}
+    return from_mapping(
+        {
+            "name": "morning",
+            "seed": seed,
+            "nodes": 16,
+            "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
+            "mechanism": mechanism,
+            "live": {"speed": 12_000} | live,
+        }
+    )
+
+
+class Meddler:
+    """Looks at a run every now and then; `act(counts)` may kill somebody, True from it ends the run."""
+
+    reason = "SIGINT"
+
+    def __init__(self, act=lambda _: False):
+        self.act = act
+        self.counts = None
+
+    def watch(self, fleet):
+        self.counts = Counts(fleet.batch_home, fleet.replay_log)
+
+    def __bool__(self):
+        self.counts.look()
+        return self.act(self.counts)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """The processes that come of this test and live, by their environment."""
+    mark = f"LIVE_TEST={uuid.uuid4()}"
+    monkeypatch.setenv(*mark.split("="))
+
+    def living():
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark.encode() in path.read_bytes().split(b"\0"):
+                    found.append(path.parent.name)
+            except OSError:
+                continue  # ended meanwhile
+        return found
+
+    return living
+
+
+@pytest.fixture
+def live(tmp_path, processes):
+    """Run a scenario live; `act` meddles with the fleet. Nothing may be left running."""
+
+    def run(scenario, act=None):
+        work = tmp_path / "work"
+        work.mkdir()
+        fleet = Fleet(scenario, prepare(scenario), work)
+        meddler = Meddler() if act is None else Meddler(lambda counts: act(fleet, counts))
+        meddler.watch(fleet)
+        record = fleet.run(meddler, quiet=True)
+        assert processes() == []
+        return record
+
+    return run
+
+
+def kill(name, after):
+    """An act: SIGKILL one of the fleet once so many jobs have ended."""
+
+    def act(fleet, counts):
+        if counts.ended >= after and name in fleet.parties:
+            os.kill(fleet.parties[name].pid, signal.SIGKILL)
+        return False
+
+    return act
+
+
+def assert_same(scenario, record):
+    """The live record is that of virtual time."""
+    virtual = run_virtual(scenario, prepare(scenario))
+    found = compare(virtual, record)
+    bound_s = 2 * record.pace["longest_hold_us"] / 1e6 * scenario.live.speed
+    assert found.max_start_difference_s <= bound_s
+    assert abs(found.mean_wait_difference_percent) <= 2
+    assert found.is_same, found
+    assert found.decisions_a == (record.jobs.kind == Kind.ON_DEMAND).sum() > 0
+    assert (check(virtual), check(record)) == ([], [])
+    # The same to the microsecond: moves are taken from the times at which the batch system set its marks.
+    figures = summarize(virtual), summarize(record)
+    assert figures[0]["node_time_us"] == figures[1]["node_time_us"]
+    assert figures[0]["reserve_idle_node_h"] == figures[1]["reserve_idle_node_h"]
+    assert figures[1]["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "speed"),
+    [
+        pytest.param(BASIC, 3000, id="no-wait"),
+        pytest.param(WAITING, 12_000, id="wait"),
+        pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
+        pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
+        pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),
+        pytest.param(HINT, 3000, id="hint-with-notice-slow", marks=pytest.mark.slow),
+    ],
+)
+def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
+    wanted = scenario(mechanism=mechanism, speed=speed)
+    record = live(wanted)
+    assert_same(wanted, record)
+    assert {lease.granted for lease in record.leases} == {True, False}, "the scenario tries both"
+
+
+def test_hooks_may_be_scripts(live):
+    wanted = scenario(jobs=6, load=0.3, leases_per_day=70, hooks="script", seed=5)
+    assert_same(wanted, live(wanted))
+
+
+def test_a_fleet_without_a_mechanism_runs_batch_jobs(live):
+    document = scenario(jobs=10).as_json()
+    document["workload"]["generate"].pop()
+    wanted = from_mapping(document | {"mechanism": None})
+    record = live(wanted)
+    assert compare(run_virtual(wanted, prepare(wanted)), record).is_same
+    assert check(record) == []
+
+
+def test_at_a_free_pace_the_laws_hold_and_the_lag_is_told(live):
+    record = live(scenario(jobs=30, pace="free", speed=2000, days=0.05, leases_per_day=300))
+    assert check(record) == []
+    assert record.interrupted == ""
+    assert summarize(record)["pace"]["longest_hold_s"] > 0
+
+
+class TestBroken:
+    def test_without_the_balancer_batch_goes_on_and_leases_are_rejected(self, live):
+        record = live(scenario(), kill("balancer", after=10))
+        assert record.interrupted == ""
+        batch = record.jobs.kind == Kind.BATCH
+        assert (record.state[batch] == JobState.ENDED).all()
+        (mark,) = record.marks
+        assert mark.text == "balancer ended with status -9"
+        later = [lease for lease in record.leases if lease.decided_us > mark.at_us]
+        assert later
+        assert {lease.granted for lease in later} == {False}
+        assert all(lease.reason for lease in later)
+        assert check(record) == []
+
+    def test_without_the_batch_server_the_run_ends_with_what_was_done(self, live):
+        record = live(scenario(), kill("batch", after=20))
+        assert record.interrupted.startswith("batch ended with status -9")
+        assert [mark.text for mark in record.marks] == [
+            "the batch server is gone: job times are whole seconds, the reserve is not known",
+            f"interrupted: {record.interrupted}",
+        ]
+        summary = summarize(record)
+        assert 20 <= summary["jobs_run"] < 60
+        assert summary["jobs_run"] + summary["jobs_unfinished"] == 60
+        assert (summary["problems"], check(record)) == ([], [])
+        whole = run_virtual(scenario(), prepare(scenario()))
+        ended = record.state == JobState.ENDED
+        assert (record.start_us[ended] == whole.start_us[ended]).all()
+        assert (record.end_us[ended] == whole.end_us[ended]).all()
+
+    def test_a_run_that_is_stopped_is_the_first_part_of_the_whole_run(self, live):
+        record = live(scenario(), lambda _, counts: counts.ended >= 20)
+        assert record.interrupted == "stopped by SIGINT"
+        assert [mark.text for mark in record.marks] == ["interrupted: stopped by SIGINT"]
+        assert check(record) == []
+        whole = run_virtual(scenario(), prepare(scenario()))
+        ran = record.runs.start_us >= 0
+        assert ran.sum() >= 20
+        jobs = record.runs.job[ran]
+        assert (record.runs.start_us[ran] == whole.start_us[jobs]).all()
+        assert [lease for lease in whole.leases if lease.decided_us < record.horizon_us] == [
+            lease for lease in record.leases if lease.decided_us < record.horizon_us
+        ] or {lease.job for lease in record.leases if not lease.granted}
+
+    def test_a_strict_run_that_cannot_keep_up_fails(self, tmp_path, processes, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        document = scenario(pace="strict", max_lag_s=1e-6).as_json()
+        Path("strict.yaml").write_text(yaml.safe_dump(document))
+        result = CliRunner().invoke(main, ["run", "strict.yaml", "--clock", "live", "--quiet"])
+        assert result.exit_code == 1
+        assert "emulator: the machine cannot keep up: " in result.stderr
+        assert "(live.max_lag_s is 1e-06 s)" in result.stderr
+        assert files.load_summary(Path("runs/morning-live"))["interrupted"].startswith("the machine cannot")
+        assert processes() == []
+
+    def test_a_fleet_that_does_not_start_shows_the_end_of_the_log(self, tmp_path, processes, monkeypatch):
+        monkeypatch.setattr(Fleet, "_hooks", lambda _: {"kind": "no such kind"})
+        with pytest.raises(FleetError, match=r"agent ended with status 2:\n.*hooks"):
+            run_live(scenario(), prepare(scenario()), tmp_path, Interrupted())
+        assert processes() == []
+
+
+class TestCtrlC:
+    @pytest.fixture
+    def long_run(self, tmp_path, processes):
+        """`emulator run --clock live` in the middle of its work."""
+        (tmp_path / "s.yaml").write_text(yaml.safe_dump(scenario(speed=600).as_json()))
+        command = [sys.executable, "-c", "from emulator.cli import main; main()"]
+        with subprocess.Popen(
+            [*command, "run", "s.yaml", "--clock", "live", "--out", "out"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr.readline().startswith("cluster time")
+            yield process
+            process.kill()
+
+    def test_it_leaves_a_partial_result_with_logs_and_no_process(self, long_run, tmp_path, processes):
+        assert len(processes()) >= 6
+        long_run.send_signal(signal.SIGINT)
+        _, errors = long_run.communicate(timeout=60)
+        assert long_run.returncode == 130, errors
+        assert "emulator: stopped by SIGINT; what was done is in out" in errors
+        assert files.load_summary(tmp_path / "out")["interrupted"] == "stopped by SIGINT"
+        assert check(files.load(tmp_path / "out")) == []
+        logs = {path.name for path in (tmp_path / "out" / "logs").iterdir()}
+        assert logs == {"agent.log", "balancer.log", "batch.log", "ondemand.log", "replayer.log"}
+        assert processes() == []
+
+    def test_a_second_one_stops_at_once_and_leaves_no_process_either(self, long_run, tmp_path, processes):
+        long_run.send_signal(signal.SIGINT)
+        while "once more stops at once" not in long_run.stderr.readline():
+            pass
+        long_run.send_signal(signal.SIGINT)
+        long_run.communicate(timeout=60)
+        assert long_run.returncode == 130
+        assert not (tmp_path / "out").exists()
+        assert processes() == []

@@ -1,0 +1,359 @@
+"""`emulator run` and its neighbours from the command line."""
+
+import gzip
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from balancer.clock import seconds, wall_us
+from emulator.cli import main
+from emulator.harness.laws import check
+from emulator.report import files
+
+ROOT = Path(__file__).parents[2]
+DEFAULT = ROOT / "scenarios" / "default.yaml"
+KTH = ROOT.parent / "shared" / "traces" / "KTH-SP2-1996-2.swf.gz"
+RESULTS = ["events.parquet", "jobs.csv", "jobs.parquet", "report.html", "summary.json"]
+JOB = "{number} {submit} 0 60 -1 -1 -1 {nodes} 120 -1 1 -1 -1 -1 -1 -1 -1 -1\n"
+SLOW = {
+    "name": "slow",
+    "nodes": 400,
+    "scheduler": "fcfs+conservative",
+    "workload": {
+        "generate": [{"daily_batch": {"days": 60, "jobs": 60_000, "load": 1.5, "median_run_s": 600}}]
+    },
+}
+"""Minutes of work: nobody waits for its end."""
+COMMAND = [sys.executable, "-c", "from emulator.cli import main; main()"]
+
+
+@pytest.fixture
+def emulator(tmp_path, monkeypatch):
+    """Run a command in this process, standing in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+    return run
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    def write(*widths, name="good.swf"):
+        path = tmp_path / name
+        path.write_text(
+            "".join(JOB.format(number=n, submit=n, nodes=width) for n, width in enumerate(widths, 1))
+        )
+        return path
+
+    return write
+
+
+def environ(**more):
+    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+
+
+def digests(folder):
+    names = ("jobs.csv", "jobs.parquet", "events.parquet")
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+def assert_refused(result, message, folder):
+    """Exit status 2, one clear line, nothing written."""
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.startswith("emulator: ")
+    assert result.stderr.count("\n") == 1
+    assert not folder.exists()
+
+
+class TestRun:
+    def test_the_default_scenario_runs_and_leaves_its_results(self, emulator, tmp_path):
+        result = emulator("run", DEFAULT, "--check")
+        assert result.exit_code == 0, result.output
+        assert "on-demand requests" in result.stdout
+        assert sorted(path.name for path in (tmp_path / "runs" / "default").iterdir()) == RESULTS
+        record = files.load(tmp_path / "runs" / "default")
+        assert check(record) == []
+        assert record.scenario["name"] == "default"
+
+    def test_a_trace_runs_without_a_scenario(self, emulator, log_file, tmp_path):
+        result = emulator("run", "--trace", log_file(4, 4, 4), "--nodes", 4, "--json")
+        assert result.exit_code == 0, result.output
+        summary = json.loads(result.stdout)
+        assert (summary["jobs_run"], summary["mean_wait_s"], summary["makespan_s"]) == (3, 59.0, 180.0)
+        assert sorted(path.name for path in (tmp_path / "runs" / "good").iterdir()) == RESULTS
+
+    def test_json_is_all_that_stdout_has_and_no_figure_is_missing(self, emulator):
+        result = emulator("run", DEFAULT, "--json", "--out", "out")
+        summary = json.loads(result.stdout)
+        wanted = """jobs_run jobs_left_out mean_wait_s median_wait_s max_wait_s mean_response_s
+            mean_bounded_slowdown slowdown_weighted_by_area utilization makespan_s wall_s jobs_per_s seed scenario
+            versions ondemand_requests ondemand_rejected batch_utilization ondemand_utilization
+            reserve_idle_node_h"""
+        assert set(wanted.split()) <= set(summary)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert summary == json.loads(Path("out/summary.json").read_text())
+
+    def test_options_change_the_scenario(self, emulator):
+        result = emulator(
+            "run", DEFAULT, "--json", "--out", "out", "--seed", 3, "--scheduler", "sjf+none", "--nodes", 80,
+            "--set", "mechanism.balancer.static_reserve=9",
+        )  # fmt: skip
+        scenario = json.loads(result.stdout)["scenario"]
+        assert (scenario["seed"], scenario["scheduler"], scenario["nodes"]) == (3, "sjf+none", 80)
+        assert scenario["mechanism"]["balancer"]["static_reserve"] == 9
+
+    def test_a_run_can_be_repeated_from_its_results(self, emulator, tmp_path):
+        emulator("run", DEFAULT, "--out", "first")
+        scenario = json.loads((tmp_path / "first" / "summary.json").read_text())["scenario"]
+        (tmp_path / "again.yaml").write_text(yaml.safe_dump(scenario, sort_keys=False))
+        emulator("run", "again.yaml", "--out", "again")
+        assert digests(tmp_path / "again") == digests(tmp_path / "first")
+
+    def test_results_may_be_written_over_results(self, emulator, log_file):
+        for _ in range(2):
+            assert emulator("run", "--trace", log_file(1), "--nodes", 4, "--out", "out").exit_code == 0
+
+    def test_jobs_that_are_too_wide_are_left_out_and_counted(self, emulator, log_file):
+        result = emulator("run", "--trace", log_file(1, 9), "--nodes", 4, "--json")
+        summary = json.loads(result.stdout)
+        assert (summary["jobs_run"], summary["jobs_left_out"]) == (1, {"wider than the cluster": 1})
+
+    def test_the_same_scenario_and_seed_give_the_same_bytes(self, tmp_path):
+        found = []
+        for seed in ("0", "1", "4711"):
+            command = [*COMMAND, "run", str(DEFAULT), "--quiet", "--out", str(tmp_path / seed)]
+            subprocess.run(command, check=True, capture_output=True, env=environ(PYTHONHASHSEED=seed))
+            found.append(digests(tmp_path / seed))
+        assert found[0] == found[1] == found[2]
+
+
+class TestKth:
+    def run(self, emulator, scheduler):
+        result = emulator(
+            "run", "--trace", KTH, "--nodes", 100, "--overrun", "kill", "--scheduler", scheduler, "--json"
+        )
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def test_conservative_backfilling_gives_the_published_figures(self, emulator):
+        summary = self.run(emulator, "fcfs+conservative")
+        names = ("mean_wait_s", "mean_response_s", "slowdown_weighted_by_area", "utilization")
+        assert [summary[name] for name in names] == pytest.approx([7992, 16_849, 3.10, 0.687], rel=0.005)
+
+    def test_easy_backfilling_gives_the_published_wait(self, emulator):
+        assert self.run(emulator, "fcfs+easy")["mean_wait_s"] == pytest.approx(6888, rel=0.01)
+
+
+class TestLists:
+    def test_mechanisms_are_listed_with_their_parameters(self, emulator):
+        listed = json.loads(emulator("mechanisms", "--json").stdout)
+        assert listed["balancer"]["parameters"] == {
+            "algorithm": "basic", "static_reserve": 0, "wait_s": 0, "idle_hold_s": 600,
+            "pick": "longest_idle", "notice_s": 0,
+        }  # fmt: skip
+        text = emulator("mechanisms").stdout
+        assert "balancer" in text
+        assert "static_reserve: 0" in text
+
+    def test_schedulers_are_listed_with_their_options(self, emulator):
+        listed = json.loads(emulator("schedulers", "--json").stdout)
+        assert set(listed["orders"]) == {"fcfs", "sjf", "ljf", "smallest", "largest", "priority"}
+        assert set(listed["options"]["backfill"]["values"]) == {"none", "easy", "conservative"}
+        assert "backfill" in emulator("schedulers").stdout
+
+
+class TestBadInput:
+    def test_a_trace_that_is_cut_off(self, emulator, log_file, tmp_path):
+        whole = gzip.compress(log_file(*[1] * 1000).read_bytes())
+        cut = tmp_path / "cut.swf.gz"
+        cut.write_bytes(whole[: len(whole) // 2])
+        assert_refused(
+            emulator("run", "--trace", cut, "--out", "out"),
+            "cut.swf.gz: the compressed data is cut off",
+            tmp_path / "out",
+        )
+
+    def test_a_line_with_letters(self, emulator, log_file, tmp_path):
+        log = log_file(1, 1)
+        log.write_text(log.read_text() + "3 abc 0 60 -1 -1 -1 4 120 -1 1 -1 -1 -1 -1 -1 -1 -1\n")
+        assert_refused(
+            emulator("run", "--trace", log, "--out", "out"),
+            "good.swf:3: field 2 (submit_s) is 'abc', not a number",
+            tmp_path / "out",
+        )
+
+    def test_jobs_of_which_none_fits_the_cluster(self, emulator, log_file, tmp_path):
+        assert_refused(
+            emulator("run", "--trace", log_file(8, 9), "--nodes", 4, "--out", "out"),
+            "good.swf: no job can be replayed on 4 nodes (2 wider than the cluster)",
+            tmp_path / "out",
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--nodes", 0], "nodes: Input should be greater than or equal to 1"),
+            (["--nodes", 10**12], "nodes: Input should be less than or equal to 10000000"),
+            (["--set", "nodez=3"], "unknown key 'nodez'; did you mean 'nodes'?"),
+            (["--set", "mechanism=balanser"], "there is no mechanism 'balanser'; did you mean 'balancer'?"),
+            (["--set", "mechanism.balancer.algorithm=basik"], "there is no algorithm 'basik'"),
+            (
+                ["--set", "mechanism.balancer.static_reserve=65"],
+                "static_reserve is 65, the cluster has 64 nodes",
+            ),
+            (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean easy?"),
+            (["--speed", -1], "live.speed: Input should be greater than 0"),
+            (["--seed", -1], "seed: Input should be greater than or equal to 0"),
+            (["--trace", "a.swf"], "give either a scenario file or --trace, not both"),
+        ],
+    )
+    @pytest.mark.parametrize("clock", ["virtual", "live"])
+    def test_a_wrong_option(self, emulator, tmp_path, options, message, clock):
+        result = emulator("run", DEFAULT, *options, "--out", "out", "--clock", clock)
+        assert_refused(result, message, tmp_path / "out")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--trace", "no.swf"], "no.swf: No such file or directory"),
+            (["no.yaml"], "no.yaml: No such file or directory"),
+            ([], "give a scenario file or --trace FILE"),
+            (["--trace", "."], ".: Is a directory"),
+        ],
+    )
+    def test_a_file_that_is_not_there(self, emulator, tmp_path, arguments, message):
+        assert_refused(emulator("run", *arguments, "--out", "out"), message, tmp_path / "out")
+
+    def test_a_folder_that_holds_something_else(self, emulator, tmp_path):
+        mine = tmp_path / "mine"
+        mine.mkdir()
+        (mine / "thesis.txt").touch()
+        result = emulator("run", DEFAULT, "--out", mine)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "mine is not empty and holds no results of ours (found thesis.txt)" in result.stderr
+        assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+
+    def test_a_target_below_a_file_is_refused_before_the_run(self, emulator, tmp_path):
+        (tmp_path / "file").touch()
+        result = emulator("run", DEFAULT, "--out", "file/out")
+        assert_refused_at = f"emulator: cannot make file/out: {tmp_path / 'file'} is a file"
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(assert_refused_at)
+
+    def test_a_disk_that_is_full(self, tmp_path):
+        """No file may grow beyond 4 kB, as on a disk that has no more: the kernel refuses the write."""
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        command = [*COMMAND, "run", str(DEFAULT), "--quiet", "--out", str(tmp_path / "out")]
+        # The kernels must not be compiled in there: their cache could not be written either.
+        subprocess.run([sys.executable, "-m", "emulator.harness.warm"], check=True, env=environ())
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, env=environ(), preexec_fn=limit
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "emulator: cannot write results into" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_wrong_command_is_told_with_the_nearest_right_one(self, emulator):
+        result = emulator("rum")
+        assert result.exit_code == 2
+        assert "unknown command 'rum'; did you mean 'run'?" in result.stderr
+
+
+class TestStartUp:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["--help"],
+            ["run", "--help"],
+            ["trace", "info", str(KTH)],
+            ["mechanisms"],
+            ["schedulers"],
+            ["compare", "--help"],
+        ],
+        ids=lambda arguments: " ".join(arguments[:2]),
+    )
+    def test_what_needs_no_kernels_does_not_load_them(self, arguments):
+        code = """
+import sys
+from emulator.cli import main
+main(sys.argv[1:], standalone_mode=False)
+slow = {"numba", "matplotlib", "openstack", "emulator.harness.kernel"} & set(sys.modules)
+assert not slow, slow
+"""
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments], check=True, capture_output=True, env=environ()
+        )
+
+    def test_help_loads_next_to_nothing(self):
+        code = """
+import sys
+from emulator.cli import main
+main(["--help"], standalone_mode=False)
+slow = {"numpy", "pydantic", "pyarrow", "yaml", "rich.console"} & set(sys.modules)
+assert not slow, slow
+"""
+        began_us = wall_us()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environ())
+        assert (
+            seconds(wall_us() - began_us) < 5
+        )  # a tenth of a second on a machine that has nothing else to do
+
+
+class TestInterrupt:
+    @pytest.fixture
+    def long_run(self, tmp_path):
+        """A run in the middle of its work."""
+        (tmp_path / "slow.yaml").write_text(yaml.safe_dump(SLOW))
+        command = [*COMMAND, "run", "slow.yaml", "--out", "out"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr.readline().startswith("cluster time")
+            yield process
+            process.kill()
+
+    def test_ctrl_c_leaves_a_valid_partial_result(self, long_run, tmp_path):
+        long_run.send_signal(signal.SIGINT)
+        _, errors = long_run.communicate(timeout=60)
+        assert long_run.returncode == 130
+        assert "emulator: stopped by the user; what was done is in out" in errors
+        summary = files.load_summary(tmp_path / "out")
+        assert summary["interrupted"] == "stopped by the user"
+        assert 0 < summary["jobs_run"] < 60_000
+        assert summary["jobs_run"] + summary["jobs_unfinished"] == 60_000
+        record = files.load(tmp_path / "out")
+        assert check(record) == []
+        assert [mark.text for mark in record.marks] == ["interrupted: stopped by the user"]
+
+    def test_sigterm_ends_it_in_the_same_way(self, long_run, tmp_path):
+        long_run.terminate()
+        long_run.communicate(timeout=60)
+        assert long_run.returncode == 143
+        assert files.load_summary(tmp_path / "out")["interrupted"]
+
+    def test_a_second_ctrl_c_stops_at_once(self, long_run, tmp_path):
+        long_run.send_signal(signal.SIGINT)
+        while "once more stops at once" not in long_run.stderr.readline():
+            pass
+        long_run.send_signal(signal.SIGINT)
+        _, errors = long_run.communicate()
+        assert long_run.returncode == 130
+        assert errors.splitlines()[-1] == "emulator: stopped at once; no results were written"
+        assert [path.name for path in tmp_path.iterdir()] == ["slow.yaml"]

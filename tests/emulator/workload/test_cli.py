@@ -1,0 +1,121 @@
+"""`emulator trace convert`, `weeks`, `pack` and `generate` as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from emulator.workload import store
+from emulator.workload.cli import trace
+from emulator.workload.formats import load
+from emulator.workload.rules import to_jobs
+
+APS = "submit_time,start_time,end_time,run_time,wait_time"
+
+
+@pytest.fixture
+def emulator_trace():
+    def run(*words):
+        return CliRunner().invoke(trace, [str(word) for word in words])
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["out.swf", "out.swf.gz", "out.swf.xz"])
+def test_a_converted_log_gives_the_same_jobs(emulator_trace, output_of, tmp_path, name):
+    source = output_of("torque/accounting-log.txt")
+    result = emulator_trace("convert", source, tmp_path / name)
+    assert (result.exit_code, result.output) == (0, f"{tmp_path / name}: 13 jobs\n")
+    before, after = (to_jobs(load(path), nodes=8).jobs for path in (source, tmp_path / name))
+    assert all(
+        np.array_equal(getattr(before, column), getattr(after, column)) for column in ("submit_us", "nodes")
+    )
+
+
+def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(emulator_trace, text_file, tmp_path):
+    path = text_file(APS, "1,2,x,4,5", "1,1,2,1,0")
+    result = emulator_trace("convert", path, tmp_path / "out.swf")
+    assert result.exit_code == 2
+    assert f"{path}:2: end_time is 'x', not a number; mend the line" in result.output
+    assert not (tmp_path / "out.swf").exists()
+    lenient = emulator_trace("convert", "--lenient", path, tmp_path / "out.swf")
+    assert lenient.exit_code == 0
+    assert "1 jobs, 1 malformed lines left out" in lenient.output
+
+
+def test_a_converted_logs_name_must_end_in_swf(emulator_trace, text_file, tmp_path):
+    result = emulator_trace("convert", text_file(APS), tmp_path / "out.csv")
+    assert result.exit_code == 2
+    assert "the name must end in .swf, .swf.gz or .swf.xz" in result.output
+
+
+def test_weeks_show_the_most_challenging_one(emulator_trace, shared):
+    logs = [shared / f"traces/lcrc/{week}.csv.xz" for week in ("2015-03-29", "2015-04-05")]
+    result = emulator_trace("weeks", *logs, "--usage", "2015-04-05=12499")
+    assert result.exit_code == 0
+    (line,) = [line for line in result.output.splitlines() if line.strip().endswith("*")]
+    assert line.startswith("2015-04-05")
+    as_json = emulator_trace("weeks", *logs, "--nodes", 304, "--json")
+    document = json.loads(as_json.output)
+    assert (document["hardest"], len(document["weeks"])) == ("2015-04-05", 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--usage", "easter=1"], "--usage easter=1: expected DATE=CORE_HOURS"),
+        (["--usage", "2015-04-05=nan"], "--usage 2015-04-05=nan: expected DATE=CORE_HOURS"),
+        (["--usage", "2014-01-01=1"], "no week begins on 2014-01-01"),
+        (["--on-demand", "nowhere"], "nowhere: No such file"),
+    ],
+)
+def test_what_weeks_cannot_use_is_one_line_and_status_2(emulator_trace, shared, words, message):
+    result = emulator_trace("weeks", shared / "traces/lcrc/2015-04-05.csv.xz", *words)
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+    assert message in result.output
+
+
+def test_packing_shows_and_stores_the_leases(emulator_trace, text_file, tmp_path):
+    path = text_file(APS, *["0,0,3600,3600,0"] * 17)
+    result = emulator_trace("pack", path, "--json", "--out", tmp_path / "leases.npz")
+    (row,) = json.loads(result.output)
+    assert (row["leases"], row["vms"], row["hours"], row["busiest_minute"]) == (2, 2, 2.0, 2)
+    assert len(store.load(tmp_path / "leases.npz")) == 2
+    assert "VM-hours" in emulator_trace("pack", path).output
+
+
+def test_packing_several_logs_into_one_file_is_refused(emulator_trace, text_file, tmp_path):
+    path = text_file(APS)
+    result = emulator_trace("pack", path, path, "--out", tmp_path / "leases.npz")
+    assert result.exit_code == 2
+    assert "stores the leases of one log" in result.output
+
+
+def test_generated_leases_stand_beside_the_printed_figures(emulator_trace, tmp_path):
+    out = tmp_path / "leases.parquet"
+    result = emulator_trace(
+        "generate", "aps_leases", "--target", "challenging-leases", "--json", "--out", out
+    )
+    document = json.loads(result.output)
+    assert document["count"] == {"printed": 141, "obtained": 141}
+    assert len(store.load(out)) == 141
+    table = emulator_trace("generate", "lcrc_batch: {load: 0.5}", "--target", "U66-Main")
+    assert "mean_run_min" in table.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["aps_lease"], "did you mean 'aps_leases'?"),
+        (["aps_leases", "--target", "x"], "no published figures 'x'"),
+        (["aps_leases: {"], "not valid YAML"),
+        (["aps_leases", "--seed", "-1"], "a seed is a whole number from 0 on"),
+    ],
+)
+def test_what_generate_cannot_use_is_one_line_and_status_2(emulator_trace, words, message):
+    result = emulator_trace("generate", *(["--", *words] if words[0].startswith("-") else words))
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+    assert message in result.output
