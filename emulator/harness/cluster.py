@@ -181,6 +181,10 @@ class Cluster:
         """Jobs in the table."""
         return int(self._reg[t.JOBS_N])
 
+    def submitted_us(self, job: int) -> int:
+        """When the job was, or will be, submitted."""
+        return int(self._job[job, t.SUBMIT])
+
     def nodes_wanted(self, job: int) -> int:
         return int(self._job[job, t.NODES])
 

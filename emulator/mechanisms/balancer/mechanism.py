@@ -101,7 +101,7 @@ class BalancerMechanism:
 
     def on_notice(self, job: int, act: Actions) -> None:
         self._look(act)
-        by_us = act.now_us + self.notice_us
+        by_us = act.cluster.submitted_us(job)  # sooner than the notice at the start of a run
         self._carry_out(self._policy.add_reserve(act.now_us, by_us, act.cluster.nodes_wanted(job)), act)
 
     def on_timer(self, act: Actions) -> None:
