@@ -182,11 +182,19 @@ class Balancer:
         body = {name: value for name, value in body.items() if value is not None}
         self._post("/v1/update_nodes", body, idempotency_key)
 
-    def add_reserve(self, count: int, notice_s: float, *, idempotency_key: str | None = None) -> Reserve:
-        """Have `count` more nodes in reserve `notice_s` from now."""
-        return _reserve(
-            self._post("/v1/add_reserve", {"nodes": count, "notice_s": notice_s}, idempotency_key)
-        )
+    def add_reserve(
+        self,
+        count: int,
+        notice_s: float,
+        *,
+        keep_s: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reserve:
+        """Have `count` more nodes in reserve `notice_s` from now and for `keep_s` after it (else for I)."""
+        body: dict[str, Any] = {"nodes": count, "notice_s": notice_s}
+        if keep_s is not None:
+            body["keep_s"] = keep_s
+        return _reserve(self._post("/v1/add_reserve", body, idempotency_key))
 
     # Calls that only read
 

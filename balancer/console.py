@@ -218,6 +218,91 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
     _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
 
 
+@_client_command("predict")
+@click.option("--predictor", default="peak", show_default=True, help="See `balancer predictor list`.")
+@click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help="A parameter of it. Repeatable.")
+@click.option("--slots-per-day", type=int, default=4, show_default=True)
+@click.option("--keep", type=click.Choice(["slot", "hold"]), default="slot", show_default=True,
+              help="Keep the nodes to the end of the slot, or for the service's I.")  # fmt: skip
+@click.option("--once", is_flag=True, help="One step for the present slot, then end.")
+@click.option("--dry-run", is_flag=True, help="With --once: only say what would be reserved.")
+@click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
+def predict(  # noqa: PLR0917
+    url: str,
+    as_json: bool,
+    predictor: str,
+    changes: tuple[str, ...],
+    slots_per_day: int,
+    keep: str,
+    once: bool,
+    dry_run: bool,
+    clock_file: Path | None,
+) -> None:
+    """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
+    from balancer.predictors.console import run_predictor
+
+    if dry_run and not once:
+        _fail("--dry-run goes with --once")
+    try:
+        run_predictor(
+            url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
+            clock_file=clock_file, as_json=as_json,
+        )  # fmt: skip
+    except ValueError as error:
+        _fail(str(error))
+
+
+@cli.group()
+def predictor() -> None:
+    """Look at predictors and try them on history."""
+
+
+@predictor.command("list")
+@click.option("--json", "as_json", is_flag=True)
+def list_predictors(as_json: bool) -> None:
+    """List the installed predictors."""
+    from balancer.config import plugins
+
+    found = plugins("balancer.predictors")
+    rows = [[name, (found[name].load().__doc__ or "").strip().splitlines()[0]] for name in sorted(found)]
+    shown = [{"name": name, "summary": summary} for name, summary in rows]
+    _show(as_json, shown, ["PREDICTOR", "SUMMARY"], rows)
+
+
+@predictor.command("backtest")
+@click.argument("names", metavar="[PREDICTOR...]", nargs=-1)
+@click.option("--url", envvar="BALANCER_URL", help="Take the history of this service.")
+@click.option("--history", type=click.Path(path_type=Path, dir_okay=False),
+              help="Take it from a file: JSON as /v1/history answers, or CSV with nodes_requested.")  # fmt: skip
+@click.option("--quantile", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9,
+              show_default=True, help="Of the pinball loss: how much worse a node short is than one idle.")  # fmt: skip
+@click.option("--warmup-days", type=click.IntRange(min=0), default=28, show_default=True)
+@click.option("--slots-per-day", type=int, default=4, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def backtest(  # noqa: PLR0917
+    names: tuple[str, ...],
+    url: str | None,
+    history: Path | None,
+    quantile: float,
+    warmup_days: int,
+    slots_per_day: int,
+    as_json: bool,
+) -> None:
+    """How predictors (all, unless named) would have done on past requests.
+
+    Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
+    """
+    from balancer.predictors.console import backtest_table
+
+    try:
+        shown, header, rows = backtest_table(
+            names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day
+        )
+    except ValueError as error:
+        _fail(str(error))
+    _show(as_json, shown, header, rows)
+
+
 def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
     rows = [[r.id, r.state, str(r.count), _time(r.submitted_s), r.reason or " ".join(r.nodes)] for r in found]
     _show(as_json, shown, ["REQUEST", "STATE", "NODES", "SUBMITTED", "DETAIL"], rows)

@@ -263,11 +263,15 @@ class Engine:
         count: int,
         notice_us: int,
         *,
+        keep_us: int | None = None,
         key: Key | None = None,
         answer: Callable[[ReserveRecord], str] | None = None,
         event_id: str = "",
     ) -> ReserveRecord:
-        """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`."""
+        """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`.
+
+        They are kept for `keep_us` after H; None: for I.
+        """
 
         def added(changes: Changes) -> ReserveRecord:
             return max(changes.reserves, key=lambda record: record.order)
@@ -275,7 +279,12 @@ class Engine:
         with self.clock.held():
             done = self._write(
                 lambda at_us, seq: ReserveAdded(
-                    at_us=at_us, event_id=event_id, reserve_id=f"h{seq}", count=count, by_us=at_us + notice_us
+                    at_us=at_us,
+                    event_id=event_id,
+                    reserve_id=f"h{seq}",
+                    count=count,
+                    by_us=at_us + notice_us,
+                    keep_us=keep_us,
                 ),
                 key=key,
                 answer=lambda changes: answer(added(changes)) if answer is not None else "",

@@ -12,6 +12,8 @@ _COMMANDS = {
     "run": ("emulator.commands.run", "run", "Run a scenario or a trace, in virtual time or live."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
+    "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
+    "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),

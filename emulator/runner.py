@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
 from emulator.harness.cluster import Cluster
 from emulator.harness.harness import Harness
 from emulator.plugins import make_plugin
-from emulator.scenario import Scenario, ScenarioError
+from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
 from emulator.workload.rules import TOO_WIDE, to_jobs
@@ -18,11 +19,15 @@ from emulator.workload.table import JobTable
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from emulator.harness.harness import OnProgress
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord
+    from emulator.workload.workload import Workload
 
 GROUP = "emulator.mechanisms"
+_NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +49,8 @@ def prepare(scenario: Scenario) -> Prepared:
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     if part.trace is not None:
-        log = load(part.trace, lenient=part.lenient)
-        work = to_jobs(
-            log,
-            nodes=scenario.nodes,
-            procs_per_node=part.procs_per_node,
-            overrun=part.overrun,
-            size=part.size,
-            origin_s=part.origin_s,
-        )
+        changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
+        work = _read_trace(part.model_copy(update=_NO_CHANGES).model_dump_json(), scenario.nodes, changed_ns)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:
@@ -77,6 +75,21 @@ def prepare(scenario: Scenario) -> Prepared:
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     return replace(prepared, jobs=jobs, left_out=left_out)
+
+
+@lru_cache(maxsize=2)
+def _read_trace(part_json: str, nodes: int | None, changed_ns: int) -> Workload:  # noqa: ARG001
+    """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways."""
+    part = WorkloadPart.model_validate_json(part_json)
+    log = load(cast("Path", part.trace), lenient=part.lenient)
+    return to_jobs(
+        log,
+        nodes=nodes,
+        procs_per_node=part.procs_per_node,
+        overrun=part.overrun,
+        size=part.size,
+        origin_s=part.origin_s,
+    )
 
 
 def make_mechanism(scenario: Scenario) -> Mechanism | None:

@@ -62,9 +62,17 @@ class LivePart(_Part):
 
 
 class ResultsPart(_Part):
-    """How figures are computed."""
+    """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep."""
 
     bounded_slowdown_threshold_s: float = Field(default=10, gt=0)
+    window_s: tuple[float, float] | None = None
+
+    @field_validator("window_s")
+    @classmethod
+    def _is_a_span(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not 0 <= value[0] < value[1]:
+            raise ValueError(f"begin must be at least 0 and lie before end, not {list(value)}")
+        return value
 
 
 class Scenario(_Part):
@@ -159,18 +167,33 @@ def apply_change(document: dict[str, Any], change: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ScenarioError(f"--set {change}: not valid YAML: {_one_line(error)}") from error
-    place = document
+    try:
+        set_key(document, path, value)
+    except ScenarioError as error:
+        raise ScenarioError(f"--set {change}: {error}") from error
+
+
+def set_key(document: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set the value at a path of keys; in a list the key is a number, from 0. Raises ScenarioError."""
+    place: Any = document
     for name in path[:-1]:
-        inner = place.get(name)
+        key: Any = _index(place, name) if isinstance(place, list) else name
+        inner = place[key] if isinstance(place, list) else place.get(key)
         if isinstance(inner, str):
             inner = {inner: {}}  # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
         elif inner is None:
             inner = {}
-        elif not isinstance(inner, dict):
-            raise ScenarioError(f"--set {change}: {name} is {inner!r} and has no keys of its own")
-        place[name] = inner
+        elif not isinstance(inner, dict | list):
+            raise ScenarioError(f"{name} is {inner!r} and has no keys of its own")
+        place[key] = inner
         place = inner
-    place[path[-1]] = value
+    place[_index(place, path[-1]) if isinstance(place, list) else path[-1]] = value
+
+
+def _index(items: list[Any], name: str) -> int:
+    if not name.isdecimal() or int(name) >= len(items):
+        raise ScenarioError(f"{name} is no place in a list of {len(items)} (the first is 0)")
+    return int(name)
 
 
 def _one_line(error: Exception) -> str:

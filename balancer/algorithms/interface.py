@@ -48,7 +48,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class ReserveWish:
-    """A wish for `count` more reserve nodes before `by_us` (add_reserve); gone at `ends_us` = `by_us` + I."""
+    """A wish for `count` more reserve nodes before `by_us` (add_reserve).
+
+    It is gone at `ends_us`: I after `by_us` unless the wish says otherwise.
+    """
 
     reserve_id: str
     count: int

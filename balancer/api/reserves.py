@@ -21,6 +21,9 @@ blueprint = APIBlueprint("reserves", __name__, tag="reserves")
 class AddReserve(Body):
     nodes: Annotated[int, Field(ge=1, le=1_000_000, description="How many nodes more (the paper's N)")]
     notice_s: Annotated[Seconds, Field(description="How far ahead the nodes are wanted (the paper's H)")]
+    keep_s: Annotated[
+        Seconds | None, Field(description="How long they are kept after that; missing: the service's I")
+    ] = None
 
 
 class Reserve(Answer):
@@ -40,7 +43,7 @@ class Reserves(Answer):
 @blueprint.input(AddReserve)
 @blueprint.output(Reserve)
 def add_reserve(json_data: AddReserve) -> Any:
-    """Collect more reserve nodes before a time; they are kept until then and for I after it."""
+    """Collect more reserve nodes before a time; they are kept until then and for `keep_s` (or I) after it."""
     key = idempotency_key(json_data)
     with engine().idempotent(key) as stored:
         if stored is not None:
@@ -48,6 +51,7 @@ def add_reserve(json_data: AddReserve) -> Any:
         record = engine().add_reserve(
             json_data.nodes,
             micros(json_data.notice_s),
+            keep_us=None if json_data.keep_s is None else micros(json_data.keep_s),
             key=key,
             answer=lambda record: json.dumps(to_json(record)),
             event_id=event_id(),

@@ -67,6 +67,9 @@ def _status(name: str, node: Any) -> NodeStatus:
     assigned = node.get("resources_assigned")
     if not isinstance(states, str) or not isinstance(assigned, dict):
         raise UnclearError(f"pbsnodes does not say the state of node {name}, or what it has assigned")
+    available = node.get("resources_available")
+    if isinstance(available, dict) and available.get("vnode", name) != name:
+        raise UnclearError(f"pbsnodes says of node {name} that it is {available['vnode']!r}")
     jobs = _jobs(name, node.get("jobs", []))
     words = frozenset(states.split(","))
     state = _state(words, has_jobs=bool(jobs))

@@ -13,6 +13,7 @@ from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
 
 _BUSY = frozenset({"job-exclusive", "job-sharing", "busy"})
+_HELD = frozenset({"job-exclusive", "job-sharing"})
 _KNOWN = _BUSY | {"free", "offline", "down"}
 _SLOTS = re.compile(r"\d+(-\d+)?")
 
@@ -73,8 +74,8 @@ def _status(element: ET.Element, name: str) -> NodeStatus:
     has_jobs_element = element.find("jobs") is not None
     states = _text(element, "state")
     state = _state(states, has_jobs=bool(jobs))
-    if has_jobs_element and not jobs:
-        state = "unknown"
+    if not jobs and (has_jobs_element or (state == "offline" and _HELD & set(states.split(",")))):
+        state = "unknown"  # a job holds it, and which one has been lost
     if state == "idle" and _text(element, "power_state") not in ("", "Running"):
         state = "down"
     return NodeStatus(state, jobs, _text(element, "note"), marked="offline" in states.split(","))

@@ -56,11 +56,15 @@ class NodesUpdated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveAdded(Event):
-    """`count` more reserve nodes are wanted before `by_us` (paper: add_reserve(H, N))."""
+    """`count` more reserve nodes are wanted before `by_us` (paper: add_reserve(H, N)).
+
+    They are kept for `keep_us` after that; None: for I.
+    """
 
     reserve_id: str
     count: int
     by_us: int
+    keep_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

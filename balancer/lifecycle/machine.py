@@ -282,6 +282,9 @@ class Lifecycle:
             )
         if event.by_us < 0:
             raise Refused(Refused.BAD_TIME, f"{event.by_us} us is before the beginning of time")
+        keep_us = self.settings.idle_hold_us if event.keep_us is None else event.keep_us
+        if keep_us < 0:
+            raise Refused(Refused.BAD_TIME, f"a reserve cannot be kept for {keep_us} us")
         if event.reserve_id in self._hints:
             raise Refused(Refused.ID_IN_USE, f"reserve {event.reserve_id} exists already")
         by_us = max(event.by_us, self._now_us)
@@ -290,7 +293,7 @@ class Lifecycle:
                 reserve_id=event.reserve_id,
                 count=event.count,
                 by_us=by_us,
-                ends_us=by_us + self.settings.idle_hold_us,
+                ends_us=by_us + keep_us,
                 added_us=self._now_us,
                 order=self._serial,
             )

@@ -77,6 +77,10 @@ class Fleet:
             )
         self.scenario = scenario
         self.prepared = prepared
+        if mechanism is not None and mechanism.predictor is not None:
+            raise FleetError(
+                "the predictor of a scenario is for virtual time; for a live service there is `balancer predict`"
+            )
         self.mechanism = mechanism
         self.work = work
         self.logs = work / "logs"

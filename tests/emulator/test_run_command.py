@@ -161,7 +161,7 @@ class TestLists:
         listed = json.loads(emulator("mechanisms", "--json").stdout)
         assert listed["balancer"]["parameters"] == {
             "algorithm": "basic", "static_reserve": 0, "wait_s": 0, "idle_hold_s": 600,
-            "pick": "longest_idle", "notice_s": 0,
+            "pick": "longest_idle", "notice_s": 0, "predictor": None,
         }  # fmt: skip
         text = emulator("mechanisms").stdout
         assert "balancer" in text

@@ -10,6 +10,7 @@ import numpy as np
 from balancer.algorithms.loader import BadAlgorithm, load_algorithm
 from balancer.clock import micros
 from balancer.lifecycle.settings import PickOrder, Settings
+from emulator.mechanisms.balancer.forecast import Forecast, parse_forecast
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.plugins import check_number
 
@@ -29,7 +30,8 @@ class BalancerMechanism:
     `algorithm`: `basic`, `hint`, or another plug-in. `static_reserve`: R, nodes that stay on-demand.
     `wait_s`: W, how long a request may wait for nodes. `idle_hold_s`: I, how long a node beyond the reserve
     stays on-demand. `pick`: which idle node goes first. `notice_s`: H, how long before its arrival each lease
-    is announced to the Balancer (0: not at all).
+    is announced to the Balancer (0: not at all). `predictor`: a name, or `{name: NAME, PARAMETER: VALUE, ...}`,
+    of the predictor that reserves nodes at the beginning of each slot (see `forecast.py` for its parameters).
     """
 
     algorithm: str = "basic"
@@ -38,8 +40,10 @@ class BalancerMechanism:
     idle_hold_s: float = 600
     pick: str = "longest_idle"
     notice_s: float = 0
+    predictor: str | dict[str, Any] | None = None
     notice_us: int = field(init=False)
     _policy: BalancerPolicy = field(init=False, repr=False)
+    _forecast: Forecast | None = field(init=False, repr=False, default=None)
     _was_busy: NDArray[np.bool_] = field(init=False, repr=False)
     _since_us: NDArray[np.int64] = field(init=False, repr=False)
 
@@ -55,6 +59,8 @@ class BalancerMechanism:
         except BadAlgorithm as error:
             raise ValueError(f"balancer: {error}") from error
         self.settings()
+        if self.predictor is not None:
+            parse_forecast(self.predictor)
 
     def settings(self) -> Settings:
         """The Balancer's own settings."""
@@ -76,11 +82,18 @@ class BalancerMechanism:
         )
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
+        if self.predictor is not None:
+            self._forecast = parse_forecast(self.predictor)
+            self._forecast.begin(nodes, int(act.cluster.job_table().submit_us.max(initial=0)))
+        self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         self._look(act)
-        self._carry_out(self._policy.request(act.now_us, job, act.cluster.nodes_wanted(job)), act)
+        count = act.cluster.nodes_wanted(job)
+        if self._forecast is not None:
+            self._forecast.requested(act.now_us, count)
+        self._carry_out(self._policy.request(act.now_us, job, count), act)
 
     def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:  # noqa: ARG002
         self._look(act)
@@ -93,10 +106,19 @@ class BalancerMechanism:
 
     def on_timer(self, act: Actions) -> None:
         self._look(act)
+        # The new slot's reserve first: nodes of the old one then stay where they are.
+        self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
 
     def on_job_end(self, act: Actions) -> None:
         self._look(act)
+
+    def _reserve_ahead(self, act: Actions) -> list[Outcome]:
+        """What the predictor wants for the slot that begins now, if one does."""
+        wish = self._forecast.due(act.now_us) if self._forecast is not None else None
+        if wish is None or not wish.nodes:
+            return []
+        return self._policy.add_reserve(act.now_us, act.now_us, wish.nodes, wish.keep_us)
 
     def _look(self, act: Actions) -> None:
         """Tell the policy what changed in the batch pool since it last looked (the service has hooks for it)."""
@@ -119,7 +141,8 @@ class BalancerMechanism:
                 act.start(outcome.lease_id, outcome.nodes)
             elif isinstance(outcome, Rejected):
                 act.reject(outcome.lease_id, outcome.reason)
-        wake_us = self._policy.next_wake_us
+        wakes_us = (self._policy.next_wake_us, self._forecast.next_us if self._forecast is not None else None)
+        wake_us = min((each for each in wakes_us if each is not None), default=None)
         if wake_us is not None:
             act.wake(wake_us)
         act.watch_ends(self._policy.wants_idle)

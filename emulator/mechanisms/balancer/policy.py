@@ -127,11 +127,20 @@ class BalancerPolicy:
         """A lease ended. Raises Refused if one of the nodes is not granted."""
         return self._run(NodesReleased(at_us=now_us, nodes=self._names_of(nodes)))
 
-    def add_reserve(self, now_us: int, by_us: int, count: int) -> list[Outcome]:
-        """Somebody expects to need `count` more nodes from `by_us` on (paper: `add_reserve(H, N)`)."""
+    def add_reserve(self, now_us: int, by_us: int, count: int, keep_us: int | None = None) -> list[Outcome]:
+        """Somebody expects to need `count` more nodes from `by_us` on (paper: `add_reserve(H, N)`).
+
+        They are kept for `keep_us` after that; None: for I.
+        """
         self._reserves += 1
         return self._run(
-            ReserveAdded(at_us=now_us, reserve_id=f"reserve-{self._reserves}", count=count, by_us=by_us)
+            ReserveAdded(
+                at_us=now_us,
+                reserve_id=f"reserve-{self._reserves}",
+                count=count,
+                by_us=by_us,
+                keep_us=keep_us,
+            )
         )
 
     def observe(self, now_us: int, states: Mapping[int, tuple[str, int]]) -> list[Outcome]:

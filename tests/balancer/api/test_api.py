@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,18 @@ def test_a_reserve_is_announced_and_listed(api):
     _, http = api(nodes=2)
     body = http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json()
     assert http.get("/v1/reserves").get_json() == {"reserves": [body]}
+
+
+def test_a_reserve_is_kept_as_long_as_it_says_or_for_i(api):
+    _, http = api(nodes=4, idle_hold_s=600)
+    for keep in ({}, {"keep_s": 3600}):
+        http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60} | keep)
+    found = http.get("/v1/reserves").get_json()["reserves"]
+    lasts_s = {
+        (datetime.fromisoformat(each["kept_until"]) - datetime.fromisoformat(each["by"])).total_seconds()
+        for each in found
+    }
+    assert lasts_s == {600, 3600}
 
 
 @pytest.mark.parametrize(

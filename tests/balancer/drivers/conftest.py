@@ -1,13 +1,27 @@
-"""Fake Torque commands: small programs on PATH, written by the test that needs them."""
+"""Fake commands: small programs on PATH, written by the test that needs them; and the conformance suite."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
+
+def load(name: str, path: Path):
+    """Test folders are no packages, so that helpers are loaded by their path, once."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_KIT = load("balancer_driver_kit", Path(__file__).with_name("conformance.py"))
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "torque"
 
 
@@ -50,3 +64,41 @@ def reference():
         return stdout, stderr, int(status)
 
     return read
+
+
+def pytest_generate_tests(metafunc):
+    """The faults are listed in one place, and a fixture comes too late to parametrise with them."""
+    for name, faults in (("read_fault", _KIT.READ_FAULTS), ("change_fault", _KIT.CHANGE_FAULTS)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, faults)
+
+
+@pytest.fixture
+def kit():
+    """conformance.py."""
+    return _KIT
+
+
+@pytest.fixture
+def memory_site():
+    """The fake that the service's own tests use."""
+    fake = load("balancer_service_kit", Path(__file__).parents[1] / "service_kit.py").FakeBatch(
+        ["free", "other"]
+    )
+
+    class MemorySite:
+        driver = fake
+
+        def start_job(self, node):
+            fake.jobs[node] = "18.server"
+
+        def end_job(self, node):
+            del fake.jobs[node]
+
+    return MemorySite()
+
+
+@pytest.fixture
+def real_slurm():
+    """real_slurm.py."""
+    return load("balancer_real_slurm", Path(__file__).with_name("real_slurm.py"))

@@ -1,0 +1,94 @@
+"""The paper's workloads: its own logs where the user has them, a generated stand-in with its figures where not.
+
+Nothing here is fitted to a claim. Numbers and loads are the paper's (III-A, Tables I and II); the shapes of the
+stand-in and of the leases come from other weeks of the same machines (`emulator/workload/published.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.predictors.interface import Slots
+from emulator.workload.published import ApsLeases
+from emulator.workload.streams import stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.workload.table import JobTable
+
+NODES, ONDEMAND_NODES = 372, 68
+"""The combined cluster: 304 batch and 68 on-demand nodes (III-A)."""
+WEEK_S = 604_800
+FACTORS = {1.25: 1, 2.5: 2, 5.0: 4, 10.0: 8, 20.0: 16, 30.0: 24}
+"""On-demand load in per cent of the cluster: factor on the nodes of the leases (III-B.2)."""
+BATCH_LOAD = {"U66-N": 0.665, "U66-M": 0.665, "U66-W": 0.665, "U77-M": 0.77, "U88-M": 0.88}
+"""The five synthetic batch workloads: narrow, mainstream, wide, and two with jobs injected (III-B.1)."""
+CHALLENGING_WEEK, WEEK_BEFORE = "2015-04-05.csv.xz", "2015-03-29.csv.xz"
+_SAMPLE = 0.006
+_HISTORY_WEEKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """Parts of scenarios. `traces`: a folder with `lcrc/`, the paper's batch logs; None: the stand-in."""
+
+    traces: Path | None
+
+    def challenging(self) -> dict[str, Any]:
+        """The challenging week's jobs and leases, behind what ran before (III-A)."""
+        if self.traces is None:
+            batch = {"lcrc_batch": {"load": 0.844, "jobs": 24_177}}
+            return {"generate": [batch, "aps_leases"], "transforms": ["wrap_around"]}
+        before = {"trace": str(self.traces / "lcrc" / WEEK_BEFORE), "at_s": WEEK_S}
+        return {
+            "trace": str(self.traces / "lcrc" / CHALLENGING_WEEK),
+            "origin_s": 0,
+            "generate": ["aps_leases"],
+            "transforms": [{"preload": before}],
+        }
+
+    def synthetic(self, batch: str, rho: float, *, split: bool = False) -> dict[str, Any]:
+        """One of the five batch workloads with leases of `rho` per cent (III-B).
+
+        Wide and narrow are made of the mainstream workload. One per cent of the jobs, drawn at random, has a
+        load that differs by a quarter from draw to draw, so fewer are drawn and the rest is injected.
+        """
+        changes: list[Any] = []
+        if self.traces is not None:
+            changes.append({"sample": {"share": _SAMPLE}})
+        if self.traces is not None or BATCH_LOAD[batch] > BATCH_LOAD["U66-M"]:
+            changes.append({"inject": {"load": BATCH_LOAD[batch]}})
+        changes += [{"W": "widen", "N": "narrow"}[batch[-1]]] if batch[-1] in "WN" else []
+        changes.append({"multiply_leases": {"factor": FACTORS[rho]}})
+        changes += ["split_leases"] if split else []
+        changes.append("wrap_around")
+        if self.traces is None:
+            return {"generate": ["lcrc_batch", "aps_leases"], "transforms": changes}
+        trace = str(self.traces / "lcrc")
+        return {"trace": trace, "origin_s": 0, "generate": ["aps_leases"], "transforms": changes}
+
+    def history(self, seed: int, rho: float, *, weekly: bool) -> list[int]:
+        """Nodes requested in the slots of the four weeks before a run, as the service would remember them.
+
+        `weekly`: every one of them was like the week to come. Otherwise they are other weeks of the same
+        generator, which share the hours of work with it and nothing else.
+        """
+        place = 0 if self.traces else 1
+        names = [f"experiments.balancer.history.{week}" for week in range(_HISTORY_WEEKS)]
+        if weekly:
+            names = [f"workload.generate.{place}"] * _HISTORY_WEEKS
+        weeks = [ApsLeases().generate(stream(seed, name), nodes=NODES) for name in names]
+        return [nodes for week in weeks for nodes in _requested(week, FACTORS[rho])]
+
+
+def _requested(leases: JobTable, factor: int) -> list[int]:
+    """Nodes requested in each slot of a week."""
+    slots = Slots()
+    counts = np.bincount(
+        leases.submit_us // slots.length_us, weights=leases.nodes * factor, minlength=7 * slots.a_day
+    )
+    return [int(each) for each in counts]

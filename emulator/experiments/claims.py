@@ -1,0 +1,196 @@
+"""A claim of a paper as data, and the verdict on it over several seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+class MissingRunError(LookupError):
+    """A claim looks at a run that the sweep does not have (its failure was reported)."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The runs of one seed, by label."""
+
+    seed: int
+    rows: Mapping[str, Mapping[str, Any]]
+
+    def __call__(self, label: str, figure: str) -> float:
+        """A figure of a run. Raises MissingRunError if there is no such run or figure."""
+        value = self.rows.get(label, {}).get(figure)
+        if value is None:
+            raise MissingRunError(f"run {label!r} has no {figure}")
+        return float(value)
+
+    def has(self, label: str) -> bool:
+        return label in self.rows
+
+
+def worlds(rows: Iterable[Mapping[str, Any]]) -> tuple[World, ...]:
+    """The rows of a sweep by seed, in order of seeds."""
+    by_seed: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        by_seed.setdefault(int(row["seed"]), {})[str(row["label"])] = row
+    return tuple(World(seed, by_seed[seed]) for seed in sorted(by_seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Holds from `low` to `high`, both included; None: no bound on that side."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def holds(self, value: float) -> bool:
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def text(self, show: Callable[[float], str]) -> str:
+        if self.low is None:
+            return f"at most {show(self.high or 0.0)}"
+        if self.high is None:
+            return f"at least {show(self.low)}"
+        return f"{show(self.low)} to {show(self.high)}"
+
+
+Measure = "Callable[[World], float]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a paper says, and when we say that it holds.
+
+    `measure` computes our figure from the runs of one seed. The claim holds when the median over the seeds
+    meets `accepted`, which was written down before the runs. `also` measures the same under another reading of
+    what the paper leaves open, by the reading's name. `open_points` says what could explain a difference.
+    """
+
+    id: str
+    statement: str
+    where: str
+    paper: str
+    measure: Callable[[World], float]
+    accepted: Between
+    show: Callable[[float], str]
+    also: Mapping[str, Callable[[World], float]] = field(default_factory=dict)
+    open_points: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a claim came out. `values` is one figure a seed; empty if none could be computed."""
+
+    claim: Claim
+    values: tuple[float, ...]
+    also: Mapping[str, tuple[float, ...]]
+    problem: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.values) and self.claim.accepted.holds(median(self.values))
+
+    @property
+    def ours(self) -> str:
+        return self.claim.show(median(self.values)) if self.values else "none"
+
+    @property
+    def spread(self) -> str:
+        """Least and largest over the seeds."""
+        if not self.values:
+            return ""
+        return f"{self.claim.show(min(self.values))} to {self.claim.show(max(self.values))}"
+
+    @property
+    def why(self) -> str:
+        """The reason for the verdict in one or a few sentences."""
+        claim = self.claim
+        if not self.values:
+            return self.problem
+        met = sum(claim.accepted.holds(value) for value in self.values)
+        accepted = claim.accepted.text(claim.show)
+        parts = [f"Accepted: {accepted}; met with {met} of {len(self.values)} seeds."]
+        for name, values in self.also.items():
+            middle = claim.show(median(values)) if values else "not run"
+            ends = f" ({claim.show(min(values))} to {claim.show(max(values))})" if len(values) > 1 else ""
+            parts.append(f"Read otherwise, {name}: {middle}{ends}.")
+        if not self.holds and claim.open_points:
+            parts.append(claim.open_points)
+        return " ".join(parts)
+
+    def as_json(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "statement": claim.statement,
+            "where": claim.where,
+            "paper": claim.paper,
+            "ours": self.ours,
+            "spread": self.spread,
+            "mean": fmean(self.values) if self.values else None,
+            "values": list(self.values),
+            "accepted": claim.accepted.text(claim.show),
+            "also": {name: list(values) for name, values in self.also.items()},
+            "holds": self.holds,
+            "why": self.why,
+        }
+
+
+def judge(claims: Sequence[Claim], found: Sequence[World]) -> list[Verdict]:
+    """The verdict on each claim."""
+    return [_judge(claim, found) for claim in claims]
+
+
+def _judge(claim: Claim, found: Sequence[World]) -> Verdict:
+    problem = "there are no runs"
+    values = []
+    for world in found:
+        try:
+            values.append(claim.measure(world))
+        except MissingRunError as error:
+            problem = str(error)
+        except ZeroDivisionError:
+            problem = "what it is compared with is 0"
+    also: dict[str, tuple[float, ...]] = {}
+    for name, measure in claim.also.items():
+        also[name] = tuple(_values(measure, found))
+    return Verdict(claim=claim, values=tuple(values), also=also, problem=problem)
+
+
+def _values(measure: Callable[[World], float], found: Sequence[World]) -> list[float]:
+    values = []
+    for world in found:
+        try:
+            values.append(measure(world))
+        except (MissingRunError, ZeroDivisionError):
+            continue
+    return values
+
+
+# How figures are shown.
+
+
+def count(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
+
+
+def percent(value: float) -> str:
+    """A share from 0 to 1."""
+    return f"{100 * value:.1f} %"
+
+
+def points(value: float) -> str:
+    """A difference of shares."""
+    return f"{100 * value:.1f} points"
+
+
+def times(value: float) -> str:
+    return f"{value:.1f}x"
+
+
+def minutes(value: float) -> str:
+    return f"{value:.0f} min"

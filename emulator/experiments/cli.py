@@ -1,0 +1,118 @@
+"""`emulator reproduce`: a paper's experiments and its claims, one by one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands.run import InputError, interruptible
+from emulator.experiments.claims import judge, worlds
+from emulator.experiments.paper import Options, find_paper
+from emulator.scenario import ScenarioError
+from emulator.sweep.cli import SweepProgress, choose_pool
+from emulator.sweep.store import PARQUET, Store
+from emulator.sweep.sweep import describe, run_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.experiments.claims import Verdict
+    from emulator.experiments.paper import Paper
+
+
+@click.command()
+@click.argument("paper")
+@click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
+@click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
+              help="Folder with the paper's own logs (docs/reproduce.md); default: a generated stand-in.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the runs (default: reproduce/PAPER)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON on stdout, nothing else.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def reproduce(  # noqa: PLR0917
+    paper: str,
+    quick: bool,
+    traces: Path | None,
+    seeds: int | None,
+    jobs: int | None,
+    dask: str | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run the experiments of PAPER and say claim by claim whether it holds, and why not.
+
+    A claim holds when the median over the seeds lies in a range that was written down beforehand. Runs are
+    kept in --out and not done again. The exit status is 0 whatever the verdicts are.
+    """
+    try:
+        experiments = find_paper(paper)
+        options = Options(quick=quick, traces=traces, seeds=seeds)
+        folder = out or Path("reproduce") / paper
+        plan = experiments.sweep(options)
+        store = Store(folder)
+        with SweepProgress(quiet=quiet or as_json) as progress, interruptible() as interrupted:
+            outcome = run_sweep(
+                plan, store, choose_pool(jobs, dask), stop=lambda: bool(interrupted), on_done=progress.update
+            )
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    if outcome.interrupted:
+        click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
+        sys.exit(130)
+    for run, reason in outcome.failed:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    found = worlds(pq.read_table(folder / PARQUET).to_pylist())
+    verdicts = judge(experiments.claims(options), found)
+    document = {
+        "paper": paper,
+        "title": experiments.title,
+        "about": experiments.about(options),
+        "seeds": [world.seed for world in found],
+        "claims": [verdict.as_json() for verdict in verdicts],
+    }
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    (folder / "claims.json").write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        _print(experiments, options, verdicts, [*experiments.tables(found)], folder)
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _print(
+    paper: Paper, options: Options, verdicts: Sequence[Verdict], tables: Sequence[Table], folder: Path
+) -> None:
+    console = Console()
+    console.print(f"[bold]{paper.title}[/bold]")
+    console.print(paper.about(options), markup=False, highlight=False)
+    for table in tables:
+        console.print()
+        console.print(table)
+    table = Table(
+        "claim", "paper", "ours", "spread", "holds", title="Claims", title_justify="left", show_lines=True
+    )
+    for verdict in verdicts:
+        claim = verdict.claim
+        what = f"[bold]{claim.id}[/bold] {claim.statement} [dim]({claim.where})[/dim]"
+        mark = "[green]yes[/green]" if verdict.holds else "[red]no[/red]"
+        table.add_row(what, claim.paper, verdict.ours, verdict.spread, mark)
+    console.print()
+    console.print(table)
+    for verdict in verdicts:
+        if not verdict.holds or verdict.also:
+            console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
+    held = sum(verdict.holds for verdict in verdicts)
+    console.print(f"\n{held} of {len(verdicts)} claims hold. Runs and claims.json are in {folder}.")

@@ -1,0 +1,61 @@
+"""What a paper's experiments are: a plug-in of the group `emulator.papers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol, cast
+
+from emulator.plugins import find_plugin
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from emulator.experiments.claims import Claim, World
+    from emulator.sweep.grid import Sweep
+
+GROUP = "emulator.papers"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an experiment is to be run. `traces`: a folder with the paper's own logs; None: the stand-in."""
+
+    quick: bool = False
+    traces: Path | None = None
+    seeds: int | None = None
+    """How many; None: as many as the paper's experiments want."""
+
+
+class Paper(Protocol):
+    """The experiments of one paper."""
+
+    title: str
+
+    def about(self, options: Options) -> str:
+        """What the workloads are and what is calibrated, in a few sentences for the reader of the table."""
+
+    def sweep(self, options: Options) -> Sweep:
+        """All runs; each has a `label` that claims know it by. Raises ScenarioError."""
+
+    def claims(self, options: Options) -> Sequence[Claim]:
+        """The claims that these runs can judge."""
+
+    def tables(self, found: Sequence[World]) -> Sequence[Table]:
+        """The paper's tables and figures with our numbers."""
+
+
+def paper_names() -> list[str]:
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def find_paper(name: str) -> Paper:
+    """The paper of this name. Raises ScenarioError with the nearest right name."""
+    try:
+        return cast("Paper", find_plugin(GROUP, name))
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error

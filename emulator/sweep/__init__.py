@@ -1,0 +1,1 @@
+"""Many runs from one file, on the cores of this machine or on a Dask cluster."""

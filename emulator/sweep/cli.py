@@ -1,0 +1,115 @@
+"""`emulator sweep`: many runs from one file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from balancer.clock import US, wall_us
+from emulator.commands.run import InputError, interruptible
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from emulator.sweep.pools import Pool
+
+_SILENT_US = 2 * US
+_LINE_US = 5 * US
+_SHOWN_FAILURES = 10
+
+
+class SweepProgress:
+    """One bar on a terminal, a line every five seconds elsewhere, nothing in the first two seconds."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._due_us = wall_us() + _SILENT_US
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, over: int, total: int) -> None:
+        """So many of all runs are over."""
+        if self._quiet or (self._bar is None and wall_us() < self._due_us):
+            return
+        if not self._console.is_terminal:
+            self._console.print(f"{over} of {total} runs done", highlight=False)
+            self._due_us = wall_us() + _LINE_US
+            return
+        if self._bar is None:
+            self._bar = Progress(
+                BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn(),
+                console=self._console, transient=True,
+            )  # fmt: skip
+            self._bar.add_task("", total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=over, total=total)
+
+
+def choose_pool(jobs: int | None, dask: str | None) -> Pool:
+    """Where to run: a Dask cluster, this process alone, or the cores of this machine."""
+    from emulator.sweep.pools import Cores, DaskCluster, Here  # noqa: PLC0415
+
+    if dask is not None:
+        return DaskCluster(dask)
+    count = jobs or len(os.sched_getaffinity(0))
+    return Cores(count) if count > 1 else Here()
+
+
+@click.command()
+@click.argument("grid", metavar="GRID.yaml", type=click.Path(path_type=Path))
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler, tcp://HOST:PORT."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
+def sweep(  # noqa: PLR0917
+    grid: Path, jobs: int | None, dask: str | None, out: Path | None, quiet: bool, dry_run: bool
+) -> None:
+    """Run every combination that GRID.yaml asks for and write one table, a row a run.
+
+    Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
+    grid runs only what is new. Ctrl-C keeps what is finished.
+    """
+    from emulator.sweep.grid import load_sweep  # noqa: PLC0415
+    from emulator.sweep.store import CSV, PARQUET, Store  # noqa: PLC0415
+    from emulator.sweep.sweep import describe, run_sweep  # noqa: PLC0415
+
+    try:
+        plan = load_sweep(grid)
+        if dry_run:
+            for run in plan.runs:
+                click.echo(f"{run.key}  {describe(run)}")
+            return
+        folder = out or Path("sweeps") / plan.name
+        store = Store(folder)
+        with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+            outcome = run_sweep(
+                plan, store, choose_pool(jobs, dask), stop=lambda: bool(interrupted), on_done=progress.update
+            )
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    for run, reason in outcome.failed[:_SHOWN_FAILURES]:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    if len(outcome.failed) > _SHOWN_FAILURES:
+        click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
+    already = f" ({outcome.skipped} were there already)" if outcome.skipped else ""
+    click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
+    if outcome.interrupted:
+        click.echo("Interrupted; the same command goes on from here.")
+        sys.exit(130)
+    if outcome.failed:
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""One run of a sweep, in whatever process it is done: a scenario in, a flat row of figures out."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from emulator.metrics import summarize
+from emulator.metrics.window import window_figures
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import from_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.runner import Prepared
+
+_LEFT_OUT = ("format", "scenario", "versions", "seed", "interrupted", "problems")
+
+
+class RunStoppedError(Exception):
+    """The run was ended early: it has no row."""
+
+
+def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict[str, Any]:
+    """Run a scenario in virtual time and give its figures as one flat row.
+
+    `go_on` is asked now and then; False ends the run. Raises RunStoppedError then, ScenarioError, TraceError
+    or ValueError for input that only the run shows to be wrong.
+    """
+    scenario = from_mapping(json.loads(scenario_json))
+    workload = scenario.workload.model_dump(mode="json")
+    prepared = _prepared(json.dumps([workload, scenario.seed, scenario.nodes]))
+    on_progress = None if go_on is None else lambda *_: go_on()
+    record = run_virtual(scenario, prepared, on_progress)
+    if record.interrupted:
+        raise RunStoppedError(record.interrupted)
+    threshold_s = scenario.results.bounded_slowdown_threshold_s
+    summary = summarize(record, bounded_slowdown_threshold_s=threshold_s)
+    if summary["problems"]:
+        raise ValueError(f"the record contradicts itself: {summary['problems'][0]}")
+    figures = {name: value for name, value in summary.items() if name not in _LEFT_OUT}
+    if scenario.results.window_s is not None:
+        figures["window"] = window_figures(record, *scenario.results.window_s)
+    return flat(figures)
+
+
+def flat(figures: dict[str, Any]) -> dict[str, Any]:
+    """Nested figures with dots in their names; what is counted by a free text (a reason) as JSON."""
+    row: dict[str, Any] = {}
+    for name, value in figures.items():
+        if name in ("jobs_left_out", "jobs_changed", "ondemand_rejected_by_reason"):
+            row[name] = json.dumps(value, sort_keys=True)
+        elif isinstance(value, dict):
+            row |= {f"{name}.{inner}": each for inner, each in value.items()}
+        else:
+            row[name] = value
+    return row
+
+
+@lru_cache(maxsize=4)
+def _prepared(key: str) -> Prepared:
+    """Many runs of a sweep have the same jobs: they are read or made once in a process."""
+    workload, seed, nodes = json.loads(key)
+    return prepare(from_mapping({"workload": workload, "seed": seed, "nodes": nodes}))

@@ -1,0 +1,233 @@
+"""The sweep file: a base scenario and what varies. Turned into runs before the first one begins."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from emulator.scenario import ScenarioError, from_mapping, set_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from emulator.scenario import Scenario
+
+LABEL, SEED, REPEAT = "label", "seed", "repeat"
+"""Columns that every row has besides the varied keys."""
+_MOST_RUNS = 1_000_000
+
+
+class SweepFile(BaseModel):
+    """What a sweep file may say. Every point of `points` is run with every combination of `grid` and seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = "sweep"
+    base: Path | None = None
+    """A scenario file, named relative to the sweep file."""
+    scenario: dict[str, Any] | None = None
+    """Or the scenario itself."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Changes to the base: path of keys -> value."""
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    """Path of keys -> values; all combinations are run."""
+    points: list[dict[str, Any]] = Field(default_factory=list)
+    """Paths and values that go together; `label` names a point in the results."""
+    seeds: list[int] | int | None = None
+    """Seeds, or how many: 5 means 1 to 5. Default: the scenario's one."""
+    repeats: int = Field(default=1, ge=1)
+    """How often each run is done, with the same seed: for timings."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SweepFile:
+        if (self.base is None) == (self.scenario is None):
+            raise ValueError("give either `base` (a scenario file) or `scenario` (its keys)")
+        empty = [key for key, values in self.grid.items() if not values]
+        if empty:
+            raise ValueError(f"grid: {empty[0]} has no values")
+        if isinstance(self.seeds, int) and self.seeds < 1:
+            raise ValueError(f"seeds: at least 1, not {self.seeds}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a sweep: a whole scenario, and what tells it from the others."""
+
+    varied: dict[str, Any]
+    """`label`, the varied keys, `seed` and `repeat`, in the order of the columns."""
+    scenario: Scenario
+    files: tuple[Path, ...] = ()
+    """Files that it reads."""
+    key: str = field(init=False)
+    """Hash of everything that the result depends on."""
+
+    def __post_init__(self) -> None:
+        configuration = {
+            "version": version("balancer-emulator"),
+            "scenario": self.scenario.as_json() | {"name": ""},
+            "files": [_digest(file) for file in self.files],
+            "repeat": self.varied.get(REPEAT, 1),
+        }
+        text = json.dumps(configuration, sort_keys=True)
+        object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:32])
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The runs of a sweep in the order of their rows."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def varied_keys(self) -> tuple[str, ...]:
+        """Every varied key, in order of first appearance."""
+        return tuple(dict.fromkeys(key for run in self.runs for key in run.varied))
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep file. Raises ScenarioError that names file and key."""
+    document = _read_yaml(path)
+    try:
+        file = SweepFile.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            text = f"no such key; known: {', '.join(SweepFile.model_fields)}"
+        raise ScenarioError(f"{path}: {place + ': ' if place else ''}{text}") from error
+    base = file.scenario
+    folder = path.parent
+    if file.base is not None:
+        base_path = path.parent / file.base
+        base, folder = _read_yaml(base_path), base_path.parent
+    return expand(file, base or {}, folder=folder, where=str(path))
+
+
+def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), where: str = "sweep") -> Sweep:
+    """All runs: points x grid x seeds x repeats, the last varying fastest. Raises ScenarioError."""
+    seeds = file.seeds if isinstance(file.seeds, list) else list(range(1, (file.seeds or 0) + 1))
+    points = file.points or [{}]
+    combinations = 1
+    for values in file.grid.values():
+        combinations *= len(values)
+    count = len(points) * combinations * max(1, len(seeds)) * file.repeats
+    if count > _MOST_RUNS:
+        raise ScenarioError(f"{where}: {count:,} runs; at most {_MOST_RUNS:,} make sense")
+    runs = []
+    for point, values in itertools.product(points, itertools.product(*file.grid.values())):
+        varied = point | dict(zip(file.grid, values, strict=True))
+        changes = {key: value for key, value in (file.set | varied).items() if key != LABEL}
+        every: list[int | None] = [*seeds] or [None]
+        for seed, repeat in itertools.product(every, range(1, file.repeats + 1)):
+            # A path set before one inside it: `mechanism` comes before `mechanism.balancer.wait_s`.
+            document = changed(base, sorted(changes.items(), key=lambda item: item[0].count(".")), where)
+            if seed is not None:
+                document[SEED] = seed
+            runs.append(make_run(document, varied, repeat=repeat, folder=folder, where=_where(where, varied)))
+    return Sweep(file.name, tuple(runs))
+
+
+def make_run(
+    document: Mapping[str, Any],
+    varied: Mapping[str, Any],
+    *,
+    repeat: int = 1,
+    folder: Path = Path(),
+    where: str = "run",
+) -> Run:
+    """A run of a scenario, checked as far as it can be without reading its workload. Raises ScenarioError."""
+    scenario = from_mapping(dict(document), where)
+    trace = scenario.workload.trace
+    if trace is not None:
+        beside = folder / trace
+        trace = (beside if beside.exists() else trace).absolute()
+        if not trace.exists():
+            raise ScenarioError(f"{where}: workload.trace: {trace} does not exist")
+        workload = scenario.workload.model_copy(update={"trace": trace})
+        scenario = scenario.model_copy(update={"workload": workload})
+    files = tuple(path for path in _traces(scenario.workload.model_dump(mode="json")) if path.exists())
+    problem = _mechanism_problem(json.dumps(scenario.mechanism))
+    if problem:
+        raise ScenarioError(f"{where}: {problem}")
+    return Run({**varied, SEED: scenario.seed, REPEAT: repeat}, scenario, files)
+
+
+@cache
+def _mechanism_problem(mechanism_json: str) -> str:
+    """What is wrong with a mechanism and its parameters; empty if nothing is."""
+    from balancer.algorithms.loader import BadAlgorithm  # noqa: PLC0415 - next to its use
+    from emulator.plugins import make_plugin  # noqa: PLC0415
+    from emulator.runner import GROUP  # noqa: PLC0415 - slow to import, and `--help` needs this module
+
+    mechanism = json.loads(mechanism_json)
+    try:
+        if mechanism is not None:
+            make_plugin(GROUP, mechanism)
+    except (ValueError, TypeError, BadAlgorithm) as error:
+        return f"mechanism: {error}"
+    return ""
+
+
+def changed(base: Mapping[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """A copy of the document with changes by path. Raises ScenarioError."""
+    document = copy.deepcopy(dict(base))
+    for key, value in changes:
+        try:
+            set_key(document, key.split("."), copy.deepcopy(value))
+        except ScenarioError as error:
+            raise ScenarioError(f"{where}: {key}: {error}") from error
+    return document
+
+
+def _traces(part: Any) -> Iterator[Path]:
+    """The files and folders that a workload reads: whatever is called `trace`, at any depth."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if key == "trace" and isinstance(value, str):
+                yield Path(value)
+            else:
+                yield from _traces(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _traces(value)
+
+
+@cache
+def _digest(path: Path) -> str:
+    """Hash of a file's content, or of a folder's files."""
+    digest = hashlib.sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.name.encode() if path.is_dir() else b"")
+            with file.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _where(where: str, varied: Mapping[str, Any]) -> str:
+    return f"{where}: " + (", ".join(f"{key}={value}" for key, value in varied.items()) or "base")
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise ScenarioError(f"{path}: a mapping of keys to values is needed")
+    return document

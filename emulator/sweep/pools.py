@@ -1,0 +1,178 @@
+"""Where the runs of a sweep are done. A pool takes runs and yields each one's row or error when it is over."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.synchronize import Event
+
+    from emulator.sweep.grid import Run
+
+_LOOK_S = 0.2
+_AHEAD = 4
+"""Runs handed to each process beyond the one it does: it never waits, and little is undone at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that is over: its row, or why it has none."""
+
+    run: Run
+    row: dict[str, Any] | None
+    error: str = ""
+
+
+class Pool(Protocol):
+    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        """Do the runs; each as soon as it is over, in any order. Ends early, and soon, when `stop` says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """One after the other in this process: for a few short runs."""
+
+    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        from emulator.sweep.execute import RunStoppedError, execute  # noqa: PLC0415 - compiles kernels
+
+        for run in runs:
+            try:
+                row = execute(_text(run), lambda: not stop())
+            except RunStoppedError:
+                return
+            except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+                yield Done(run, None, _reason(error))
+            else:
+                yield Done(run, row)
+            if stop():
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Processes on this machine; each does one run at a time."""
+
+    jobs: int
+
+    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["emulator.sweep.execute"])
+        stopped = context.Event()
+        waiting = iter(runs)
+        pool = ProcessPoolExecutor(
+            min(self.jobs, len(runs)), mp_context=context, initializer=_begin, initargs=(stopped,)
+        )
+        pending: dict[Future[dict[str, Any] | None], Run] = {}
+        try:
+            while not stop():
+                for run in waiting:
+                    pending[pool.submit(_work, _text(run))] = run
+                    if len(pending) >= self.jobs * (1 + _AHEAD):
+                        break
+                if not pending:
+                    return
+                finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield _outcome(pending.pop(future), future)
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DaskCluster:
+    """The workers of a Dask cluster, by the address of its scheduler. They need this package and the traces."""
+
+    address: str
+
+    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        try:
+            import distributed  # noqa: PLC0415 - an optional extra
+        except ImportError as error:
+            raise ScenarioError(
+                "--dask needs the package distributed: pip install 'balancer-emulator[dask]'"
+            ) from error
+        from emulator.sweep.execute import execute  # noqa: PLC0415
+
+        try:
+            client = distributed.Client(self.address, timeout="10s")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ScenarioError(f"--dask {self.address}: no scheduler answers there: {error}") from error
+        with client:
+            futures = {
+                client.submit(execute, _text(run), key=f"emulator-{run.key}", pure=False): run for run in runs
+            }
+            pending = set(futures)
+            try:
+                while pending and not stop():
+                    try:
+                        finished, pending = distributed.wait(
+                            pending, timeout=_LOOK_S, return_when="FIRST_COMPLETED"
+                        )
+                    except TimeoutError:
+                        continue
+                    for future in finished:
+                        yield _outcome(futures[future], future)
+            finally:
+                client.cancel(list(pending))
+
+
+def _outcome(run: Run, future: Any) -> Done:
+    """What became of a run, of either kind of future."""
+    try:
+        row = future.result()
+    except BrokenProcessPool as error:
+        raise ScenarioError(
+            "a worker process died (out of memory?); what is finished is kept: start again with fewer --jobs"
+        ) from error
+    except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+        return Done(run, None, _reason(error))
+    return Done(run, row) if row is not None else Done(run, None, "stopped")
+
+
+_stopped: Event | None = None
+"""In a worker process: set when the sweep ends early."""
+
+
+def _begin(stopped: Event) -> None:
+    global _stopped  # noqa: PLW0603 - a process pool has no other way to hand a lock to its workers
+    _stopped = stopped
+    # Ctrl-C goes to the whole process group; the parent decides what becomes of the runs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A killed sweep leaves no workers behind: nobody else would ever tell them to end."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(scenario_json: str) -> dict[str, Any] | None:
+    from emulator.sweep.execute import RunStoppedError, execute  # noqa: PLC0415
+
+    try:
+        return execute(scenario_json, lambda: _stopped is None or not _stopped.is_set())
+    except RunStoppedError:
+        return None
+
+
+def _text(run: Run) -> str:
+    return json.dumps(run.scenario.as_json())
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

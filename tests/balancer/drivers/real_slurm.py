@@ -1,0 +1,144 @@
+"""A real slurmctld with real slurmds on loopback, as an ordinary user, without munge."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from balancer.drivers.slurm import SlurmDriver, SlurmSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAMS = ("slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
+SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPort={port}
+StateSaveLocation={home}/state
+SlurmdSpoolDir={home}/spool/%n
+SlurmctldPidFile={home}/run/slurmctld.pid
+SlurmdPidFile={home}/run/slurmd-%n.pid
+SlurmctldLogFile={home}/log/slurmctld.log
+SlurmdLogFile={home}/log/slurmd-%n.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/linear
+ReturnToService=2
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=0
+SlurmdParameters=config_overrides
+{hooks}{nodes}
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
+"""
+
+
+def is_installed() -> bool:
+    return all(shutil.which(program, path=SEARCH) for program in PROGRAMS)
+
+
+class RealSlurm:
+    """Three nodes n01..n03; `close` ends everything it has started."""
+
+    def __init__(self, home: Path, monkeypatch: Any, *, hooks: str = "") -> None:
+        self.home = home
+        for folder in ("etc", "state", "run", "log", *(f"spool/n0{number}" for number in (1, 2, 3))):
+            (home / folder).mkdir(parents=True)
+        port, *ports = _free_ports(4)
+        host = socket.gethostname().partition(".")[0]
+        nodes = "\n".join(
+            f"NodeName=n0{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN"
+            for number, at in enumerate(ports, 1)
+        )
+        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        text = CONFIG.format(host=host, user=user, home=home, port=port, nodes=nodes, hooks=hooks)
+        (home / "etc" / "slurm.conf").write_text(text, encoding="utf-8")
+        # Without it Debian's 22.05 looks for cgroups that a container may not have.
+        (home / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
+        monkeypatch.setenv("SLURM_CONF", str(home / "etc" / "slurm.conf"))
+        monkeypatch.setenv("PATH", SEARCH)
+        self.driver = SlurmDriver(SlurmSettings(timeout_s=30))
+        self.jobs: dict[str, str] = {}
+
+    def start(self) -> None:
+        self.start_controller()
+        for node in ("n01", "n02", "n03"):
+            subprocess.run(["slurmd", "-N", node], check=True, capture_output=True)
+
+    def start_controller(self) -> None:
+        subprocess.run(["slurmctld"], check=True, capture_output=True)
+
+    def stop_controller(self, eventually: Callable[..., None]) -> None:
+        pid = self._pids()["slurmctld"]
+        os.kill(pid, signal.SIGTERM)
+        eventually(lambda: not _lives(pid))
+
+    def start_job(self, node: str) -> None:
+        command = [
+            "sbatch",
+            "--parsable",
+            "-w",
+            node,
+            "-t",
+            "10",
+            "-o",
+            "/dev/null",
+            "--wrap",
+            "exec sleep 600",
+        ]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+        self.jobs[node] = run.stdout.strip()
+
+    def end_job(self, node: str) -> None:
+        subprocess.run(["scancel", self.jobs.pop(node)], check=True)
+
+    def scontrol(self, *arguments: str) -> None:
+        subprocess.run(["scontrol", *arguments], check=True, capture_output=True)
+
+    def _pids(self) -> dict[str, int]:
+        return {
+            path.stem: int(path.read_text())
+            for path in (self.home / "run").glob("*.pid")
+            if path.read_text().strip()
+        }
+
+    def close(self, eventually: Callable[..., None]) -> None:
+        pids = self._pids()
+        if self.jobs and "slurmctld" in pids:
+            for node in list(self.jobs):
+                self.end_job(node)
+            listed = ["squeue", "--noheader"]
+            eventually(lambda: not subprocess.run(listed, capture_output=True, check=True).stdout)
+        for pid in pids.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        eventually(lambda: not any(_lives(pid) for pid in pids.values()))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _lives(pid: int) -> bool:
+    # A daemon whose parent is gone may stay a zombie where process 1 reaps nobody.
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,190 @@
+"""What Slurm prints is read rightly or not at all, and humans' drains are left alone."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from balancer.clock import US
+from balancer.drivers.base import NodeStatus, RefusedError, UnclearError
+from balancer.drivers.openpbs import OpenPbsDriver
+from balancer.drivers.openpbs_json import parse_remaining
+from balancer.drivers.slurm import SlurmDriver
+from balancer.drivers.slurm_text import parse_jobs, parse_nodes, status_of
+
+RECORDINGS = Path(__file__).parent / "recordings" / "slurm"
+SHARED = Path(__file__).parents[4] / "shared" / "reference"
+HEADER = "JOBID|STATE|TIME_LEFT|NODELIST\n"
+TRES = "CfgTRES=cpu=1 AllocTRES="
+
+
+def recorded(name: str, folder: Path = RECORDINGS) -> str:
+    return (folder / name).read_text(encoding="utf-8").split("--- stdout\n")[1].split("--- stderr")[0]
+
+
+def reading(nodes: str, jobs: str) -> dict[str, NodeStatus]:
+    held = parse_jobs(recorded(jobs))
+    return {
+        name: status_of(line, held.get(name, ()), mark="balancer", remaining=True)
+        for name, line in parse_nodes(recorded(nodes)).items()
+    }
+
+
+def state_of(states: str, *, jobs: str = "", cpus: int = 0, reason: str = "") -> NodeStatus:
+    because = f" Reason={reason} [root@2026-11-21T04:05:51]" if reason else ""
+    line = f"NodeName=n01 CPUAlloc={cpus} CPUTot=1 State={states} BootTime=None {TRES}{because}\n"
+    held = parse_jobs(HEADER + (f"{jobs}|RUNNING|1:00|n01\n" if jobs else ""))
+    return status_of(parse_nodes(line)["n01"], held.get("n01", ()), mark="balancer", remaining=False)
+
+
+def test_a_busy_cluster_is_read_as_slurm_printed_it():
+    assert reading("nodes-busy.txt", "jobs-running.txt") == {
+        "n01": NodeStatus("busy", ("4",), remaining_us=600 * US),
+        "n02": NodeStatus("busy", ("4",), remaining_us=600 * US),
+        "n03": NodeStatus("busy", ("5",)),
+    }
+
+
+def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
+    found = reading("nodes-draining.txt", "jobs-running.txt")
+    reason = "balancer: lent to on-demand"
+    assert found["n02"] == NodeStatus("offline", ("4",), reason, 600 * US, marked=True)
+    assert found["n01"] == NodeStatus("offline", ("4",), "disk broken, see ticket 17", 600 * US)
+    assert not found["n02"].is_handed_over
+
+
+def test_after_a_restart_of_the_controller_every_node_is_unknown():
+    found = reading("nodes-after-restart.txt", "jobs-after-restart.txt")
+    assert {status.state for status in found.values()} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("states", "how", "expected"),
+    [
+        ("IDLE", {}, "idle"),
+        ("IDLE+PLANNED", {}, "idle"),
+        ("IDLE", {"jobs": "7"}, "busy"),  # a suspended job's node may read idle
+        ("IDLE", {"cpus": 1}, "unknown"),
+        ("ALLOCATED", {"cpus": 1}, "busy"),
+        ("MIXED", {"cpus": 1, "jobs": "7"}, "busy"),
+        ("IDLE+COMPLETING", {}, "busy"),
+        ("IDLE+DRAIN", {}, "offline"),
+        ("IDLE+COMPLETING+DRAIN", {"jobs": "7"}, "offline"),
+        ("IDLE+COMPLETING+DRAIN", {}, "unknown"),
+        ("ALLOCATED+DRAIN", {"cpus": 1}, "unknown"),
+        ("IDLE+DRAIN", {"cpus": 1}, "unknown"),
+        ("UNKNOWN+DRAIN", {}, "unknown"),
+        ("DOWN", {}, "down"),
+        ("DOWN*+DRAIN", {}, "down"),
+        ("DOWN+DRAIN+NOT_RESPONDING", {}, "down"),
+        ("IDLE+NOT_RESPONDING", {}, "down"),
+        ("IDLE*", {}, "down"),
+        ("IDLE~", {}, "down"),
+        ("IDLE+POWERED_DOWN", {}, "down"),
+        ("IDLE+RESERVED", {}, "unknown"),
+        ("IDLE+MAINTENANCE", {}, "unknown"),
+        ("IDLE+FAIL", {}, "unknown"),
+        ("IDLE+BRAND_NEW", {}, "unknown"),
+        ("FUTURE", {}, "unknown"),
+        ("IDLE+", {}, "unknown"),
+    ],
+)
+def test_a_nodes_state_is_told_from_its_words(states, how, expected):
+    assert state_of(states, **how).state == expected
+
+
+def test_what_a_reason_says_is_not_taken_for_a_field():
+    status = state_of("IDLE+DRAIN", reason="see State=IDLE CPUAlloc=0 NodeName=n02")
+    assert (status.state, status.marked) == ("offline", False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "Node zz not found\n",
+        "NodeName=n01 State=IDLE\n",
+        f"NodeName=n01 CPUAlloc=0 {TRES}\n",
+        "x\0\n",
+    ],
+)
+def test_an_answer_about_nodes_that_cannot_be_right_is_unclear(text):
+    with pytest.raises(UnclearError):
+        parse_nodes(text)
+
+
+@pytest.mark.parametrize(
+    "line", ["7|RUNNING|1:00|", "7|RUNNING|1:00|n[01-", "7|RUNNING", "x|RUNNING|1:00|n1", "7|"]
+)
+def test_an_answer_about_jobs_that_cannot_be_right_is_unclear(line):
+    for text in (f"{HEADER}{line}\n", f"{line}\n", "", f"{HEADER}7|RUNNING|1:00|n01"):
+        with pytest.raises(UnclearError):
+            parse_jobs(text)
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ("9:56", 596),
+        ("1:00:00", 3600),
+        ("2-01:00:00", 176400),
+        ("UNLIMITED", None),
+        ("INVALID", None),
+        ("0:00", 0),
+    ],
+)
+def test_the_time_left_is_read(left, expected):
+    (job,) = parse_jobs(f"{HEADER}7_[1-3%2]|PENDING|1:00|\n7_4|RUNNING|{left}|n01\n")["n01"]
+    assert (job.job_id, job.left_us) == ("7_4", None if expected is None else expected * US)
+
+
+def test_only_nodes_that_nobody_has_drained_are_taken_and_only_ours_given_back(programs):
+    programs.put("scontrol", f"[ $1 = update ] || sed -n '/^NodeName/p' '{RECORDINGS}/nodes-draining.txt'")
+    driver = SlurmDriver()
+    for change in (driver.reclaim_nodes, driver.restore_nodes):
+        with pytest.raises(
+            RefusedError, match=r"^n01 is drained by somebody else \(disk broken, see ticket 17\)$"
+        ):
+            change(["n01", "n02", "n03"])
+    assert [call for call in programs.calls if "update" in call] == [
+        "scontrol update nodename=n03 state=drain reason=balancer: lent to on-demand",
+        "scontrol update nodename=n02 state=resume",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values", [{"mark": ""}, {"mark": "a:b"}, {"timeout_s": 0}, {"timeout_s": "1"}, {"qmgr": "x"}]
+)
+def test_wrong_settings_are_named(values):
+    with pytest.raises(ValueError, match=next(iter(values))):
+        SlurmDriver.from_settings(values)
+
+
+def test_openpbs_is_told_in_its_own_words(programs):
+    programs.put("pbsnodes", "exit 0")
+    programs.put("qmgr", "exit 0")
+    driver = OpenPbsDriver.from_settings({"comment": "lent"})
+    driver.reclaim_nodes(["p01", "p02"])
+    driver.restore_nodes(["p01"])
+    assert programs.calls == [
+        "pbsnodes -o -C lent p01 p02",
+        "pbsnodes -r -C  p01",
+        "qmgr -c set server scheduling = True",
+    ]
+
+
+def test_the_time_left_under_openpbs_is_what_was_asked_less_what_was_used():
+    text = recorded("qstat-f-json-running.txt", SHARED / "openpbs")
+    assert parse_remaining(text) == {"0.pbsserver": 300 * US}
+
+
+def test_every_declared_driver_exists_and_bears_its_name():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = project["project"]["entry-points"]["balancer.batch_drivers"]
+    for name, place in declared.items():
+        module, _, kind = place.partition(":")
+        assert getattr(importlib.import_module(module), kind).name == name

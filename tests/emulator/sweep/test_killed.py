@@ -1,0 +1,65 @@
+"""A sweep that is killed leaves whole files and no process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.live
+RUN = "from emulator.cli import main; main(prog_name='emulator')"
+
+
+def wait_until(condition, limit_s: float = 60) -> None:
+    pause = threading.Event()
+    for _ in range(int(limit_s / 0.05)):
+        if condition():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+def session_members(session: int) -> list[str]:
+    """Command lines of the living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append((entry / "cmdline").read_text())
+        except (OSError, IndexError, ValueError):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number):
+    scenario = {"nodes": 64, "workload": {"generate": [{"daily_batch": {"days": 3}}]}}
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"scenario": scenario, "seeds": 500}))
+    out = tmp_path / "out"
+    sweep = subprocess.Popen(
+        [sys.executable, "-c", RUN, "sweep", str(grid), "--out", str(out), "--jobs", "2", "--quiet"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: len(list((out / "runs").glob("*.json"))) >= 3)
+        sweep.send_signal(number)
+        status = sweep.wait(60)
+        wait_until(lambda: not session_members(sweep.pid))
+    finally:
+        if session_members(sweep.pid):
+            os.killpg(sweep.pid, signal.SIGKILL)
+    assert status == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    rows = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
+    assert all(row["nodes"] == 64 for row in rows)
+    assert (out / "results.parquet").exists() == (number == signal.SIGINT)
