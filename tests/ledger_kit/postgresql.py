@@ -7,7 +7,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -80,10 +80,9 @@ def running() -> Iterator[Server]:
     options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off -c max_connections=200"
     log = str(folder / "log")
     run(str(where / "pg_ctl"), "start", "-w", "-D", data, "-l", log, "-o", options)
-    server = Server(folder)
     try:
-        yield server
+        with closing(Server(folder)) as server:
+            yield server
     finally:
-        server.close()
         run(str(where / "pg_ctl"), "stop", "-w", "-m", "immediate", "-D", data)
         shutil.rmtree(folder)
