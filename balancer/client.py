@@ -11,8 +11,10 @@ doing it twice. Times are seconds of cluster time (since 1970; in a testbed sinc
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _LONG_POLL_S = 20.0
-_RETRY_STATUS = (502, 503, 504)
+_RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
+
+
+def environment_token() -> str | None:
+    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError."""
+    path = os.environ.get("BALANCER_TOKEN_FILE")
+    return os.environ.get("BALANCER_TOKEN") or (Path(path).read_text("utf-8").strip() if path else None)
 
 
 class BalancerError(Exception):
@@ -105,15 +113,29 @@ class HistorySlot:
 
 
 class Balancer:
-    """One service. `timeout_s`: for one HTTP call, wall time. Not for use by several threads at once."""
+    """One service. `timeout_s`: for one HTTP call, wall time. Not for use by several threads at once.
 
-    def __init__(self, url: str, *, timeout_s: float = 10.0, retries: int = len(_PAUSES_S)) -> None:
+    `ca_file`: the certificates to trust instead of the system's, for HTTPS.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        ca_file: str | None = None,
+        timeout_s: float = 10.0,
+        retries: int = len(_PAUSES_S),
+    ) -> None:
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
         self._retries = retries
         self._session = requests.Session()
         # A proxy from the environment has no business between a cluster's own services.
         self._session.trust_env = False
+        self._session.verify = ca_file or True
+        if token is not None:
+            self._session.headers["Authorization"] = f"Bearer {token}"
         self._pause = threading.Event()
 
     def __enter__(self) -> Self:

@@ -314,6 +314,19 @@ class Writer:
         with self._deciding:
             return self._seq, self._decided_nodes.values(), self._changed_at
 
+    def decided_node(self, name: str) -> NodeRecord | None:
+        """One node after the last decision. For the function that is given to `apply`."""
+        return self._decided_nodes.get(name)
+
+    def pending(self) -> tuple[int, int]:
+        """Waiting requests and active reserves, after the last decision."""
+        return self._lifecycle.pending
+
+    def node(self, name: str) -> NodeRecord | None:
+        """One node as committed."""
+        with self._published:
+            return self._nodes.get(name)
+
     def nodes(self) -> list[NodeRecord]:
         """All nodes as committed, by name."""
         with self._published:
