@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apiflask import APIFlask
 
@@ -52,7 +52,7 @@ def create_app(
         version=VERSION,
         docs_path=None,
         spec_path="/openapi.json",
-        static_folder=None,
+        static_folder=None,  # type: ignore[arg-type] # Flask's way to say: no files are served
     )
     app.config.update(
         VALIDATION_ERROR_STATUS_CODE=400,

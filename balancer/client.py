@@ -187,9 +187,18 @@ class Balancer:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
         return _request(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
 
-    def release_nodes(self, nodes: Sequence[str], *, idempotency_key: str | None = None) -> None:
-        """Give granted nodes back, all or none."""
-        self._post("/v1/release_nodes", {"nodes": list(nodes)}, idempotency_key)
+    def release_nodes(
+        self,
+        nodes: Sequence[str],
+        *,
+        generations: Mapping[str, int] | None = None,
+        idempotency_key: str | None = None,
+    ) -> None:
+        """Give granted nodes back, all or none; with `generations` only if they have not changed since."""
+        body: dict[str, Any] = {"nodes": list(nodes)}
+        if generations is not None:
+            body["generations"] = dict(generations)
+        self._post("/v1/release_nodes", body, idempotency_key)
 
     def update_nodes(
         self,
@@ -221,7 +230,10 @@ class Balancer:
     # Calls that only read
 
     def nodes(self) -> list[Node]:
-        return [_node(each) for each in self._get("/v1/nodes")["nodes"]]
+        return [_node(each) for each in self._all("/v1/nodes", "nodes")]
+
+    def node(self, name: str) -> Node:
+        return _node(self._get(f"/v1/nodes/{name}"))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
@@ -234,7 +246,7 @@ class Balancer:
         return [_request(each) for each in self._get("/v1/requests", params)["requests"]]
 
     def reserves(self) -> list[Reserve]:
-        return [_reserve(each) for each in self._get("/v1/reserves")["reserves"]]
+        return [_reserve(each) for each in self._all("/v1/reserves", "reserves")]
 
     def events(self, *, after: int = 0, limit: int = 1000) -> Iterator[LogEvent]:
         """All events with a number above `after`, oldest first, `limit` a call."""
@@ -264,6 +276,14 @@ class Balancer:
     ) -> dict[str, Any]:
         all_headers = {"Idempotency-Key": key or str(uuid4()), **(headers or {})}
         return self._call("POST", path, json=body, headers=all_headers, retry=True)
+
+    def _all(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
+        """What stands on all pages."""
+        following: str | None = path
+        while following is not None:
+            page = self._get(following)
+            yield from page[name]
+            following = next((link["href"] for link in page["links"] if link["rel"] == "next"), None)
 
     def _get(
         self, path: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = None

@@ -333,3 +333,13 @@ def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Seque
     for row in [header, *rows]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())
+
+
+def _add_commands() -> None:
+    from balancer.auth.console import hook_key, token
+
+    cli.add_command(token)
+    cli.add_command(hook_key)
+
+
+_add_commands()

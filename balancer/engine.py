@@ -347,7 +347,9 @@ class Engine:
         for name, believed in (generations or {}).items():
             record = self._writer.decided_node(name)
             if record is not None and record.generation != believed:
-                detail = f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
+                detail = (
+                    f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
+                )
                 raise Refused(CONCURRENT_UPDATE, detail)
 
     # Reading

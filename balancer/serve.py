@@ -112,9 +112,13 @@ def make_access(config: Config) -> Access:
 def _check_auth(config: Config) -> None:
     if config.tls_cert is not None and config.tls_key is not None:
         try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(config.tls_cert, config.tls_key)
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                config.tls_cert, config.tls_key
+            )
         except OSError as error:
-            raise ConfigError(f"tls_cert, tls_key: {config.tls_cert} and its key cannot be used: {error}") from error
+            raise ConfigError(
+                f"tls_cert, tls_key: {config.tls_cert} and its key cannot be used: {error}"
+            ) from error
     if not config.authenticates:
         return
     try:
@@ -144,7 +148,9 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
     def __init__(self, config: Config, listener: socket.socket) -> None:
         self._config = config
         self._listener = listener
-        self._url = url_of(listener, tls=config.tls_cert is not None)  # gunicorn closes this descriptor and uses a copy
+        self._url = url_of(
+            listener, tls=config.tls_cert is not None
+        )  # gunicorn closes this descriptor and uses a copy
         self._main_pid = os.getpid()
         self.engine: Engine | None = None
         super().__init__()
@@ -219,6 +225,8 @@ def serve(config: Config) -> None:
     check(config)
     listener = listen(config.host, config.port)
     url = url_of(listener, tls=config.tls_cert is not None)
-    sys.stdout.write(f"balancer listens on {url}{'' if config.authenticates else ' without authentication'}\n")
+    sys.stdout.write(
+        f"balancer listens on {url}{'' if config.authenticates else ' without authentication'}\n"
+    )
     sys.stdout.flush()
     Server(config, listener).run()

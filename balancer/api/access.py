@@ -74,7 +74,9 @@ def _admit(gate: Gate, route: str) -> Identity:
     except Denied as denied:
         raise _problem(denied) from denied
     except AuthFileError as error:
-        raise Problem(_UNAVAILABLE, _CREDENTIALS_UNREADABLE, str(error), headers={"Retry-After": "5"}) from error
+        raise Problem(
+            _UNAVAILABLE, _CREDENTIALS_UNREADABLE, str(error), headers={"Retry-After": "5"}
+        ) from error
 
 
 def _problem(denied: Denied) -> Problem:

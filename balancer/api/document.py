@@ -30,11 +30,16 @@ def _complete(operation: dict[str, Any], method: str, route: str) -> None:
     # The framework says method_blueprint_function.
     operation["operationId"] = operation["operationId"].split("_", 2)[2]
     responses = operation["responses"]
-    plain = [_text(response) for status, response in responses.items() if route in _HEALTH and status[0] in "25"]
+    plain = [
+        _text(response) for status, response in responses.items() if route in _HEALTH and status[0] in "25"
+    ]
     if "requestBody" in operation:
         operation["requestBody"]["required"] = True
         operation.setdefault("parameters", []).append(_KEY)
-        responses |= {"422": _problem("The key was used for another body"), "413": _problem("Too large a body")}
+        responses |= {
+            "422": _problem("The key was used for another body"),
+            "413": _problem("Too large a body"),
+        }
         responses.setdefault("400", _problem("The body is not as described, or names unknown nodes"))
     if route.startswith("/v1/") and route != "/v1/":
         operation.setdefault("parameters", []).append(_VERSION)

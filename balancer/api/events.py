@@ -72,7 +72,9 @@ def _after(after: int, limit: int) -> list[StoredEvent]:
     """Whoever goes on from a number must get the next one: a hole is an error, not something to find out."""
     found = engine().ledger.events(after, limit)
     if after and found and found[0].seq != after + 1:
-        detail = f"events {after + 1} to {found[0].seq - 1} were kept long enough and are gone; begin with after=0"
+        detail = (
+            f"events {after + 1} to {found[0].seq - 1} were kept long enough and are gone; begin with after=0"
+        )
         raise Problem(410, EVENTS_FORGOTTEN, detail, oldest=found[0].seq)
     return found
 

@@ -87,7 +87,9 @@ class Gate:
                 ) from None
             raise
         if identity.role not in roles_for(call.method, call.route):
-            raise Denied(_FORBIDDEN, FORBIDDEN, f"the role {identity.role} may not {call.method} {call.route}")
+            raise Denied(
+                _FORBIDDEN, FORBIDDEN, f"the role {identity.role} may not {call.method} {call.route}"
+            )
         return identity
 
     def _identify(self, call: Call) -> Identity:

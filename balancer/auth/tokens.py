@@ -58,10 +58,14 @@ class TokenFile:
         """All that were not revoked, the expired ones too, oldest first."""
         return list(self._current().values())
 
-    def create(self, role: Role, name: str, *, now_us: int, expires_us: int | None = None) -> tuple[Token, str]:
+    def create(
+        self, role: Role, name: str, *, now_us: int, expires_us: int | None = None
+    ) -> tuple[Token, str]:
         """A new token, and its text, which nobody can find out later. ValueError: the name cannot be used."""
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be a token's name: use letters, digits and . _ @ -, at most 64")
+            raise ValueError(
+                f"{name!r} cannot be a token's name: use letters, digits and . _ @ -, at most 64"
+            )
         token_id = secrets.token_hex(6)
         text = f"bal_{token_id}_{secrets.token_urlsafe(32)}"
         token = Token(token_id, name, role, _digest(text), now_us, expires_us)
@@ -109,7 +113,9 @@ class TokenFile:
                 raise AuthFileError(f"{self.path} was written by another version of the Balancer")
             tokens = [Token(**each | {"role": Role(each["role"])}) for each in content["tokens"]]
         except (ValueError, TypeError, KeyError) as error:
-            raise AuthFileError(f"{self.path} is not a file of tokens: {error!r}; restore or remove it") from error
+            raise AuthFileError(
+                f"{self.path} is not a file of tokens: {error!r}; restore or remove it"
+            ) from error
         return {token.id: token for token in tokens}
 
 
