@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from flask import g, request
 
-from balancer.api.problems import TOO_LARGE, Problem
+from balancer.api.problems import FORBIDDEN, TOO_LARGE, Problem
 from balancer.auth.files import AuthFileError
 from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED, Call
 from balancer.auth.identity import NOBODY, Denied, Identity
-from balancer.auth.policy import is_public
+from balancer.auth.policy import is_public, roles_for
 from balancer.clock import wall_us
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ def install(app: Flask, access: Access) -> None:
         if length is not None and length > limit:
             raise _too_large(limit)
         if access.gate is not None:
-            g.identity = _admit(access.gate, rule.rule)
+            identity = g.identity = _identify(access.gate)
+            if identity.role not in roles_for(request.method, rule.rule):
+                raise Problem(
+                    403, FORBIDDEN, f"the role {identity.role} may not {request.method} {rule.rule}"
+                )
         if access.rates is not None:
             wait_s = access.rates.take(caller().principal, wall_us())
             if wait_s:
@@ -67,17 +71,16 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, TOO_LARGE, f"the body is too large: {limit} bytes are allowed")
 
 
-def _admit(gate: Gate, route: str) -> Identity:
+def _identify(gate: Gate) -> Identity:
     call = Call(
         request.method,
-        route,
         request.path,
         request.remote_addr or "",
         request.headers.get("Authorization", ""),
         request.get_data,
     )
     try:
-        return gate.admit(call)
+        return gate.identify(call)
     except Denied as denied:
         raise _problem(denied) from denied
     except AuthFileError as error:

@@ -42,6 +42,7 @@ TOO_LARGE = "balancer.too_large"
 TOO_MANY_WAITING = "balancer.too_many_waiting"
 TOO_MANY_RESERVES = "balancer.too_many_reserves"
 EVENTS_FORGOTTEN = "balancer.events_forgotten"
+FORBIDDEN = "balancer.forbidden"
 WRONG_NODE = "balancer.wrong_node"
 
 _OF_REFUSAL: dict[str, tuple[int, str]] = {

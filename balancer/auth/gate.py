@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.auth.identity import Denied, Identity, Role
-from balancer.auth.policy import roles_for
 from balancer.auth.signature import SCHEME, Signature
 from balancer.clock import micros, seconds, utc_us, wall_us
 
@@ -26,20 +25,17 @@ TOKEN_EXPIRED = "balancer.token_expired"  # noqa: S105 - the name of an error
 BAD_SIGNATURE = "balancer.bad_signature"
 STALE_HOOK = "balancer.stale_hook"
 REPLAYED_HOOK = "balancer.replayed_hook"
-FORBIDDEN = "balancer.forbidden"
 TOO_MANY_CALLS = "balancer.too_many_calls"
 
 _UNAUTHENTICATED = 401
-_FORBIDDEN = 403
 _TOO_MANY = 429
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as the gate sees it. `route` is the rule (`/v1/nodes/<name>`), `path` what was asked for."""
+    """One call as the gate sees it."""
 
     method: str
-    route: str
     path: str
     address: str
     authorization: str
@@ -72,10 +68,10 @@ class Gate:
         self._seen_order: deque[tuple[int, str]] = deque()
         self._lock = threading.Lock()
 
-    def admit(self, call: Call) -> Identity:
-        """Who calls, and that they may. Raises Denied or AuthFileError; nothing has changed then."""
+    def identify(self, call: Call) -> Identity:
+        """Who calls. Raises Denied or AuthFileError; nothing has changed then."""
         try:
-            identity = self._identify(call)
+            return self._identify(call)
         except Denied:
             wait_s = self._failures.take(call.address, wall_us())
             if wait_s:
@@ -86,11 +82,6 @@ class Gate:
                     retry_after_s=wait_s,
                 ) from None
             raise
-        if identity.role not in roles_for(call.method, call.route):
-            raise Denied(
-                _FORBIDDEN, FORBIDDEN, f"the role {identity.role} may not {call.method} {call.route}"
-            )
-        return identity
 
     def _identify(self, call: Call) -> Identity:
         scheme, _, credentials = call.authorization.partition(" ")

@@ -159,6 +159,7 @@ def test_a_role_does_what_the_policy_says_and_nothing_else(site):
     for method, path in PROTECTED:
         allowed = POLICY[f"{method} {path.replace('{', '<').replace('}', '>')}"]
         for role in Role:
+            s.world.settled()
             before = s.ledger_hash()
             response = s.call(method, path, f"Bearer {s.text[role]}")
             if role in allowed:

@@ -14,7 +14,7 @@ KEY = {"Idempotency-Key": "7f4d1a52-5a0e-4e0e-9f56-6d0f7b0f2c11"}
 WRITES = {
     "request_nodes": ({"nodes": 1}, {"nodes": 2}),
     "release_nodes": ({"nodes": ["n01"]}, {"nodes": ["n02"]}),
-    "update_nodes": ({"states": {"n05": "busy"}, "job": "1.server"}, {"states": {"n06": "busy"}}),
+    "update_nodes": ({"states": {"n07": "busy"}, "job": "1.server"}, {"states": {"n08": "busy"}}),
     "add_reserve": ({"nodes": 1, "notice_s": 60}, {"nodes": 1, "notice_s": 61}),
 }
 WRITE = pytest.mark.parametrize("write", WRITES)
@@ -24,7 +24,7 @@ class Edge:
     """A service with two lent nodes, and its HTTP edge."""
 
     def __init__(self, world) -> None:
-        self.world = world(nodes=6, reserve=4)
+        self.world = world(nodes=8, reserve=4)
         self.world.settled()
         self.post("request_nodes", {"nodes": 2}, None)
         self.start_count = self.count()
