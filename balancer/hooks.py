@@ -69,7 +69,7 @@ class HookSettings:
     url: str = DEFAULT_URL
     marker: Path = field(default=Path(DEFAULT_MARKER))
     deadline_s: float = DEFAULT_DEADLINE_S
-    keys: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca_file: str | None = None
 
     @classmethod
@@ -80,10 +80,11 @@ class HookSettings:
         except (KeyError, ValueError):
             deadline_s = DEFAULT_DEADLINE_S
         return cls(
-            url=environ.get("BALANCER_URL", DEFAULT_URL),
-            marker=Path(environ.get("BALANCER_MARKER", DEFAULT_MARKER)),
+            url=environ.get("BALANCER_URL") or DEFAULT_URL,
+            # An empty name would be the current folder, which is always there.
+            marker=Path(environ.get("BALANCER_MARKER") or DEFAULT_MARKER),
             deadline_s=deadline_s if 0 < deadline_s <= _MOST_DEADLINE_S else DEFAULT_DEADLINE_S,
-            keys=read_keys(Path(environ.get("BALANCER_HOOK_KEY_FILE", DEFAULT_KEY_FILE))),
+            keys=read_keys(Path(environ.get("BALANCER_HOOK_KEY_FILE") or DEFAULT_KEY_FILE)),
             ca_file=environ.get("BALANCER_CA_FILE") or None,
         )
 
