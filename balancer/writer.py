@@ -44,7 +44,8 @@ _log = structlog.get_logger()
 _MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
 """States in which a node may vanish from the configuration: the batch system has it."""
 
-Moves = list[tuple[str, NodeState, NodeState]]
+Moves = list[tuple[NodeRecord, NodeRecord]]
+"""Records before and after, of nodes that changed their state."""
 
 
 class StoppingError(Exception):
@@ -208,7 +209,7 @@ class Writer:
             self._decided_nodes[record.name] = record
             self._changed_at[record.name] = self._seq
             if record.state is not before.state:
-                moves.append((record.name, before.state, record.state))
+                moves.append((before, record))
         return moves
 
     def _commit(self, decided: Decided) -> None:
@@ -294,12 +295,13 @@ class Writer:
             self._count(each.moves)
 
     def _count(self, moves: Moves) -> None:
-        for _, before, after in moves:
-            if before is NodeState.RECLAIMING:
-                outcome = "done" if after is NodeState.OD_RESERVE else "failed"
-                self._metrics.node_moved("batch", "on_demand", outcome)
-            elif before is NodeState.RESTORING:
-                self._metrics.node_moved("on_demand", "batch", "done")
+        for before, after in moves:
+            took_s = seconds(after.since_us - before.since_us)
+            if before.state is NodeState.RECLAIMING:
+                outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
+                self._metrics.node_moved("batch", "on_demand", outcome, took_s)
+            elif before.state is NodeState.RESTORING:
+                self._metrics.node_moved("on_demand", "batch", "done", took_s)
 
     def obtainable(self) -> int:
         """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
@@ -361,7 +363,7 @@ def _body(event: Event, moves: Moves, changes: Changes) -> str:
     """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
     body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
     if moves:
-        body["moved"] = moves
+        body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
     decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
     if decided:
         body["decided"] = decided

@@ -37,6 +37,7 @@ _log = structlog.get_logger()
 
 _EXTENSION = "balancer"
 _FAILED = 400
+_DENIED = (401, 403, 413, 429)
 _REQUEST_ID = re.compile(r"req-[0-9a-fA-F-]{8,59}")
 _VERSION = re.compile(r"balancer (?:(\d+)\.(\d+)|latest)")
 _KEY = re.compile(r"[!-~]{1,255}")
@@ -143,6 +144,8 @@ def install(app: Flask, state: Service) -> None:
         route = request.url_rule.rule if request.url_rule is not None else "unknown"
         took_s = seconds(wall_us() - g.get("start_us", wall_us()))
         method = request.method if request.method in _METHODS else "other"
+        if response.status_code in _DENIED:
+            state.engine.metrics.denied(response.status_code)
         state.engine.metrics.http_done(method, route, response.status_code, took_s)
         _note(response.status_code, took_s)
         return response

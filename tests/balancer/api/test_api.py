@@ -325,6 +325,20 @@ def test_events_are_numbered_and_carry_the_request_id_that_caused_them(api):
     assert http.get(f"/v1/events?after={len(events)}").get_json()["events"] == []
 
 
+def test_what_a_call_leads_to_later_carries_its_id_too(api):
+    w, http = api(nodes=1)
+    given = "req-11111111-2222-3333-4444-555555555555"
+    http.post("/v1/request_nodes", json={"nodes": 1}, headers={"X-OpenStack-Request-Id": given})
+    w.settled()
+    events = http.get("/v1/events").get_json()["events"]
+    assert [event["kind"] for event in events if event["id"] == given] == [
+        "nodes_requested",
+        "nodes_reclaimed",
+    ]
+    strange = http.get("/v1/nodes", headers={"X-OpenStack-Request-Id": "<script>"})
+    assert re.fullmatch(r"req-[0-9a-f-]{36}", strange.headers["X-OpenStack-Request-Id"])
+
+
 def test_events_can_be_followed_as_a_stream(api):
     _, http = api(nodes=1, reserve=1)
     response = http.get("/v1/events", headers={"Accept": "text/event-stream"})
@@ -382,6 +396,8 @@ def test_metrics_have_the_published_names(api):
         'balancer_requests_total{outcome="granted"} 1.0',
         'balancer_driver_commands_total{command="reclaim",driver="fake",outcome="ok"}',
         'balancer_http_request_duration_seconds_count{code="200",method="POST",route="/v1/request_nodes"}',
+        'balancer_move_duration_seconds_count{source="batch",target="on_demand"} 1.0',
+        'balancer_moves_total{outcome="done",source="batch",target="on_demand"} 1.0',
         "balancer_ledger_commit_duration_seconds_count",
         "balancer_reconcile_last_success_timestamp_seconds 1000.0",
         "balancer_build_info{version=",
