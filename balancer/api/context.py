@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -158,6 +159,8 @@ def install(app: Flask, state: Service) -> None:
 def _note(status: int, took_s: float) -> None:
     """One line a call that changes something or fails; reads that went well are for debugging."""
     quiet = request.method in ("GET", "HEAD", "OPTIONS") and status < _FAILED
+    if quiet and not _log.is_enabled_for(logging.DEBUG):
+        return
     identity = caller()
     (_log.debug if quiet else _log.info)(
         "call",
