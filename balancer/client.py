@@ -11,8 +11,10 @@ doing it twice. Times are seconds of cluster time (since 1970; in a testbed sinc
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _LONG_POLL_S = 20.0
-_RETRY_STATUS = (502, 503, 504)
+_RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
+
+
+def environment_token() -> str | None:
+    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError."""
+    path = os.environ.get("BALANCER_TOKEN_FILE")
+    return os.environ.get("BALANCER_TOKEN") or (Path(path).read_text("utf-8").strip() if path else None)
 
 
 class BalancerError(Exception):
@@ -105,15 +113,29 @@ class HistorySlot:
 
 
 class Balancer:
-    """One service. `timeout_s`: for one HTTP call, wall time. Not for use by several threads at once."""
+    """One service. `timeout_s`: for one HTTP call, wall time. Not for use by several threads at once.
 
-    def __init__(self, url: str, *, timeout_s: float = 10.0, retries: int = len(_PAUSES_S)) -> None:
+    `ca_file`: the certificates to trust instead of the system's, for HTTPS.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        ca_file: str | None = None,
+        timeout_s: float = 10.0,
+        retries: int = len(_PAUSES_S),
+    ) -> None:
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
         self._retries = retries
         self._session = requests.Session()
         # A proxy from the environment has no business between a cluster's own services.
         self._session.trust_env = False
+        self._session.verify = ca_file or True
+        if token is not None:
+            self._session.headers["Authorization"] = f"Bearer {token}"
         self._pause = threading.Event()
 
     def __enter__(self) -> Self:
@@ -165,9 +187,18 @@ class Balancer:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
         return _request(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
 
-    def release_nodes(self, nodes: Sequence[str], *, idempotency_key: str | None = None) -> None:
-        """Give granted nodes back, all or none."""
-        self._post("/v1/release_nodes", {"nodes": list(nodes)}, idempotency_key)
+    def release_nodes(
+        self,
+        nodes: Sequence[str],
+        *,
+        generations: Mapping[str, int] | None = None,
+        idempotency_key: str | None = None,
+    ) -> None:
+        """Give granted nodes back, all or none; with `generations` only if they have not changed since."""
+        body: dict[str, Any] = {"nodes": list(nodes)}
+        if generations is not None:
+            body["generations"] = dict(generations)
+        self._post("/v1/release_nodes", body, idempotency_key)
 
     def update_nodes(
         self,
@@ -199,7 +230,10 @@ class Balancer:
     # Calls that only read
 
     def nodes(self) -> list[Node]:
-        return [_node(each) for each in self._get("/v1/nodes")["nodes"]]
+        return [_node(each) for each in self._all("/v1/nodes", "nodes")]
+
+    def node(self, name: str) -> Node:
+        return _node(self._get(f"/v1/nodes/{name}"))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
@@ -212,7 +246,7 @@ class Balancer:
         return [_request(each) for each in self._get("/v1/requests", params)["requests"]]
 
     def reserves(self) -> list[Reserve]:
-        return [_reserve(each) for each in self._get("/v1/reserves")["reserves"]]
+        return [_reserve(each) for each in self._all("/v1/reserves", "reserves")]
 
     def events(self, *, after: int = 0, limit: int = 1000) -> Iterator[LogEvent]:
         """All events with a number above `after`, oldest first, `limit` a call."""
@@ -242,6 +276,14 @@ class Balancer:
     ) -> dict[str, Any]:
         all_headers = {"Idempotency-Key": key or str(uuid4()), **(headers or {})}
         return self._call("POST", path, json=body, headers=all_headers, retry=True)
+
+    def _all(self, path: str, name: str) -> Iterator[Mapping[str, Any]]:
+        """What stands on all pages."""
+        following: str | None = path
+        while following is not None:
+            page = self._get(following)
+            yield from page[name]
+            following = next((link["href"] for link in page["links"] if link["rel"] == "next"), None)
 
     def _get(
         self, path: str, params: Mapping[str, Any] | None = None, *, timeout_s: float | None = None

@@ -49,6 +49,15 @@ def wall_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+def utc_us() -> int:
+    """Microseconds since 1970 by the machine's clock, which people may set.
+
+    Only to compare with what other machines or former processes wrote down: the age of a signature, the
+    expiry of a token. Nothing is granted, released or timed by it.
+    """
+    return time.time_ns() // 1000
+
+
 class Rank(IntEnum):
     """Who goes first among those that are due at the same time (design: order of events)."""
 

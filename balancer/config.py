@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,6 +49,18 @@ class Config(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     insecure_bind: bool = False
+    auth: bool | None = None
+    token_file: Path | None = None
+    hook_key_file: Path | None = None
+    hook_skew_s: PositiveSeconds = 60.0
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    rate_per_s: SomeSeconds = 1000.0
+    rate_burst: Annotated[int, Field(ge=1)] = 2000
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    max_waiting_requests: Annotated[int, Field(ge=1)] = 10_000
+    max_reserves: Annotated[int, Field(ge=1)] = 10_000
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     ready_file: Path | None = None
     clock_file: Path | None = None
     threads: Annotated[int, Field(ge=2, le=1000)] = 32
@@ -82,6 +94,8 @@ class Config(BaseModel):
         return EngineSettings(
             reconcile_period_s=self.reconcile_period_s,
             refresh_age_s=self.refresh_age_s,
+            max_waiting_requests=self.max_waiting_requests,
+            max_reserves=self.max_reserves,
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
             ),
@@ -102,13 +116,41 @@ class Config(BaseModel):
             raise ConfigError(f"driver_settings: {error}") from error
         return made
 
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in _LOOPBACK
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers must say who they are: beyond loopback unless that was refused twice."""
+        return not (self.is_loopback or self.insecure_bind) if self.auth is None else self.auth
+
+    def beside_ledger(self, given: Path | None, suffix: str) -> Path:
+        """The given file, or the one named after the ledger. Raises ConfigError."""
+        if given is not None:
+            return given
+        if "://" in self.db:
+            raise ConfigError("token_file and hook_key_file must be given when the ledger is not a file")
+        return Path(self.db + suffix)
+
+    @property
+    def tokens_path(self) -> Path:
+        return self.beside_ledger(self.token_file, ".tokens")
+
+    @property
+    def hook_keys_path(self) -> Path:
+        return self.beside_ledger(self.hook_key_file, ".hook-keys")
+
     def check_bind(self) -> None:
-        """Calls are not authenticated yet: whoever reaches the port may take nodes. Raises ConfigError."""
-        if self.host not in _LOOPBACK and not self.insecure_bind:
+        """Whoever reaches a port without authentication may take nodes. Raises ConfigError."""
+        if not self.is_loopback and not self.authenticates and not self.insecure_bind:
             raise ConfigError(
                 f"host: {self.host} can be reached from outside, and calls are not authenticated: "
-                "anybody there could move nodes. Bind to 127.0.0.1, or give --insecure-bind if you trust them"
+                "anybody there could move nodes. Leave `auth` on, bind to 127.0.0.1, or give --insecure-bind "
+                "if you trust them"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ConfigError("tls_cert and tls_key go together: give both or none")
 
 
 def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:

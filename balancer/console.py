@@ -31,7 +31,8 @@ def _fail(text: str) -> None:
 def cli() -> None:
     """Move whole nodes between an on-demand pool and a batch pool while jobs run.
 
-    `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL.
+    `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL, with the token in
+    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. `balancer token` makes tokens, `balancer hook-key` keys of nodes.
     `balancer ledger verify|replay|story` reads the ledger itself.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
@@ -60,6 +61,11 @@ def cli() -> None:
 @click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
 @click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
 @click.option("--confirm-poll-s", type=float, help="Wall time between looks at a moving node.  [default: 1]")
+@click.option("--auth/--no-auth", default=None, help="Ask for tokens.  [default: beyond loopback]")
+@click.option("--token-file", type=click.Path(path_type=Path), help="Tokens.  [default: DB.tokens]")
+@click.option("--hook-key-file", type=click.Path(path_type=Path), help="Hook keys.  [default: DB.hook-keys]")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve HTTPS.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM).")
 @click.option("--insecure-bind/--no-insecure-bind", default=None, help="Listen beyond loopback without auth.")
 def serve(config: Path | None, **options: Any) -> None:
     """Run the service until SIGTERM."""
@@ -117,11 +123,15 @@ def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]
 def _service(url: str) -> AbstractContextManager[Balancer]:
     from contextlib import contextmanager
 
-    from balancer.client import Balancer, BalancerError
+    from balancer.client import Balancer, BalancerError, environment_token
 
     @contextmanager
     def connected() -> Iterator[Balancer]:
-        with Balancer(url, retries=1) as balancer:
+        try:
+            token = environment_token()
+        except OSError as error:
+            _fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
+        with Balancer(url, retries=1, token=token, ca_file=os.environ.get("BALANCER_CA_FILE")) as balancer:
             try:
                 yield balancer
             except BalancerError as error:
@@ -324,3 +334,13 @@ def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Seque
     for row in [header, *rows]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())
+
+
+def _add_commands() -> None:
+    from balancer.auth.console import hook_key, token
+
+    cli.add_command(token)
+    cli.add_command(hook_key)
+
+
+_add_commands()

@@ -56,8 +56,20 @@ _log = structlog.get_logger()
 _FORGET_EVERY_US = micros(3600)
 
 
+CONCURRENT_UPDATE = "concurrent_update"
+"""Code of `Refused`: a node has another generation than the caller believes."""
+
+
 class KeyReusedError(Exception):
     """The idempotency key belongs to another call."""
+
+
+class TooManyError(Exception):
+    """The bound on waiting `requests` or on active `reserves` is reached; nothing changed."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        self.what = what
+        super().__init__(f"{limit} {what} are pending already, which is the limit; try again later")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +80,8 @@ class EngineSettings:
     refresh_age_s: float = 1.0
     keep_answers_s: float = 7 * 86400.0
     keep_events_s: float = 400 * 86400.0
+    max_waiting_requests: int = 10_000
+    max_reserves: int = 10_000
     commands: CommandSettings = field(default_factory=CommandSettings)
 
 
@@ -170,16 +184,19 @@ class Engine:
         self, count: int, wait_us: int | None = None, *, key: Key | None = None, event_id: str = ""
     ) -> RequestRecord:
         """request_nodes: durable when this returns, and granted, rejected or waiting."""
+
+        def requested(at_us: int, seq: int) -> NodesRequested:
+            if self._writer.pending()[0] >= self.settings.max_waiting_requests:
+                raise TooManyError("requests", self.settings.max_waiting_requests)
+            return NodesRequested(
+                at_us=at_us, event_id=event_id, request_id=f"r{seq}", count=count, wait_us=wait_us
+            )
+
         with self.clock.held():
             if self._writer.obtainable() < count <= self._size:
                 # Hooks are advisory: perhaps there are idle nodes that nobody told us about.
                 self.refresh()
-            done = self._write(
-                lambda at_us, seq: NodesRequested(
-                    at_us=at_us, event_id=event_id, request_id=f"r{seq}", count=count, wait_us=wait_us
-                ),
-                key=key,
-            )
+            done = self._write(requested, key=key)
         return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
 
     def wait_for_request(self, request_id: str, timeout_s: float | None = None) -> Waiter | None:
@@ -211,15 +228,25 @@ class Engine:
         return self.ledger.request(request_id)
 
     def release_nodes(
-        self, nodes: tuple[str, ...], *, key: Key | None = None, answer: str = "", event_id: str = ""
+        self,
+        nodes: tuple[str, ...],
+        *,
+        generations: Mapping[str, int] | None = None,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
     ) -> None:
-        """release_nodes: durable when this returns. `answer` is stored with the key."""
+        """release_nodes: durable when this returns. `answer` is stored with the key.
+
+        `generations`: Refused (concurrent_update) unless these nodes still have them.
+        """
+
+        def released(at_us: int, _: int) -> NodesReleased:
+            self._check_generations(generations)
+            return NodesReleased(at_us=at_us, event_id=event_id, nodes=nodes)
+
         with self.clock.held():
-            self._write(
-                lambda at_us, _: NodesReleased(at_us=at_us, event_id=event_id, nodes=nodes),
-                key=key,
-                answer=lambda _: answer,
-            )
+            self._write(released, key=key, answer=lambda _: answer)
 
     def update_nodes(
         self,
@@ -228,23 +255,24 @@ class Engine:
         idle: tuple[str, ...] = (),
         job: str | None = None,
         remaining_us: int | None = None,
+        generations: Mapping[str, int] | None = None,
         key: Key | None = None,
         answer: str = "",
         event_id: str = "",
     ) -> None:
         """update_nodes: durable, and the offline marks it leads to are set, when this returns."""
         hook = "prologue" if busy else "epilogue"
+
+        def updated(at_us: int, _: int) -> NodesUpdated:
+            self._check_generations(generations)
+            return NodesUpdated(
+                at_us=at_us, event_id=event_id, busy=busy, idle=idle, job=job, remaining_us=remaining_us
+            )
+
         with self.clock.held():
             try:
                 self._write(
-                    lambda at_us, _: NodesUpdated(
-                        at_us=at_us,
-                        event_id=event_id,
-                        busy=busy,
-                        idle=idle,
-                        job=job,
-                        remaining_us=remaining_us,
-                    ),
+                    updated,
                     key=key,
                     answer=lambda _: answer,
                     # The batch system could refill the nodes as soon as its epilogue has our answer.
@@ -276,16 +304,21 @@ class Engine:
         def added(changes: Changes) -> ReserveRecord:
             return max(changes.reserves, key=lambda record: record.order)
 
+        def add(at_us: int, seq: int) -> ReserveAdded:
+            if self._writer.pending()[1] >= self.settings.max_reserves:
+                raise TooManyError("reserves", self.settings.max_reserves)
+            return ReserveAdded(
+                at_us=at_us,
+                event_id=event_id,
+                reserve_id=f"h{seq}",
+                count=count,
+                by_us=at_us + notice_us,
+                keep_us=keep_us,
+            )
+
         with self.clock.held():
             done = self._write(
-                lambda at_us, seq: ReserveAdded(
-                    at_us=at_us,
-                    event_id=event_id,
-                    reserve_id=f"h{seq}",
-                    count=count,
-                    by_us=at_us + notice_us,
-                    keep_us=keep_us,
-                ),
+                add,
                 key=key,
                 answer=lambda changes: answer(added(changes)) if answer is not None else "",
             )
@@ -313,11 +346,25 @@ class Engine:
                 self._keys_in_use.discard(key.key)
                 self._keys.notify_all()
 
+    def _check_generations(self, generations: Mapping[str, int] | None) -> None:
+        """For the function that is given to the writer: nothing is decided in between."""
+        for name, believed in (generations or {}).items():
+            record = self._writer.decided_node(name)
+            if record is not None and record.generation != believed:
+                detail = (
+                    f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
+                )
+                raise Refused(CONCURRENT_UPDATE, detail)
+
     # Reading
 
     def nodes(self) -> list[NodeRecord]:
         """All nodes as committed, by name."""
         return self._writer.nodes()
+
+    def node(self, name: str) -> NodeRecord | None:
+        """One node as committed."""
+        return self._writer.node(name)
 
     def counts(self) -> dict[NodeState, int]:
         return self._writer.counts()

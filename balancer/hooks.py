@@ -28,7 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+from balancer.auth.signature import sign
+from balancer.clock import utc_us
+
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
 START = 0
@@ -37,24 +41,36 @@ REQUEUE = 2
 DEFAULT_URL = "http://127.0.0.1:8090"
 DEFAULT_MARKER = "/run/balancer/handed-over"
 DEFAULT_DEADLINE_S = 5.0
+DEFAULT_KEY_FILE = "/etc/balancer/hook.key"
+_MOST_DEADLINE_S = 60.0
+_PATH = "/v1/update_nodes"
 _NOT_OURS = "balancer.node_not_in_batch_pool"
+_CONFLICT = 409
 _RESOURCES_ARG = 4
+_ANSWER_BYTES = 65_536
+_KEY_LINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s+((?:[0-9a-f]{2})+)\s*")
 _HELP = """usage: balancer hook prologue|epilogue JOBID [ARGS OF TORQUE...]
        balancer hook slurm-prolog|slurm-epilog
 
 Tells the Balancer that the job takes (prologue) or gives back (epilogue) the nodes in $PBS_NODEFILE, or in
-$SLURM_JOB_NODELIST. Settings: BALANCER_URL, BALANCER_MARKER, BALANCER_HOOK_DEADLINE_S. Exits 0, or, Torque's
-prologue only, 2 to have the job requeued.
+$SLURM_JOB_NODELIST. Settings: BALANCER_URL, BALANCER_MARKER, BALANCER_HOOK_DEADLINE_S, BALANCER_HOOK_KEY_FILE,
+BALANCER_CA_FILE. Exits 0, or, Torque's prologue only, 2 to have the job requeued.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """`marker`: this file exists on a node while on-demand has it. `deadline_s`: wall time for everything."""
+    """`marker`: this file exists on a node while on-demand has it. `deadline_s`: wall time for everything.
+
+    `keys`: of nodes, hexadecimal; a call is signed with the first that a node of the job has, else not at all.
+    `ca_file`: the certificates to trust, instead of the system's.
+    """
 
     url: str = DEFAULT_URL
     marker: Path = field(default=Path(DEFAULT_MARKER))
     deadline_s: float = DEFAULT_DEADLINE_S
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: str | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> HookSettings:
@@ -64,9 +80,12 @@ class HookSettings:
         except (KeyError, ValueError):
             deadline_s = DEFAULT_DEADLINE_S
         return cls(
-            url=environ.get("BALANCER_URL", DEFAULT_URL),
-            marker=Path(environ.get("BALANCER_MARKER", DEFAULT_MARKER)),
-            deadline_s=deadline_s if deadline_s > 0 else DEFAULT_DEADLINE_S,
+            url=environ.get("BALANCER_URL") or DEFAULT_URL,
+            # An empty name would be the current folder, which is always there.
+            marker=Path(environ.get("BALANCER_MARKER") or DEFAULT_MARKER),
+            deadline_s=deadline_s if 0 < deadline_s <= _MOST_DEADLINE_S else DEFAULT_DEADLINE_S,
+            keys=read_keys(Path(environ.get("BALANCER_HOOK_KEY_FILE") or DEFAULT_KEY_FILE)),
+            ca_file=environ.get("BALANCER_CA_FILE") or None,
         )
 
 
@@ -84,7 +103,7 @@ class Answer:
 
     @property
     def refused(self) -> bool:
-        return self.code == _NOT_OURS
+        return self.status == _CONFLICT and self.code == _NOT_OURS
 
 
 def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s: float | None) -> int:
@@ -95,7 +114,7 @@ def prologue(settings: HookSettings, nodes: Sequence[str], job: str, remaining_s
     if answer.refused:
         _say(f"job {job} goes back to the queue: {answer.detail}")
         return REQUEUE
-    marked = settings.marker.exists()
+    marked = _is_marked(settings)
     _say(
         f"no clear answer from the Balancer ({answer.detail}); "
         f"the job {'is requeued' if marked else 'starts'}"
@@ -135,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
                 nodes = nodes_of_job(os.environ)
             except (KeyError, OSError, ValueError) as error:
                 _say(f"the nodes of job {job} are not known: {error!r}; $PBS_NODEFILE must name a file")
-                return REQUEUE if hook == "prologue" and settings.marker.exists() else START
+                return REQUEUE if hook == "prologue" and _is_marked(settings) else START
             if hook == "epilogue":
                 return epilogue(settings, nodes, job)
             resources = more[_RESOURCES_ARG - 1] if len(more) >= _RESOURCES_ARG else ""
@@ -151,6 +170,14 @@ def main(arguments: Sequence[str]) -> int:
     return START
 
 
+def _is_marked(settings: HookSettings) -> bool:
+    """An unreadable marker is none: `exists` would raise for a loop of links or a name that is too long."""
+    try:
+        return settings.marker.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def send_update(
     settings: HookSettings, nodes: Sequence[str], state: str, job: str, remaining_s: float | None
 ) -> Answer:
@@ -160,22 +187,29 @@ def send_update(
         body["remaining_s"] = remaining_s
     try:
         with _deadline(settings.deadline_s):
-            return _post(settings, json.dumps(body).encode())
-    except (OSError, http.client.HTTPException, ValueError) as error:
+            return _post(settings, json.dumps(body).encode(), nodes)
+    except Exception as error:  # noqa: BLE001 - whatever an answer can do to us, the job must not suffer
         return Answer(0, detail=f"{settings.url}: {error or type(error).__name__}")
 
 
-def _post(settings: HookSettings, body: bytes) -> Answer:
+def _post(settings: HookSettings, body: bytes, nodes: Sequence[str]) -> Answer:
     url = urlsplit(settings.url)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError("BALANCER_URL must look like http://host:port")
-    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(url.hostname, url.port, timeout=settings.deadline_s)
+    path = url.path.rstrip("/") + _PATH
+    headers = {"Content-Type": "application/json"} | _signed(settings, nodes, body)
+    connection: http.client.HTTPConnection
+    if url.scheme == "https":
+        trusted = _trusted(settings.ca_file)
+        connection = http.client.HTTPSConnection(
+            url.hostname, url.port, timeout=settings.deadline_s, context=trusted
+        )
+    else:
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=settings.deadline_s)
     try:
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", url.path.rstrip("/") + "/v1/update_nodes", body, headers)
+        connection.request("POST", path, body, headers)
         response = connection.getresponse()
-        said = response.read()
+        said = response.read(_ANSWER_BYTES)
     finally:
         connection.close()
     if 200 <= response.status < 300:  # noqa: PLR2004
@@ -185,6 +219,37 @@ def _post(settings: HookSettings, body: bytes) -> Answer:
         return Answer(response.status, str(problem.get("code", "")), str(problem.get("detail", "")))
     except (ValueError, AttributeError):
         return Answer(response.status, detail=f"HTTP {response.status} without a problem document")
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """Keys (hexadecimal) by node from lines `NODE KEY`; what cannot be used is left out, with a message."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        _say(f"{path} cannot be read ({error}): calls are not signed")
+        return {}
+    found = [match for match in map(_KEY_LINE.fullmatch, lines) if match is not None]
+    if len(found) < len([line for line in lines if line.strip()]):
+        _say(f"{path} has a line that is not a node's name and its key")
+    return {match[1]: match[2] for match in found}
+
+
+def _signed(settings: HookSettings, nodes: Sequence[str], body: bytes) -> dict[str, str]:
+    """The header that shows that a node of this job sent it; nothing without a key."""
+    node = next((node for node in nodes if node in settings.keys), None)
+    if node is None:
+        return {}
+    # The path as the service sees it: a proxy in front may have a prefix of its own.
+    signature = sign(bytes.fromhex(settings.keys[node]), node, utc_us(), _PATH, body)
+    return {"Authorization": signature.header()}
+
+
+def _trusted(ca_file: str | None) -> ssl.SSLContext:
+    import ssl  # noqa: PLC0415 - takes a while, and is needed for https only
+
+    return ssl.create_default_context(cafile=ca_file)
 
 
 @contextmanager

@@ -43,6 +43,13 @@ class Metrics:
             ("source", "target", "outcome"),
             registry=registry,
         )
+        self._move_s = Histogram(
+            "balancer_move_duration_seconds",
+            "Cluster time from the decision to move a node until the batch system shows it done",
+            ("source", "target"),
+            buckets=_SLOW_S,
+            registry=registry,
+        )
         self._commands = Counter(
             "balancer_driver_commands_total",
             "Commands given to the batch system",
@@ -85,6 +92,12 @@ class Metrics:
             buckets=(*_FAST_S, 30.0, 600.0),
             registry=registry,
         )
+        self._denied = Counter(
+            "balancer_http_denied_total",
+            "Calls refused before they were looked at, by status",
+            ("code",),
+            registry=registry,
+        )
         self._http_children: dict[tuple[str, str, int], Histogram] = {}
 
     def nodes(self, counts: Mapping[NodeState, int]) -> None:
@@ -94,8 +107,9 @@ class Metrics:
     def request_answered(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
 
-    def node_moved(self, source: str, target: str, outcome: str) -> None:
+    def node_moved(self, source: str, target: str, outcome: str, took_s: float) -> None:
         self._moves.labels(source, target, outcome).inc()
+        self._move_s.labels(source, target).observe(took_s)
 
     def command_done(self, command: str, outcome: str, took_s: float) -> None:
         self._commands.labels(self._driver, command, outcome).inc()
@@ -107,6 +121,9 @@ class Metrics:
     def reconciled(self, at_s: float, drift: int) -> None:
         self._drift.set(drift)
         self._reconciled.set(at_s)
+
+    def denied(self, code: int) -> None:
+        self._denied.labels(str(code)).inc()
 
     def hook_event(self, hook: str, outcome: str) -> None:
         self._hooks.labels(hook, outcome).inc()

@@ -51,7 +51,8 @@ _PREDECESSOR_S = 20.0
 _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
 
-Moves = list[tuple[str, NodeState, NodeState]]
+Moves = list[tuple[NodeRecord, NodeRecord]]
+"""Records before and after, of nodes that changed their state."""
 
 
 class StoppingError(Exception):
@@ -231,7 +232,7 @@ class Writer:
             self._decided_nodes[record.name] = record
             self._changed_at[record.name] = self._seq
             if record.state is not before.state:
-                moves.append((record.name, before.state, record.state))
+                moves.append((before, record))
         return moves
 
     def _commit(self, decided: Decided) -> None:
@@ -371,12 +372,13 @@ class Writer:
             self._count(each.moves)
 
     def _count(self, moves: Moves) -> None:
-        for _, before, after in moves:
-            if before is NodeState.RECLAIMING:
-                outcome = "done" if after is NodeState.OD_RESERVE else "failed"
-                self._metrics.node_moved("batch", "on_demand", outcome)
-            elif before is NodeState.RESTORING:
-                self._metrics.node_moved("on_demand", "batch", "done")
+        for before, after in moves:
+            took_s = seconds(after.since_us - before.since_us)
+            if before.state is NodeState.RECLAIMING:
+                outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
+                self._metrics.node_moved("batch", "on_demand", outcome, took_s)
+            elif before.state is NodeState.RESTORING:
+                self._metrics.node_moved("on_demand", "batch", "done", took_s)
 
     def obtainable(self) -> int:
         """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
@@ -390,6 +392,19 @@ class Writer:
         """
         with self._deciding:
             return self._seq, self._decided_nodes.values(), self._changed_at
+
+    def decided_node(self, name: str) -> NodeRecord | None:
+        """One node after the last decision. For the function that is given to `apply`."""
+        return self._decided_nodes.get(name)
+
+    def pending(self) -> tuple[int, int]:
+        """Waiting requests and active reserves, after the last decision."""
+        return self._lifecycle.pending
+
+    def node(self, name: str) -> NodeRecord | None:
+        """One node as committed."""
+        with self._published:
+            return self._nodes.get(name)
 
     def nodes(self) -> list[NodeRecord]:
         """All nodes as committed, by name."""
@@ -425,7 +440,7 @@ def _body(event: Event, moves: Moves, changes: Changes) -> str:
     """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
     body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
     if moves:
-        body["moved"] = moves
+        body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
     decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
     if decided:
         body["decided"] = decided

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import uuid4
 
-from flask import Response, current_app, g, request
+import structlog
+from flask import Response, current_app, g, request, url_for
 from pydantic import BaseModel, ConfigDict, Field
 
+from balancer.api.access import caller
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
+from balancer.auth.identity import NOBODY
 from balancer.clock import seconds, wall_us
 from balancer.writer import Key
 
@@ -25,12 +29,20 @@ if TYPE_CHECKING:
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)
-"""Versions of the API. 1.0: the first."""
+"""Versions of the API, one comment each.
+
+1.0  the first
+"""
+
+_log = structlog.get_logger()
 
 _EXTENSION = "balancer"
+_FAILED = 400
+_DENIED = (401, 403, 413, 429)
 _REQUEST_ID = re.compile(r"req-[0-9a-fA-F-]{8,59}")
 _VERSION = re.compile(r"balancer (?:(\d+)\.(\d+)|latest)")
 _KEY = re.compile(r"[!-~]{1,255}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
 
 
 class Body(BaseModel):
@@ -53,7 +65,8 @@ class Answer(BaseModel):
 
 NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Seconds = Annotated[float, Field(ge=0, le=3.2e9)]
-Limit = Annotated[int, Field(ge=1, le=1000)]
+Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
+Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 @dataclass
@@ -90,7 +103,20 @@ def idempotency_key(body: BaseModel) -> Key | None:
             400, INVALID, "Idempotency-Key must be 1 to 255 printable characters, a UUID for instance"
         )
     call = f"{request.path}\n{json.dumps(body.model_dump(), sort_keys=True)}"
-    return Key(key, hashlib.sha256(call.encode()).hexdigest())
+    identity = caller()
+    if identity is not NOBODY:
+        # A key is its owner's: nobody else gets the answer, or is in its way by chance or by will.
+        key = _digest(f"{identity.principal}\n{key}")
+    return Key(key, _digest(call))
+
+
+def next_link(endpoint: str, **query: Any) -> list[dict[str, str]]:
+    """The `links` of a page after which there is more."""
+    return [{"rel": "next", "href": url_for(endpoint, **query)}]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def install(app: Flask, state: Service) -> None:
@@ -102,26 +128,58 @@ def install(app: Flask, state: Service) -> None:
         g.start_us = wall_us()
         given = request.headers.get("X-OpenStack-Request-Id", "")
         g.request_id = given if _REQUEST_ID.fullmatch(given) else f"req-{uuid4()}"
+        # Whatever is logged while the call is served names it.
+        structlog.contextvars.bind_contextvars(request_id=g.request_id)
+        g.version = MIN_VERSION
         wanted = request.headers.get("OpenStack-API-Version")
         if wanted is not None:
-            _check_version(wanted)
+            g.version = _version(wanted)
 
     @app.after_request
     def end(response: Response) -> Response:
         headers = response.headers
         headers["X-OpenStack-Request-Id"] = g.get("request_id", "")
-        headers["OpenStack-API-Version"] = f"balancer {MAX_VERSION[0]}.{MAX_VERSION[1]}"
+        major, minor = g.get("version", MIN_VERSION)
+        headers["OpenStack-API-Version"] = f"balancer {major}.{minor}"
         headers["Vary"] = "OpenStack-API-Version, Accept"
         route = request.url_rule.rule if request.url_rule is not None else "unknown"
         took_s = seconds(wall_us() - g.get("start_us", wall_us()))
-        state.engine.metrics.http_done(request.method, route, response.status_code, took_s)
+        method = request.method if request.method in _METHODS else "other"
+        if response.status_code in _DENIED:
+            state.engine.metrics.denied(response.status_code)
+        state.engine.metrics.http_done(method, route, response.status_code, took_s)
+        _note(response.status_code, took_s)
         return response
 
+    @app.teardown_request
+    def forget(_: BaseException | None) -> None:
+        structlog.contextvars.unbind_contextvars("request_id")
 
-def _check_version(text: str) -> None:
+
+def _note(status: int, took_s: float) -> None:
+    """One line a call that changes something or fails; reads that went well are for debugging."""
+    quiet = request.method in ("GET", "HEAD", "OPTIONS") and status < _FAILED
+    if quiet and not _log.is_enabled_for(logging.DEBUG):
+        return
+    identity = caller()
+    (_log.debug if quiet else _log.info)(
+        "call",
+        method=request.method,
+        path=request.path,
+        status=status,
+        took_ms=round(took_s * 1000, 3),
+        caller=identity.principal if identity is not NOBODY else None,
+        address=request.remote_addr,
+        code=g.get("problem_code"),
+    )
+
+
+def _version(text: str) -> tuple[int, int]:
+    """The version to answer in: the asked one, else the lowest."""
+    found = MIN_VERSION
     # The header may name other services as well: "compute 2.1, balancer 1.0".
     for part in text.split(","):
-        if not part.strip().startswith("balancer"):
+        if part.split()[:1] != ["balancer"]:
             continue
         match = _VERSION.fullmatch(part.strip())
         wanted: Any = (
@@ -135,3 +193,5 @@ def _check_version(text: str) -> None:
                 min_version=f"1.{MIN_VERSION[1]}",
                 max_version=f"1.{MAX_VERSION[1]}",
             )
+        found = wanted
+    return found

@@ -26,18 +26,27 @@ _MEANING = {
 }
 
 
+@blueprint.get("/v1/")
+def versions() -> Any:
+    """Which versions of the API are served; asked without a token."""
+    return {"version": _version()}
+
+
+def _version() -> dict[str, Any]:
+    return {
+        "id": "v1",
+        "status": "CURRENT",
+        "min_version": f"{MIN_VERSION[0]}.{MIN_VERSION[1]}",
+        "max_version": f"{MAX_VERSION[0]}.{MAX_VERSION[1]}",
+        "links": [{"rel": "self", "href": "/v1/"}],
+    }
+
+
 @blueprint.get("/")
 def show() -> Any:
     """The dashboard, or the versions of the API for programs."""
     if request.accept_mimetypes.best_match(["text/html", "application/json"]) == "application/json":
-        version = {
-            "id": "v1",
-            "status": "CURRENT",
-            "min_version": f"{MIN_VERSION[0]}.{MIN_VERSION[1]}",
-            "max_version": f"{MAX_VERSION[0]}.{MAX_VERSION[1]}",
-            "links": [{"rel": "self", "href": "/v1/"}],
-        }
-        return {"versions": [version]}
+        return {"versions": [_version()]}
     source = engine()
     nodes = source.nodes()
     counts = source.counts()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 from apiflask import APIBlueprint
-from flask import Response, request, url_for
+from flask import Response, request
 from pydantic import Field
 
-from balancer.api.context import Answer, Limit, Query, engine, service
-from balancer.api.problems import TOO_MANY_STREAMS, Problem
+from balancer.api.context import Answer, Limit, Query, engine, next_link, service
+from balancer.api.problems import EVENTS_FORGOTTEN, INVALID, TOO_MANY_STREAMS, Problem
 from balancer.timestamps import iso
 
 if TYPE_CHECKING:
@@ -24,10 +25,14 @@ blueprint = APIBlueprint("events", __name__, tag="events")
 _STREAM = "text/event-stream"
 _KEEP_ALIVE_S = 15.0
 _PAGE = 500
+_MOST = 2**63 - 1
+_DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 class EventsQuery(Query):
-    after: Annotated[int, Field(ge=0, description="Number of the last event that is known already")] = 0
+    after: Annotated[
+        int, Field(ge=0, le=_MOST, description="Number of the last event that is known already")
+    ] = 0
     limit: Limit = 100
 
 
@@ -47,18 +52,31 @@ class Events(Answer):
 @blueprint.get("/v1/events")
 @blueprint.input(EventsQuery, location="query")
 @blueprint.output(Events, description="Also as text/event-stream when that is what Accept names")
+@blueprint.doc(responses={410: "The events after that number were forgotten"})
 def list_events(query_data: EventsQuery) -> Any:
     """What happened, oldest first, numbered without a gap."""
     after = query_data.after
     if request.accept_mimetypes.best_match(["application/json", _STREAM]) == _STREAM:
-        last = request.headers.get("Last-Event-ID", "")
-        return _stream(int(last) if last.isdecimal() else after)
-    found = engine().ledger.events(after, query_data.limit)
-    links = []
+        last = request.headers.get("Last-Event-ID")
+        if last is not None and not _DIGITS.fullmatch(last):
+            raise Problem(400, INVALID, f"Last-Event-ID: {last!r} is not the number of an event")
+        return _stream(after if last is None else int(last))
+    found = _after(after, query_data.limit)
+    links: list[dict[str, str]] = []
     if len(found) == query_data.limit:
-        href = url_for("events.list_events", after=found[-1].seq, limit=query_data.limit)
-        links.append({"rel": "next", "href": href})
+        links = next_link("events.list_events", after=found[-1].seq, limit=query_data.limit)
     return {"events": [to_json(event) for event in found], "links": links}
+
+
+def _after(after: int, limit: int) -> list[StoredEvent]:
+    """Whoever goes on from a number must get the next one: a hole is an error, not something to find out."""
+    found = engine().ledger.events(after, limit)
+    if after and found and found[0].seq != after + 1:
+        detail = (
+            f"events {after + 1} to {found[0].seq - 1} were kept long enough and are gone; begin with after=0"
+        )
+        raise Problem(410, EVENTS_FORGOTTEN, detail, oldest=found[0].seq)
+    return found
 
 
 def to_json(event: StoredEvent) -> dict[str, Any]:
@@ -72,6 +90,7 @@ def to_json(event: StoredEvent) -> dict[str, Any]:
 
 
 def _stream(after: int) -> Response:
+    _after(after, 1)
     slots = service().waiting
     if not slots.acquire(blocking=False):
         raise Problem(

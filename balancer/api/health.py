@@ -43,6 +43,13 @@ def healthz() -> Any:
     return _reply(service().engine.problem())
 
 
+@blueprint.get("/healthcheck")
+@blueprint.doc(responses={200: "Healthy", 503: "Taken out of service: the reason"})
+def healthcheck() -> Any:
+    """The same as /healthz, under the name OpenStack's tools look for."""
+    return healthz()
+
+
 @blueprint.get("/metrics")
 @blueprint.doc(responses={200: "Prometheus text format"})
 def metrics() -> Any:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from apiflask import APIBlueprint
 from pydantic import Field
 
+from balancer.api.access import caller
 from balancer.api.context import (
     Answer,
     Body,
+    Generation,
+    Limit,
     NodeName,
     Query,
     Seconds,
     engine,
     event_id,
     idempotency_key,
+    next_link,
 )
+from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
 from balancer.clock import micros
 from balancer.lifecycle.states import NodeState
 from balancer.timestamps import iso
@@ -43,8 +49,15 @@ POOL = {
 }
 
 
+Generations = Annotated[
+    dict[NodeName, Generation],
+    Field(max_length=100_000, description="Refuse unless these nodes still have these generations"),
+]
+
+
 class ReleaseNodes(Body):
     nodes: Nodes
+    generations: Generations | None = None
 
 
 class Released(Answer):
@@ -55,6 +68,7 @@ class UpdateNodes(Body):
     states: Annotated[dict[NodeName, Literal["busy", "idle"]], Field(min_length=1, max_length=100_000)]
     job: Annotated[str | None, Field(min_length=1, max_length=255)] = None
     remaining_s: Annotated[Seconds | None, Field(description="Wall time the job may still run")] = None
+    generations: Generations | None = None
 
 
 class Updated(Answer):
@@ -82,26 +96,48 @@ class Node(Answer):
 
 class NodeList(Answer):
     nodes: list[Node]
+    links: list[dict[str, str]]
 
 
 class NodesQuery(Query):
     state: State | None = None
+    limit: Limit = 1000
+    marker: Annotated[
+        str | None, Field(max_length=255, description="Name of the last node of the page before")
+    ] = None
 
 
 @blueprint.get("/v1/nodes")
 @blueprint.input(NodesQuery, location="query")
 @blueprint.output(NodeList)
 def list_nodes(query_data: NodesQuery) -> Any:
-    """All nodes by name, with the Balancer's state and what the batch system reported."""
-    wanted = query_data.state
+    """Nodes by name, with the Balancer's state and what the batch system reported."""
+    wanted, limit = query_data.state, query_data.limit
     records = [record for record in engine().nodes() if wanted is None or record.state == wanted]
-    return {"nodes": [to_json(record, engine().reading(record.name)) for record in records]}
+    if query_data.marker is not None:
+        # A node that is gone meanwhile is as good a marker: what comes after its name comes next.
+        records = records[bisect_right(records, query_data.marker, key=lambda record: record.name) :]
+    page = records[:limit]
+    more = len(records) > limit
+    links = next_link("nodes.list_nodes", marker=page[-1].name, limit=limit, state=wanted) if more else []
+    return {"nodes": [to_json(record, engine().reading(record.name)) for record in page], "links": links}
+
+
+@blueprint.get("/v1/nodes/<name>")
+@blueprint.output(Node)
+@blueprint.doc(responses=[404])
+def get_node(name: str) -> Any:
+    """One node; its generation is also the ETag."""
+    record = engine().node(name)
+    if record is None:
+        raise Problem(404, NOT_FOUND, f"there is no node {name}")
+    return to_json(record, engine().reading(name)), 200, {"ETag": f'"{record.generation}"'}
 
 
 @blueprint.post("/v1/release_nodes")
 @blueprint.input(ReleaseNodes)
 @blueprint.output(Released)
-@blueprint.doc(responses={409: "A node is not allocated; nothing changed"})
+@blueprint.doc(responses={409: "A node is not allocated, or has changed; nothing changed"})
 def release_nodes(json_data: ReleaseNodes) -> Any:
     """Give allocated nodes back. All of them or none."""
     answer = {"nodes": json_data.nodes}
@@ -110,7 +146,11 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
         if stored is not None:
             return json.loads(stored.body or "{}")
         engine().release_nodes(
-            tuple(json_data.nodes), key=key, answer=json.dumps(answer) if key else "", event_id=event_id()
+            tuple(json_data.nodes),
+            generations=json_data.generations,
+            key=key,
+            answer=json.dumps(answer) if key else "",
+            event_id=event_id(),
         )
     return answer
 
@@ -123,6 +163,9 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
 )
 def update_nodes(json_data: UpdateNodes) -> Any:
     """A job starts (`busy`) or has ended (`idle`) on these nodes. All of them or none."""
+    signer = caller().node
+    if signer is not None and signer not in json_data.states:
+        raise Problem(403, WRONG_NODE, f"node {signer} may only report jobs that it takes part in")
     answer = {"nodes": list(json_data.states)}
     key = idempotency_key(json_data)
     with engine().idempotent(key) as stored:
@@ -133,6 +176,7 @@ def update_nodes(json_data: UpdateNodes) -> Any:
             idle=tuple(node for node, state in json_data.states.items() if state == "idle"),
             job=json_data.job,
             remaining_us=None if json_data.remaining_s is None else micros(json_data.remaining_s),
+            generations=json_data.generations,
             key=key,
             answer=json.dumps(answer) if key else "",
             event_id=event_id(),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from flask import Response, g, request
 
-from balancer.engine import KeyReusedError
+from balancer.engine import CONCURRENT_UPDATE, KeyReusedError, TooManyError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import StoppingError
@@ -40,6 +40,12 @@ STOPPING = "balancer.stopping"
 ALGORITHM_FAILED = "balancer.algorithm_failed"
 VERSION_NOT_SUPPORTED = "balancer.version_not_supported"
 INTERNAL = "balancer.internal_error"
+TOO_LARGE = "balancer.too_large"
+TOO_MANY_WAITING = "balancer.too_many_waiting"
+TOO_MANY_RESERVES = "balancer.too_many_reserves"
+EVENTS_FORGOTTEN = "balancer.events_forgotten"
+FORBIDDEN = "balancer.forbidden"
+WRONG_NODE = "balancer.wrong_node"
 
 _OF_REFUSAL: dict[str, tuple[int, str]] = {
     Refused.UNKNOWN_NODE: (400, "balancer.unknown_node"),
@@ -50,11 +56,12 @@ _OF_REFUSAL: dict[str, tuple[int, str]] = {
     Refused.NODE_NOT_IN_BATCH: (409, NODE_NOT_IN_BATCH_POOL),
     Refused.NODE_NOT_ALLOCATED: (409, NODE_NOT_ALLOCATED),
     Refused.ID_IN_USE: (409, "balancer.id_in_use"),
+    CONCURRENT_UPDATE: (409, "balancer.concurrent_update"),
 }
 
 _SORRY = "something went wrong here; the log has the details under the request id"
 
-_OF_STATUS = {400: INVALID, 404: NOT_FOUND, 405: "balancer.method_not_allowed", 413: "balancer.too_large"}
+_OF_STATUS = {400: INVALID, 404: NOT_FOUND, 405: "balancer.method_not_allowed", 413: TOO_LARGE}
 
 
 class Problem(Exception):
@@ -94,6 +101,7 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
+        g.problem_code = self.code
         return Response(json.dumps(self.body()), self.status, self.headers, content_type=MEDIA_TYPE)
 
 
@@ -117,6 +125,7 @@ def install(app: APIFlask) -> None:
         problem = Problem(
             error.status_code, code, str(detail), headers=dict(cast("dict[str, str]", error.headers or {}))
         )
+        g.problem_code = code
         return problem.body(), problem.status, problem.headers | {"Content-Type": MEDIA_TYPE}
 
     @app.errorhandler(Problem)
@@ -128,8 +137,14 @@ def install(app: APIFlask) -> None:
         return of_refusal(error).response()
 
     @app.errorhandler(KeyReusedError)
-    def key_reused(error: KeyReusedError) -> Response:
-        return Problem(422, KEY_REUSED, str(error)).response()
+    def key_reused(_: KeyReusedError) -> Response:
+        given = request.headers.get("Idempotency-Key", "")
+        return Problem(422, KEY_REUSED, f"the key {given} was used for a call with another body").response()
+
+    @app.errorhandler(TooManyError)
+    def too_many(error: TooManyError) -> Response:
+        code = TOO_MANY_WAITING if error.what == "requests" else TOO_MANY_RESERVES
+        return Problem(503, code, str(error), headers={"Retry-After": "10"}).response()
 
     @app.errorhandler(LedgerError)
     def ledger(error: LedgerError) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from apiflask import APIBlueprint
@@ -17,9 +18,10 @@ from balancer.api.context import (
     engine,
     event_id,
     idempotency_key,
+    next_link,
     service,
 )
-from balancer.api.problems import NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
+from balancer.api.problems import INVALID, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
 from balancer.clock import micros
 from balancer.lifecycle.records import RequestStatus
 from balancer.timestamps import iso, iso_or_none
@@ -58,7 +60,9 @@ class Requests(Answer):
 class RequestsQuery(Query):
     state: State | None = None
     limit: Limit = 100
-    marker: str | None = None
+    marker: Annotated[
+        str | None, Field(max_length=64, description="Id of the last request of the page before")
+    ] = None
 
 
 class RequestQuery(Query):
@@ -81,7 +85,7 @@ def request_nodes(json_data: RequestNodes) -> Any:
         else:
             wait_us = None if json_data.wait_s is None else micros(json_data.wait_s)
             record = engine().submit_request(json_data.nodes, wait_us, key=key, event_id=event_id())
-    if record.status is RequestStatus.WAITING and "respond-async" not in request.headers.get("Prefer", ""):
+    if record.status is RequestStatus.WAITING and not _wants_async():
         record = _wait(record, None)
     return _answer(record)
 
@@ -91,17 +95,17 @@ def request_nodes(json_data: RequestNodes) -> Any:
 @blueprint.output(Requests)
 def list_requests(query_data: RequestsQuery) -> Any:
     """Requests, newest first."""
-    before = _known(query_data.marker, status=400).order if query_data.marker else None
+    marker = query_data.marker
+    before = _known(marker, status=400).order if marker is not None else None
     records = engine().ledger.requests(status=query_data.state, before=before, limit=query_data.limit)
-    links = []
+    links: list[dict[str, str]] = []
     if len(records) == query_data.limit:
-        href = url_for(
+        links = next_link(
             "requests.list_requests",
             marker=records[-1].request_id,
             limit=query_data.limit,
             state=query_data.state,
         )
-        links.append({"rel": "next", "href": href})
     return {"requests": [to_json(record) for record in records], "links": links}
 
 
@@ -141,10 +145,17 @@ def to_json(record: RequestRecord) -> dict[str, Any]:
     }
 
 
+def _wants_async() -> bool:
+    """RFC 7240: `Prefer: respond-async`, perhaps among other preferences."""
+    wishes = request.headers.get("Prefer", "").lower().replace(";", ",").split(",")
+    return "respond-async" in [wish.strip() for wish in wishes]
+
+
 def _known(request_id: str, *, status: int = 404) -> RequestRecord:
     record = engine().ledger.request(request_id)
     if record is None:
-        raise Problem(status, NOT_FOUND, f"there is no request {request_id}")
+        code = NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID
+        raise Problem(status, code, f"there is no request {request_id}")
     return record
 
 
@@ -174,7 +185,10 @@ def _answer(record: RequestRecord) -> Any:
         return to_json(record)
     if record.status is RequestStatus.WAITING:
         location = url_for("requests.get_request", request_id=record.request_id)
-        return to_json(record), 202, {"Location": location, "Retry-After": "1"}
+        headers = {"Location": location, "Retry-After": "1"}
+        if _wants_async():
+            headers["Preference-Applied"] = "respond-async"
+        return to_json(record), 202, headers
     code = NOT_OBTAINABLE if record.status is RequestStatus.REJECTED else WITHDRAWN
     detail = record.reason or f"request {record.request_id} was withdrawn"
     raise Problem(409, code, detail, id=record.request_id)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from apiflask import APIBlueprint
 from pydantic import Field
 
-from balancer.api.context import Answer, Body, Seconds, engine, event_id, idempotency_key
+from balancer.api.context import (
+    Answer,
+    Body,
+    Limit,
+    Query,
+    Seconds,
+    engine,
+    event_id,
+    idempotency_key,
+    next_link,
+)
+from balancer.api.problems import INVALID, Problem
 from balancer.clock import micros
 from balancer.timestamps import iso
 
@@ -37,6 +48,14 @@ class Reserve(Answer):
 
 class Reserves(Answer):
     reserves: list[Reserve]
+    links: list[dict[str, str]]
+
+
+class ReservesQuery(Query):
+    limit: Limit = 1000
+    marker: Annotated[
+        str | None, Field(max_length=64, description="Id of the last reserve of the page before")
+    ] = None
 
 
 @blueprint.post("/v1/add_reserve")
@@ -60,10 +79,20 @@ def add_reserve(json_data: AddReserve) -> Any:
 
 
 @blueprint.get("/v1/reserves")
+@blueprint.input(ReservesQuery, location="query")
 @blueprint.output(Reserves)
-def list_reserves() -> Any:
-    """The hints that have not ended."""
-    return {"reserves": [to_json(record) for record in engine().ledger.reserves()]}
+def list_reserves(query_data: ReservesQuery) -> Any:
+    """The hints that have not ended, oldest first."""
+    records, limit = engine().ledger.reserves(), query_data.limit
+    if query_data.marker is not None:
+        places = {record.reserve_id: place for place, record in enumerate(records)}
+        if query_data.marker not in places:
+            raise Problem(400, INVALID, f"marker: there is no reserve {query_data.marker} (any more)")
+        records = records[places[query_data.marker] + 1 :]
+    page = records[:limit]
+    more = len(records) > limit
+    links = next_link("reserves.list_reserves", marker=page[-1].reserve_id, limit=limit) if more else []
+    return {"reserves": [to_json(record) for record in page], "links": links}
 
 
 def to_json(record: ReserveRecord) -> dict[str, Any]:

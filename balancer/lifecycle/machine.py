@@ -147,6 +147,11 @@ class Lifecycle:
 
     # The durable state
 
+    @property
+    def pending(self) -> tuple[int, int]:
+        """How many requests wait, and how many hints are active."""
+        return len(self._requests), len(self._hints)
+
     def snapshot(self) -> Snapshot:
         return Snapshot(
             now_us=self._now_us,

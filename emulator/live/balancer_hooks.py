@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from balancer.hooks import START, HookSettings, epilogue, nodes_of_job, prologue, walltime_s
+from balancer.hooks import START, HookSettings, epilogue, nodes_of_job, prologue, read_keys, walltime_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,4 +33,5 @@ def _settings(ready_file: Path) -> HookSettings:
     return HookSettings(
         url=json.loads(ready_file.read_text(encoding="utf-8"))["url"],
         marker=Path(os.environ["BALANCER_MARKER"]),
+        keys=read_keys(Path(os.environ["BALANCER_HOOK_KEY_FILE"])),
     )

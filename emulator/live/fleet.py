@@ -14,7 +14,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import SharedClockMaster, seconds, wall_us
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.auth.identity import Role
+from balancer.auth.tokens import TokenFile
+from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
@@ -91,6 +94,7 @@ class Fleet:
         self.parties: dict[str, Party] = {}
         self.balancer_url = ""
         self.epoch_s = _EPOCH_S
+        self.token = ""
         self.now_us = 0
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
@@ -170,6 +174,25 @@ class Fleet:
         assert address is not None  # noqa: S101 - waited for
         install_commands(self.bin, address)
 
+    def _issue_credentials(self) -> None:
+        """A token for the manager and the replayer, and a key for each node: as a site would."""
+        _, self.token = TokenFile(self._token_file).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
+        keys = HookKeyFile(self._hook_key_file)
+        lines = [f"{name} {keys.issue(name).hex()}\n" for name in self.names]
+        self._node_keys.write_text("".join(lines), encoding="utf-8")
+
+    @property
+    def _token_file(self) -> Path:
+        return self.work / "tokens"
+
+    @property
+    def _hook_key_file(self) -> Path:
+        return self.work / "hook-keys"
+
+    @property
+    def _node_keys(self) -> Path:
+        return self.work / "node-keys"
+
     def _start_balancer(self, mechanism: BalancerMechanism) -> None:
         config = self._config(
             "balancer",
@@ -183,6 +206,11 @@ class Fleet:
                 "idle_hold_s": mechanism.idle_hold_s,
                 "pick": mechanism.pick,
                 "db": str(self.work / "ledger.db"),
+                "auth": True,
+                "token_file": self._token_file,
+                "hook_key_file": self._hook_key_file,
+                "hook_skew_s": 3600,
+                "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
                 "port": 0,
                 "ready_file": self.work / "balancer.ready",
                 "clock_file": self.work / "clock",
@@ -206,6 +234,7 @@ class Fleet:
             "walltime_check_s": 0,
         }
         if self.mechanism is not None:
+            self._issue_credentials()
             settings["hooks"] = self._hooks()
         party = self._party(
             "agent",
@@ -215,6 +244,7 @@ class Fleet:
             environ={
                 "BALANCER_READY_FILE": str(self.work / "balancer.ready"),
                 "BALANCER_MARKER": str(self.work / "no-marker"),
+                "BALANCER_HOOK_KEY_FILE": str(self._node_keys),
             },
         )  # fmt: skip
         party.wait_until(self._agent_has_registered)
@@ -235,6 +265,7 @@ class Fleet:
                 f"BALANCER_URL=$({sys.executable} -c "
                 f'\'import json; print(json.load(open("{self.work / "balancer.ready"}"))["url"])\') '
                 f"BALANCER_MARKER={self.work / 'no-marker'} "
+                f"BALANCER_HOOK_KEY_FILE={self._node_keys} "
                 f'exec {sys.executable} -m balancer hook {name} "$@"\n',
                 encoding="utf-8",
             )
@@ -248,6 +279,7 @@ class Fleet:
             {
                 "clock": self.work / "clock",
                 "balancer_url": self.balancer_url,
+                "balancer_token": self.token,
                 "wait_s": mechanism.wait_s,
                 "hosts": self.names,
                 "ready_file": self.work / "ondemand.ready",
@@ -272,6 +304,7 @@ class Fleet:
                 "cloud": {"auth_url": f"{ready['url']}/identity/v3"},
                 "wait_s": self.mechanism.wait_s,
                 "balancer_url": self.balancer_url,
+                "balancer_token": self.token,
                 "notice_s": self.mechanism.notice_s or None,
             }
         party = self._party(

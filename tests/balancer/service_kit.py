@@ -105,6 +105,8 @@ class World:
         settings = EngineSettings(
             reconcile_period_s=options.pop("reconcile_period_s", 60.0),
             refresh_age_s=options.pop("refresh_age_s", 0.0),
+            max_waiting_requests=options.pop("max_waiting_requests", 10_000),
+            max_reserves=options.pop("max_reserves", 10_000),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
             ),

@@ -120,7 +120,7 @@ def test_a_job_on_a_lent_node_is_a_conflict(api):
 def test_a_reserve_is_announced_and_listed(api):
     _, http = api(nodes=2)
     body = http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json()
-    assert http.get("/v1/reserves").get_json() == {"reserves": [body]}
+    assert http.get("/v1/reserves").get_json() == {"reserves": [body], "links": []}
 
 
 def test_a_reserve_is_kept_as_long_as_it_says_or_for_i(api):
@@ -218,6 +218,78 @@ def test_the_same_key_with_another_body_is_refused(api):
     problem(response, 422, "balancer.idempotency_key_reused")
 
 
+def test_nodes_are_paged_by_name_also_after_one_that_is_gone(api):
+    _, http = api(nodes=5)
+    page = http.get("/v1/nodes?limit=2").get_json()
+    assert [each["name"] for each in page["nodes"]] == ["n01", "n02"]
+    rest = http.get(page["links"][0]["href"]).get_json()
+    assert [each["name"] for each in rest["nodes"]] == ["n03", "n04"]
+    last = http.get("/v1/nodes?marker=n04x&limit=2").get_json()
+    assert ([each["name"] for each in last["nodes"]], last["links"]) == (["n05"], [])
+
+
+def test_reserves_are_paged_oldest_first(api):
+    _, http = api(nodes=5)
+    made = [http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json() for _ in range(3)]
+    page = http.get("/v1/reserves?limit=2").get_json()
+    assert page["reserves"] == made[:2]
+    assert http.get(page["links"][0]["href"]).get_json() == {"reserves": made[2:], "links": []}
+    problem(http.get("/v1/reserves?marker=h999"), 400, "balancer.invalid_request")
+
+
+def test_one_node_has_its_generation_as_etag(api):
+    _, http = api(nodes=1, reserve=1)
+    response = http.get("/v1/nodes/n01")
+    assert response.headers["ETag"] == f'"{response.get_json()["generation"]}"'
+    problem(http.get("/v1/nodes/n99"), 404, "balancer.not_found")
+
+
+def test_a_write_with_a_stale_generation_is_a_conflict_and_changes_nothing(api):
+    w, http = api(nodes=2, reserve=2)
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    generation = http.get("/v1/nodes/n01").get_json()["generation"]
+    before = w.log()
+    for path, body in (
+        ("release_nodes", {"nodes": ["n01"]}),
+        ("update_nodes", {"states": {"n01": "idle"}}),
+    ):
+        stale = body | {"generations": {"n01": generation - 1}}
+        problem(http.post(f"/v1/{path}", json=stale), 409, "balancer.concurrent_update")
+    assert w.log() == before
+    current = {"nodes": ["n01"], "generations": {"n01": generation}}
+    assert http.post("/v1/release_nodes", json=current).status_code == 200
+    assert http.get("/v1/nodes/n01").get_json()["generation"] == generation + 1
+
+
+def test_more_waiting_requests_or_reserves_than_the_limit_are_told_to_come_later(api):
+    w, http = api(nodes=1, max_waiting_requests=1, max_reserves=1)
+    w.start_job("1.server", "n01")
+    body, headers = {"nodes": 1, "wait_s": 600}, {"Prefer": "respond-async", "Idempotency-Key": "k1"}
+    assert http.post("/v1/request_nodes", json=body, headers=headers).status_code == 202
+    assert http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).status_code == 200
+    before = w.log()
+    response = http.post("/v1/request_nodes", json=body)
+    problem(response, 503, "balancer.too_many_waiting")
+    assert response.headers["Retry-After"] == "10"
+    problem(
+        http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}), 503, "balancer.too_many_reserves"
+    )
+    assert w.log() == before
+    assert http.post("/v1/request_nodes", json=body, headers=headers).status_code == 202, (
+        "a retry gets through"
+    )
+
+
+def test_a_body_beyond_the_limit_is_refused_unread(api):
+    w, _ = api(nodes=1)
+    http = create_app(w.engine, max_body_bytes=1024).test_client()
+    problem(http.post("/v1/request_nodes", data=b" " * 1025), 413, "balancer.too_large")
+    chunked = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+    body = b'{"nodes": 1' + b" " * 2000 + b"}"
+    response = http.post("/v1/request_nodes", data=body, environ_overrides=chunked)
+    problem(response, 413, "balancer.too_large")
+
+
 def test_requests_are_paged_newest_first(api):
     _, http = api(nodes=3, reserve=3)
     made = [http.post("/v1/request_nodes", json={"nodes": 1}).get_json()["id"] for _ in range(3)]
@@ -253,6 +325,20 @@ def test_events_are_numbered_and_carry_the_request_id_that_caused_them(api):
     assert http.get(f"/v1/events?after={len(events)}").get_json()["events"] == []
 
 
+def test_what_a_call_leads_to_later_carries_its_id_too(api):
+    w, http = api(nodes=1)
+    given = "req-11111111-2222-3333-4444-555555555555"
+    http.post("/v1/request_nodes", json={"nodes": 1}, headers={"X-OpenStack-Request-Id": given})
+    w.settled()
+    events = http.get("/v1/events").get_json()["events"]
+    assert [event["kind"] for event in events if event["id"] == given] == [
+        "nodes_requested",
+        "nodes_reclaimed",
+    ]
+    strange = http.get("/v1/nodes", headers={"X-OpenStack-Request-Id": "<script>"})
+    assert re.fullmatch(r"req-[0-9a-f-]{36}", strange.headers["X-OpenStack-Request-Id"])
+
+
 def test_events_can_be_followed_as_a_stream(api):
     _, http = api(nodes=1, reserve=1)
     response = http.get("/v1/events", headers={"Accept": "text/event-stream"})
@@ -264,12 +350,38 @@ def test_events_can_be_followed_as_a_stream(api):
     response.close()
 
 
+def test_a_stream_goes_on_after_the_last_event_the_caller_has_seen(api):
+    _, http = api(nodes=1, reserve=1)
+    newest = http.get("/v1/events").get_json()["events"][-1]["seq"]
+    http.post("/v1/request_nodes", json={"nodes": 1})
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": str(newest)}
+    response = http.get("/v1/events", headers=headers)
+    chunks = response.iter_encoded()
+    next(chunks)
+    assert next(chunks).decode().splitlines()[0] == f"id: {newest + 1}"
+    response.close()
+    bad = http.get("/v1/events", headers=headers | {"Last-Event-ID": "last"})
+    problem(bad, 400, "balancer.invalid_request")
+
+
+def test_going_on_after_events_that_were_forgotten_is_an_error_and_not_a_hole(api):
+    w, http = api(nodes=1, reserve=1)
+    w.engine._writer.forget(answers_before_us=0, events_before_us=w.clock.now_us() + 1)
+    oldest = http.get("/v1/events").get_json()["events"][0]["seq"]
+    assert oldest > 2
+    for headers in ({}, {"Accept": "text/event-stream"}):
+        body = problem(http.get("/v1/events?after=1", headers=headers), 410, "balancer.events_forgotten")
+        assert body["oldest"] == oldest
+
+
 def test_health_says_why_it_is_not_ready(api, tmp_path):
     w, _ = api(nodes=1)
     http = create_app(w.engine, disable_file=str(tmp_path / "off")).test_client()
-    assert [http.get(path).status_code for path in ("/livez", "/readyz", "/healthz")] == [200, 200, 200]
+    assert [http.get(path).status_code for path in ("/livez", "/readyz", "/healthz", "/healthcheck")] == [
+        200
+    ] * 4
     (tmp_path / "off").touch()
-    assert http.get("/healthz").status_code == 503
+    assert http.get("/healthz").status_code == http.get("/healthcheck").status_code == 503
     w.clock.advance_to(w.clock.now_us() + micros(10))
     w.engine._writer.is_stopping = True
     assert http.get("/readyz").get_data(as_text=True) == "it is stopping\n"
@@ -284,6 +396,8 @@ def test_metrics_have_the_published_names(api):
         'balancer_requests_total{outcome="granted"} 1.0',
         'balancer_driver_commands_total{command="reclaim",driver="fake",outcome="ok"}',
         'balancer_http_request_duration_seconds_count{code="200",method="POST",route="/v1/request_nodes"}',
+        'balancer_move_duration_seconds_count{source="batch",target="on_demand"} 1.0',
+        'balancer_moves_total{outcome="done",source="batch",target="on_demand"} 1.0',
         "balancer_ledger_commit_duration_seconds_count",
         "balancer_reconcile_last_success_timestamp_seconds 1000.0",
         "balancer_build_info{version=",
@@ -306,8 +420,14 @@ def test_programs_get_the_versions_at_the_root_and_unknown_ones_are_refused(api)
     versions = http.get("/", headers={"Accept": "application/json"}).get_json()["versions"]
     assert versions[0]["max_version"] == "1.0"
     assert http.get("/v1/nodes", headers={"OpenStack-API-Version": "balancer latest"}).status_code == 200
-    response = http.get("/v1/nodes", headers={"OpenStack-API-Version": "balancer 9.0"})
-    problem(response, 406, "balancer.version_not_supported")
+    assert http.get("/v1/").get_json() == {"version": versions[0]}
+    assert http.get("/v1/nodes").headers["OpenStack-API-Version"] == "balancer 1.0"
+    others = {"OpenStack-API-Version": "compute 2.1, balancerx 7"}
+    assert http.get("/v1/nodes", headers=others).status_code == 200
+    for wanted in ("balancer 9.0", "balancer 0.9", "balancer new", "compute 2.1, balancer 1.1"):
+        response = http.get("/v1/nodes", headers={"OpenStack-API-Version": wanted})
+        body = problem(response, 406, "balancer.version_not_supported")
+        assert (body["min_version"], body["max_version"]) == ("1.0", "1.0")
 
 
 def test_the_committed_openapi_document_is_current():
@@ -317,9 +437,10 @@ def test_the_committed_openapi_document_is_current():
 
 def test_every_error_in_the_document_is_a_problem_and_every_body_required():
     spec = json.loads(openapi_text())
-    for path in spec["paths"].values():
-        for operation in path.values():
+    health = ("/livez", "/readyz", "/healthz", "/healthcheck")
+    for path, item in spec["paths"].items():
+        for operation in item.values():
             assert operation.get("requestBody", {"required": True})["required"]
             for status, response in operation["responses"].items():
                 if status[0] in "45":
-                    assert list(response["content"]) == [MEDIA_TYPE]
+                    assert list(response["content"]) == ["text/plain" if path in health else MEDIA_TYPE]

@@ -111,7 +111,7 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0"], "calls are not authenticated"),
+        (["--host", "0.0.0.0", "--no-auth"], "calls are not authenticated"),
         (["--algorithm", "magic"], "there is no algorithm 'magic'; installed are basic, hint"),
         (["--driver", "magic"], "there is no driver 'magic'; installed are torque"),
         (["--nodes", "n[3-1]"], "'3-1' is not a range from low to high"),

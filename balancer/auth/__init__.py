@@ -1,0 +1,1 @@
+"""Who may call what: tokens with roles, signed hooks, one policy table, limits."""

@@ -1,0 +1,88 @@
+"""The API against its own description, with made-up calls (T19): Schemathesis finds what nobody thought of."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from balancer.api.access import Access
+from balancer.app import create_app
+from balancer.auth.gate import Gate
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.auth.identity import Role
+from balancer.auth.rates import Rates
+from balancer.auth.tokens import TokenFile
+
+load_all_checks()
+
+# Names of nodes that are not there, more nodes than there are, an end before its start: 400, and no schema can say so.
+NOT_IN_A_SCHEMA = [CHECKS.get_one("positive_data_acceptance")]
+EXAMPLES = 100
+STEPS = 12
+
+SETTINGS = hypothesis.settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def operator(tmp_path):
+    """The file of tokens, and the header of one that may do everything."""
+    tokens = TokenFile(tmp_path / "tokens")
+    _, text = tokens.create(Role.OPERATOR, "fuzz", now_us=0)
+    return tokens, {"Authorization": f"Bearer {text}"}
+
+
+@pytest.fixture
+def schema(world, tmp_path, operator):
+    w = world(nodes=6, reserve=2)
+    w.settled()
+    gate = Gate(operator[0], HookKeyFile(tmp_path / "keys"), skew_s=60, failures=Rates(0, 1))
+    # Jobs never end here, so nothing may block: calls that would wait are told to poll.
+    app = create_app(w.engine, max_waiting=0, who=Access(gate))
+    return schemathesis.openapi.from_wsgi("/openapi.json", app)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_every_operation_answers_as_described(schema, operator, mode):
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if mode is GenerationMode.NEGATIVE and not (operation.body or list(operation.iter_parameters())):
+            continue  # there is nothing to get wrong
+
+        @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+        @SETTINGS
+        def check(case):
+            case.call_and_validate(headers=operator[1], excluded_checks=NOT_IN_A_SCHEMA)
+
+        check()
+
+
+@pytest.mark.slow
+def test_chains_of_linked_calls_answer_as_described(schema, operator):
+    machine = schema.as_state_machine()
+
+    class Linked(machine):
+        def get_call_kwargs(self, case):
+            return {"headers": operator[1]}
+
+        def validate_response(self, response, case, additional_checks=None, **kwargs):
+            case.validate_response(
+                response,
+                additional_checks=additional_checks,
+                # In a chain it does not know the token that is given for an invented one.
+                excluded_checks=[*NOT_IN_A_SCHEMA, CHECKS.get_one("ignored_auth")],
+                transport_kwargs=kwargs,
+            )
+
+    Linked.run(settings=SETTINGS)
