@@ -110,7 +110,7 @@ def of_refusal(error: Refused) -> Problem:
     return Problem(status, code, error.detail)
 
 
-def install(app: APIFlask) -> None:
+def install(app: APIFlask) -> None:  # noqa: C901 - one small handler for each kind of failure
     """Every way in which a call can fail gets the one shape."""
 
     @app.error_processor
