@@ -116,6 +116,7 @@ class Writer:
         self._committing = threading.Lock()  # taken before `_deciding`, never after
         self._queue: list[Decided] = []
         self._load()
+        clock.not_before(self._lifecycle.now_us)
         # What has been committed; readers see this.
         self._published = threading.Condition()
         self._nodes = dict(self._decided_nodes)

@@ -22,7 +22,8 @@ class NodeStatus:
     `state`: `idle` may get a job at once; `busy` runs one; `offline` gets no new job (it may still run one:
     see `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is
     the longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries
-    the offline mark, whatever else is true of it (a node that is down may carry it as well).
+    the offline mark, whatever else is true of it (a node that is down may carry it as well). `is_ours`: the
+    mark is known to be one of ours (by its note); False where that cannot be told.
     """
 
     state: NodeState
@@ -30,6 +31,7 @@ class NodeStatus:
     note: str = ""
     remaining_us: int | None = None
     marked: bool = False
+    is_ours: bool = False
 
     @property
     def is_handed_over(self) -> bool:

@@ -70,22 +70,31 @@ class TorqueDriver:
         found: dict[str, NodeStatus] = {}
         for some in batches(wanted):
             try:
-                found |= parse_nodes(self._run((self.settings.pbsnodes, "-x", *some)))
+                found |= self._parsed(self._run((self.settings.pbsnodes, "-x", *some)))
             except RefusedError:
                 # One unknown name spoils the answer for all of them.
-                found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+                found = self._parsed(self._run((self.settings.pbsnodes, "-x")))
                 break
         return {node: found.get(node, UNKNOWN) for node in wanted}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
-        found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+        found = self._parsed(self._run((self.settings.pbsnodes, "-x")))
         if not remaining:
             return found
         left_us = parse_remaining(self._run((self.settings.qstat, "-x")))
         return {
             node: replace(status, remaining_us=longest_left(status.jobs, left_us))
             for node, status in found.items()
+        }
+
+    def _parsed(self, text: str) -> dict[str, NodeStatus]:
+        """With a look at whose the offline marks are."""
+        return {
+            node: replace(status, is_ours=True)
+            if status.marked and self.settings.note and status.note == self.settings.note
+            else status
+            for node, status in parse_nodes(text).items()
         }
 
     def _change(self, nodes: Sequence[str], options: tuple[str, ...]) -> None:
