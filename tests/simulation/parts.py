@@ -19,8 +19,11 @@ class Crash(BaseException):
     """The process ends here. Not an Exception: nothing in the product may catch it."""
 
 
-class Violation(Exception):
-    """An invariant does not hold: `code` is I1..I18, `node` whose story tells why ("" for none)."""
+class Violation(BaseException):
+    """An invariant does not hold: `code` is I1..I18, `node` whose story tells why ("" for none).
+
+    Not an Exception: it is raised inside calls of the product, which must not take it for a fault and go on.
+    """
 
     def __init__(self, code: str, what: str, node: str = "") -> None:
         self.code, self.what, self.node = code, what, node

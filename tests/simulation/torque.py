@@ -201,7 +201,7 @@ class Torque:
                 at_us, hosts = world.rng.choice(self.past)
                 world.trace(f"torque answers as of {(now_us - at_us) // US} s ago")
             else:
-                hosts = {n: replace(h, jobs=() if world.rng.random() < 0.3 else h.jobs) for n, h in copy.items()}
+                hosts = {name: replace(host, jobs=()) for name, host in copy.items()}
                 world.trace("torque leaves out jobs")
         self.lied = lies
         self.past.append((now_us, copy))
