@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
+    from balancer.reconcile import CloudStatus, Difference
     from balancer.waiting import Waiter
     from balancer.writer import Decided
 
@@ -360,12 +360,15 @@ class Engine:
             if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
                 self._read()
 
-    def reconcile(self) -> None:
-        """Compare the ledger with the batch system and set right what can be set right."""
-        with self._refreshing:
-            self._read()
+    def reconcile(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+        """Compare the ledger with the batch system and set right what can be set right.
 
-    def _read(self) -> None:
+        `cloud`: what a cloud reports of the same nodes, where one is configured.
+        """
+        with self._refreshing:
+            self._read(cloud)
+
+    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
         before, *_ = self._writer.decided_nodes()
         try:
             reading = self._commander.read()
@@ -384,6 +387,7 @@ class Engine:
                 is_news=lambda node: changed_at.get(node, 0) <= before,
                 last_jobs=self._last_jobs,
                 in_hand=self._commander.open_nodes(),
+                cloud=cloud,
             )
             self._by_hand = difference.by_hand
             unmarked = len(difference.unmarked)
