@@ -347,6 +347,10 @@ class Commander:
             states.update(self._driver.get_status_of_all_nodes())
 
         error = self._call("status", read)
+        for node, work in self._open.items():
+            # Any look counts against a hand-over, whoever asked for it.
+            if not states.get(node, UNKNOWN).is_handed_over:
+                work.agreed_us = None
         for reader in readers:
             if error is None:
                 reader.set_result(Reading(at_us, states))

@@ -101,6 +101,8 @@ class Checks:
             was = self.generations[name]
             raise Violation("I7", f"{name} went from generation {was} to {record.generation}", name)
         self.generations[name], self.states[name] = record.generation, record.state.value
+        if before != record.state.value:
+            self.world.entered(record.state.value)
         host = self.world.torque.hosts[name]
         if before == "RECLAIMING" and record.state.value in _LENT:
             if not host.marked and not host.mark_lost:

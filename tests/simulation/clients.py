@@ -175,9 +175,12 @@ class Hooks:
         self.world = world
         self.settings = shipped.HookSettings(marker=_Marker())  # type: ignore[arg-type]
         self.refused = 0
+        self.statuses: dict[int, int] = {}
 
     def prologue(self, job: Job) -> int:
-        return shipped.prologue(self.settings, job.nodes, job.job_id, job.run_us / US)
+        status = shipped.prologue(self.settings, job.nodes, job.job_id, job.run_us / US)
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        return status
 
     def epilogue(self, job: Job) -> None:
         if shipped.epilogue(self.settings, job.nodes, job.job_id) == 1:

@@ -44,6 +44,8 @@ class Size:
 
     nodes: int = 16
     hours: float = 6.0
+    leases: bool = True
+    """Whether on-demand asks for nodes at all."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -91,6 +91,7 @@ class World:
         self._digest = hashlib.blake2b(digest_size=16)
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
+        self._when: dict[str, Callable[[], None]] = {}
         self._cuts: dict[tuple[str, str], int] = {}
         self._settings = Settings(
             static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
@@ -196,13 +197,13 @@ class World:
             self.engine = None
             self.later(30 * US, self.boot)
 
-    def die(self) -> None:
+    def die(self, down_us: int | None = None) -> None:
         """The process is gone, without a word; the service manager starts it again some time later."""
         if self.engine is not None:
             self.engine.ledger.close()
             self.engine = None
-            down_us = self.rng.choice((1, 1, 2, 30, 600)) * US
-            self.later(down_us, self.boot)
+            drawn_us = self.rng.choice((1, 1, 2, 30, 600)) * US
+            self.later(drawn_us if down_us is None else down_us, self.boot)
             self.checks.history()
 
     def call(self, action: Callable[[Engine], Any]) -> Any:
@@ -229,10 +230,20 @@ class World:
 
     # What happens
 
-    def run(self) -> None:
+    def when(self, state: str, action: Callable[[], None]) -> None:
+        """Once, right after the first node has come into this state."""
+        self._when[state] = action
+
+    def entered(self, state: str) -> None:
+        action = self._when.pop(state, None)
+        if action is not None:
+            self.later(0, action)
+
+    def run(self, script: Callable[[World], None] = lambda _: None) -> None:
         """First anything may break and nothing may be wrong; then nothing breaks and all must end."""
         with simulated(self):
             self._prepare()
+            script(self)
             self.run_until(self.time.now_us + round(self.size.hours * 3600 * US))
             self.heal()
             self.run_until(self.time.now_us + 2 * _MOVE_US + 2400 * US)
@@ -248,7 +259,8 @@ class World:
         self.boot()
         self.torque.tick()
         self._next_job()
-        self._next_client()
+        if self.size.leases:
+            self._next_client()
         self.later(_MINUTE_US, self._every_minute)
 
     def _next_job(self) -> None:
