@@ -6,7 +6,7 @@ never idle. Exit statuses are hints; the state that is read back after a command
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ class NodeStatus:
 
 
 UNKNOWN = NodeStatus("unknown")
+
+
+def with_ours(nodes: Mapping[str, NodeStatus], note: str) -> dict[str, NodeStatus]:
+    """The marks whose note is `note` are ours; with "" nobody can tell."""
+    return {
+        name: replace(status, is_ours=True) if status.marked and note and status.note == note else status
+        for name, status in nodes.items()
+    }
 
 
 class DriverError(Exception):

@@ -6,10 +6,10 @@ Every world also passes all checkers after every step, heals, and must end its w
 from __future__ import annotations
 
 import pytest
-from simulation.parts import Rates, Size
-from simulation.world import World, scratch
 
 from balancer.clock import US
+from simulation.parts import Rates, Size
+from simulation.world import World, scratch
 
 _JUMPS_S = (0.011, -0.011, 0.288, -0.288, 288, -288, 3600, -3600, 86_400, -86_400, -1_700_000_000)
 _EDGES = {"client": ("client",), "batch": ("batch",), "hook": ("hook",), "batch and hook": ("batch", "hook")}

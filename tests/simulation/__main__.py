@@ -83,7 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = run_seed(seed, size)
         if outcome.status:
             _print(outcome)
-        print(f"seed {seed}: digest {outcome.digest}, {outcome.steps} steps, {seconds(outcome.took_us):.2f} s")
+        print(
+            f"seed {seed}: digest {outcome.digest}, {outcome.steps} steps, {seconds(outcome.took_us):.2f} s"
+        )
         return outcome.status
     return _many(range(options.first, options.first + options.seeds), size, options)
 

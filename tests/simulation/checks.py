@@ -48,6 +48,8 @@ class Checks:
     def clears(self, host: Host) -> None:
         if host.name in self.world.vms:
             raise Violation("I1", f"the mark of {host.name} is taken off while on-demand has it", host.name)
+        if host.by_hand and self.states[host.name] in ("OA_IDLE", "OA_BUSY", "DOWN"):
+            raise Violation("I8", f"{host.name}, taken offline by a person, was put online", host.name)
 
     def marks(self, host: Host) -> None:
         if host.by_hand and self.states[host.name] not in _MAY_MARK:
@@ -160,7 +162,9 @@ class Checks:
             if client.request_id is not None and client.request_id not in requests:
                 raise Violation("I4", f"{client.request_id} was acknowledged and is gone")
             if client.nodes and requests[client.request_id][0] != "granted":
-                raise Violation("I4", f"{client.request_id} was granted and is {requests[client.request_id][0]}")
+                raise Violation(
+                    "I4", f"{client.request_id} was granted and is {requests[client.request_id][0]}"
+                )
             if client.released and f"{client.name}-release" not in answers:
                 raise Violation("I4", f"the release of {client.request_id} was acknowledged and is gone")
         if len(requests) > len(self.world.clients):
@@ -172,22 +176,7 @@ class Checks:
         if engine is None:
             raise Stuck("I10", "the Balancer does not start")
         for node, state in self._stored_states().items():
-            host = torque.hosts[node]
-            problem = ""
-            if state in ("RECLAIMING", "RESTORING"):
-                problem = f"is still {state}"
-            elif state in _LENT and not host.marked:
-                problem = f"is {state} and batch can use it"
-            elif state in ("OA_IDLE", "OA_BUSY") and host.marked:
-                problem = f"is {state} and offline in batch"
-            elif state == "DOWN" and not host.by_hand:
-                problem = "is down, and nothing is wrong with it"
-            elif state == "OD_ALLOC" and node not in self.world.vms:
-                problem = "is granted and nobody has it"
-            elif state == "OA_IDLE" and host.jobs:
-                problem = "is idle and runs a job"
-            elif host.by_hand and (state != "DOWN" or node not in engine.taken_offline_by_others):
-                problem = f"was taken offline by a person and is {state}"
+            problem = self._problem(torque.hosts[node], state)
             if problem:
                 raise Stuck("I10", f"{node} {problem}", node)
         waiting = self._rows("SELECT request_id FROM requests WHERE status = 'waiting'")
@@ -201,6 +190,21 @@ class Checks:
                 raise Stuck("I3", f"{job.job_id} is {job.state}", job.nodes[0] if job.nodes else "")
         if len(torque.jobs) != torque.finished + torque.cancelled:
             raise Violation("I3", "jobs were lost")
+
+    def _problem(self, host: Host, state: str) -> str:
+        """What is wrong with a node that has had time to settle."""
+        engine = self.world.engine
+        by_others = engine.taken_offline_by_others if engine is not None else ()
+        table = {
+            "is still on its way": state in ("RECLAIMING", "RESTORING"),
+            f"is {state} and batch can use it": state in _LENT and not host.marked,
+            f"is {state} and offline in batch": state in ("OA_IDLE", "OA_BUSY") and host.marked,
+            "is down, and nothing is wrong with it": state == "DOWN" and not host.by_hand,
+            "is granted and nobody has it": state == "OD_ALLOC" and host.name not in self.world.vms,
+            "is idle and runs a job": state == "OA_IDLE" and bool(host.jobs),
+            f"was taken offline by a person and is {state}": host.by_hand and host.name not in by_others,
+        }
+        return next((problem for problem, is_so in table.items() if is_so), "")
 
     def fixed_point(self) -> None:
         engine = self.world.engine

@@ -222,11 +222,14 @@ class Hooks:
         """What the API makes of it: 200, 409 or 503."""
         said = json.loads(body)
         by_state: dict[str, tuple[str, ...]] = {
-            state: tuple(node for node, its in said["states"].items() if its == state) for state in ("busy", "idle")
+            state: tuple(node for node, its in said["states"].items() if its == state)
+            for state in ("busy", "idle")
         }
         left_us = micros(said["remaining_s"]) if "remaining_s" in said else None
         try:
-            self.world.call(lambda engine: engine.update_nodes(**by_state, job=said["job"], remaining_us=left_us))
+            self.world.call(
+                lambda engine: engine.update_nodes(**by_state, job=said["job"], remaining_us=left_us)
+            )
         except Refused as error:
             self.refused += 1
             is_ours = error.code == Refused.NODE_NOT_IN_BATCH

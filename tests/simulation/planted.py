@@ -92,10 +92,10 @@ BUGS = (
         "            pass",
     ),
     Bug(
-        "commands are not taken up after a restart",
-        "balancer/engine.py",
-        "            self._carry_out(instructions)\n            self.reconcile()",
-        "            self.reconcile()",
+        "an operator's mark counts as ours",
+        "balancer/reconcile.py",
+        '"left_marked" if (status or UNKNOWN).is_ours else "by_hand"',
+        '"left_marked"',
     ),
     Bug(
         "the key is not stored",
@@ -136,7 +136,9 @@ def seeds_to_detection(bug: Bug, limit: int) -> tuple[int | None, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="scripts/planted-bugs", description="How soon planted bugs are found.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/planted-bugs", description="How soon planted bugs are found."
+    )
     parser.add_argument("--seeds", type=int, default=100, help="look at no more than this many (default 100)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", help="bugs whose name has this in it")

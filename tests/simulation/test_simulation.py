@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from simulation.__main__ import FINE, STUCK, WRONG, main, run_seed
 from simulation.parts import Size, Stuck, Violation
 from simulation.planted import BUGS, seeds_to_detection
@@ -49,7 +50,9 @@ def test_a_seed_repeats_its_world_in_any_process_with_any_hash_seed():
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize(("error", "status"), [(Violation("I1", "made up", "n01"), WRONG), (Stuck("I10", "x"), STUCK)])
+@pytest.mark.parametrize(
+    ("error", "status"), [(Violation("I1", "made up", "n01"), WRONG), (Stuck("I10", "x"), STUCK)]
+)
 def test_a_finding_has_its_exit_status_and_is_one_command_to_replay(monkeypatch, capsys, error, status):
     def fails(world):
         world.trace("n01 did something")

@@ -369,11 +369,12 @@ class World:
 @contextmanager
 def simulated(world: World) -> Iterator[None]:
     """The world's time and edges in place of the machine's."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), cache_logger_on_first_use=False)
+    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
         mock.patch.object(balancer.clock, "time", world.time),
         mock.patch.object(shipped_hooks, "_post", world.hooks.post),
-        mock.patch.object(shipped_hooks, "_say", lambda _: None),
+        mock.patch.object(shipped_hooks, "_say", return_value=None),
     ):
         try:
             yield
@@ -395,4 +396,6 @@ def scratch() -> Iterator[Path]:
 
 
 def describe(rates: Rates) -> str:
-    return " ".join(f"{each.name}={value:g}" for each in fields(rates) if (value := getattr(rates, each.name)))
+    return " ".join(
+        f"{each.name}={value:g}" for each in fields(rates) if (value := getattr(rates, each.name))
+    )

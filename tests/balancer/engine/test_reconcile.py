@@ -102,7 +102,9 @@ def test_unknown_never_becomes_idle():
 
 def test_the_page_is_current():
     path = Path(__file__).parents[3] / "docs/balancer/reconcile.md"
-    assert path.read_text(encoding="utf-8") == page(), "python -m balancer.reconcile_table > docs/balancer/reconcile.md"
+    assert path.read_text(encoding="utf-8") == page(), (
+        "python -m balancer.reconcile_table > docs/balancer/reconcile.md"
+    )
 
 
 def test_a_mark_of_ours_that_was_left_on_a_batch_node_is_taken_off(world, kit):
