@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 _RETRY_US = 20 * US
+_LONGEST_RETRY_US = 300 * US
 _LATE_US = 3 * 3600 * US
 _NO_ANSWER = (LedgerError, StoppingError, DriverError, BadPlan)
 """5xx: the caller knows nothing and asks again with the same key."""
@@ -37,6 +38,12 @@ class Client:
         self.nodes: tuple[str, ...] = ()
         self.released = False
         self.is_over = False
+        self._patience_us = _RETRY_US // 2
+
+    def _pause_us(self) -> int:
+        """Longer each time, as clients do."""
+        self._patience_us = min(2 * self._patience_us, _LONGEST_RETRY_US)
+        return self._patience_us
 
     def ask(self) -> None:
         if self.is_over or self.request_id is not None:
@@ -44,7 +51,7 @@ class Client:
         try:
             record = self._send(self._ask_once)
         except Lost:
-            self.world.later(_RETRY_US, self.ask)
+            self.world.later(self._pause_us(), self.ask)
             return
         self.request_id = record
         self.world.trace(f"{self.name} asked for {self.count} nodes: {record}")
@@ -65,14 +72,14 @@ class Client:
         try:
             record = self._send(lambda engine: engine.ledger.request(request_id))
         except Lost:
-            self.world.later(_RETRY_US, self._look)
+            self.world.later(self._pause_us(), self._look)
             return
         if record is None:
             raise Violation("I4", f"{self.request_id} was acknowledged and is not known")
         if record.status == "waiting":
             if self.world.rng.random() < 0.01:
                 self._withdraw()
-            self.world.later(_RETRY_US, self._look)
+            self.world.later(self._pause_us(), self._look)
         elif record.status == "granted":
             self._use(record.nodes)
         else:
@@ -88,6 +95,7 @@ class Client:
         if len(nodes) != self.count:
             raise Violation("I6", f"{self.name} wanted {self.count} nodes and was given {len(nodes)}")
         self.nodes = nodes
+        self._patience_us = _RETRY_US // 2
         self.world.trace(f"{self.name} uses {' '.join(nodes)}")
         for node in nodes:
             self.world.checks.vm_starts(node, self.name)
@@ -112,7 +120,7 @@ class Client:
         try:
             answer = self._send(self._release_once)
         except Lost:
-            self.world.later(_RETRY_US, self._release)
+            self.world.later(self._pause_us(), self._release)
             return
         if answer == "refused":
             raise Violation("I6", f"the release of {self.request_id} was refused", self.nodes[0])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _STALE_US = 60 * US
 _CYCLE_US = 600 * US
-_REQUEUE_US = 30 * US
+_REQUEUE_US = 300 * US  # real Torque tries again at once, twice a second: the same to us, and dear
 
 
 @dataclass(slots=True)
