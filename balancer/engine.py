@@ -132,6 +132,7 @@ class Engine:
         self._keys = threading.Condition()
         self._keys_in_use: set[str] = set()
         self._forget_us = 0
+        self._failures_seen = 0
 
     # Life
 
@@ -463,6 +464,10 @@ class Engine:
 
     def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
         self._write(lambda at_us, _: TimerFired(at_us=at_us))
+        if self._writer.failures != self._failures_seen:
+            # A commit that failed may have been stored: then its commands have not been given to anybody.
+            self._failures_seen = self._writer.failures
+            self.reconcile()
 
     def _on_period(self, now_us: int) -> None:
         self.reconcile()

@@ -106,6 +106,8 @@ class Writer:
     ) -> None:
         self.waiters = Waiters(clock)
         self.is_broken = False
+        self.failures = 0
+        """How often decisions were undone. Whether they are stored after all is known to nobody but the ledger."""
         self.is_stopping = False
         self._configured = configured
         self._ledger = ledger
@@ -237,6 +239,7 @@ class Writer:
         for each in self._queue:
             each.error = error
         self._queue = []
+        self.failures += 1
         self.is_broken = True
 
     def _load_if_possible(self) -> None:
