@@ -221,6 +221,8 @@ class Hooks:
         self._deliver_quietly(json.dumps(body).encode())
 
     def _deliver_quietly(self, body: bytes) -> None:
+        if not self.world.is_faulty:
+            return  # once the faults stop, copies that are under way are gone
         try:
             self._deliver(body)
         except Lost:

@@ -150,8 +150,8 @@ class BreakingLedger(Ledger):
             raise LedgerError("simulated: the connection was lost while it committed")
         world.point(f"after commit of {kind}")
 
-    def take_epoch(self) -> int:
+    def take_epoch(self, *how: Any) -> int:
         self._world.point("before epoch")
-        epoch = super().take_epoch()
+        epoch = super().take_epoch(*how)
         self._world.point("after epoch")
         return epoch
