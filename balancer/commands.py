@@ -27,6 +27,7 @@ import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
+from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
     Instruction,
@@ -111,7 +112,10 @@ class _Ticket:
 
 
 class Commander:
-    """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again."""
+    """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
+
+    `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
+    """
 
     def __init__(
         self,
@@ -121,6 +125,7 @@ class Commander:
         *,
         report: Callable[[Event], None],
         observer: CommandObserver,
+        check_writer: Callable[[], None] = lambda: None,
         threaded: bool = True,
     ) -> None:
         self._driver = driver
@@ -128,6 +133,7 @@ class Commander:
         self._settings = settings
         self._report = report
         self._observer = observer
+        self._check_writer = check_writer
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
@@ -150,10 +156,6 @@ class Commander:
             self._changed.notify_all()
         if self._threaded:
             self._thread.join()
-        for ticket in self._tickets:
-            ticket.issued.set()
-        for reader in self._readers:
-            reader.set_exception(UnclearError("the Balancer is stopping"))
 
     def submit(self, instructions: Sequence[Order]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""
@@ -214,6 +216,22 @@ class Commander:
         self._changed.notify_all()
 
     def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            # However this thread ends: nobody waits for it any longer.
+            with self._changed:
+                self._stopped = True
+                tickets, self._tickets = self._tickets, []
+                readers, self._readers = self._readers, []
+            for ticket in tickets:
+                ticket.issued.set()
+            for reader in readers:
+                reader.set_exception(UnclearError("the Balancer is stopping"))
+            if self._hold is not None:
+                self._hold.close()
+
+    def _work(self) -> None:
         while True:
             with self._changed:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
@@ -224,8 +242,6 @@ class Commander:
                 if self._stopped:
                     break
             self.step()
-        if self._hold is not None:
-            self._hold.close()
 
     def step(self) -> None:
         """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
@@ -260,12 +276,14 @@ class Commander:
         }
         restores = [node for node, wanted in wants_mark.items() if not wanted]
         reclaims = [node for node, wanted in wants_mark.items() if wanted]
-        if restores:
-            self._call("restore", lambda: self._driver.restore_nodes(restores))
-        if reclaims:
-            self._call("reclaim", lambda: self._driver.reclaim_nodes(reclaims))
-        for ticket in tickets:
-            ticket.issued.set()
+        try:
+            if restores:
+                self._change("restore", self._driver.restore_nodes, restores)
+            if reclaims:
+                self._change("reclaim", self._driver.reclaim_nodes, reclaims)
+        finally:
+            for ticket in tickets:
+                ticket.issued.set()
 
     def _confirm(self) -> None:
         """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
@@ -294,9 +312,9 @@ class Commander:
         for outcome, some in outcomes.items():
             self._tell(outcome, some, at_us)
         if again[True]:
-            self._call("reclaim", lambda: self._driver.reclaim_nodes(again[True]))
+            self._change("reclaim", self._driver.reclaim_nodes, again[True])
         if again[False]:
-            self._call("restore", lambda: self._driver.restore_nodes(again[False]))
+            self._change("restore", self._driver.restore_nodes, again[False])
 
     def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
         """What this reading means for a command: the name of an outcome; None: too early to tell."""
@@ -346,16 +364,32 @@ class Commander:
         def read() -> None:
             states.update(self._driver.get_status_of_all_nodes())
 
-        error = self._call("status", read)
+        error: DriverError | None = UnclearError("the thread that gives commands has ended")
+        try:
+            error = self._call("status", read)
+        finally:
+            self._answer(readers, error, Reading(at_us, states))
         for node, work in self._open.items():
             # Any look counts against a hand-over, whoever asked for it.
             if not states.get(node, UNKNOWN).is_handed_over:
                 work.agreed_us = None
+
+    @staticmethod
+    def _answer(readers: Sequence[Future[Reading]], error: DriverError | None, reading: Reading) -> None:
         for reader in readers:
             if error is None:
-                reader.set_result(Reading(at_us, states))
+                reader.set_result(reading)
             else:
                 reader.set_exception(error)
+
+    def _change(self, command: str, action: Callable[[Sequence[str]], None], nodes: Sequence[str]) -> None:
+        """Run a command with effects, if this process is still the one writer of the ledger."""
+        try:
+            self._check_writer()
+        except LedgerError as error:
+            _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            return
+        self._call(command, lambda: action(nodes))
 
     def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
         """Run one driver command; its failure is counted, logged and returned. We read back anyway."""

@@ -32,6 +32,7 @@ def cli() -> None:
     """Move whole nodes between an on-demand pool and a batch pool while jobs run.
 
     `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL.
+    `balancer ledger verify|replay|story` reads the ledger itself.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -48,7 +49,7 @@ def cli() -> None:
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
 @click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
 @click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
-@click.option("--db", help="The ledger: a file on a local disk.  [default: balancer.db]")
+@click.option("--db", help="The ledger: a file on a local disk, or a PostgreSQL URL.  [default: balancer.db]")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="0: a free one, which is printed.  [default: 8090]")
 @click.option("--threads", type=int, help="Threads; three quarters may wait for nodes.  [default: 32]")

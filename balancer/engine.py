@@ -114,7 +114,12 @@ class Engine:
             settings=lifecycle_settings,
         )
         self._writer = Writer(
-            configured, ledger=ledger, clock=clock, metrics=metrics, on_decided=self._set_wake
+            configured,
+            ledger=ledger,
+            clock=clock,
+            metrics=metrics,
+            on_decided=self._set_wake,
+            threaded=threaded,
         )
         self._commander = Commander(
             driver,
@@ -122,6 +127,7 @@ class Engine:
             self.settings.commands,
             report=self._on_outcome,
             observer=metrics,
+            check_writer=ledger.check_writer,
             threaded=threaded,
         )
         self._readings: Mapping[str, NodeStatus] = {}
@@ -160,13 +166,15 @@ class Engine:
         """Do what is due: timers, then commands. Only where no threads do it."""
         if self.clock.now_us() >= self._timers.due_us:
             self._timers.fire()
+        if wall_us() >= self._writer.due_us:
+            self._writer.probe()
         if wall_us() >= self._commander.due_us:
             self._commander.step()
 
     def due_in_us(self) -> int:
         """How long there is nothing to do for `step`, if nobody calls meanwhile."""
         to_timer_us = self._timers.due_us - self.clock.now_us()
-        return max(0, min(to_timer_us, self._commander.due_us - wall_us()))
+        return max(0, min(to_timer_us, min(self._commander.due_us, self._writer.due_us) - wall_us()))
 
     @property
     def is_stopping(self) -> bool:
@@ -176,6 +184,10 @@ class Engine:
         """Why the service is not ready; None when it is."""
         if self._writer.is_stopping:
             return "it is stopping"
+        if self.ledger.is_lost:
+            return "another Balancer has taken over the ledger: restart this one to make it stand by"
+        if self._writer.read_only is not None:
+            return f"read-only: {self._writer.read_only}"
         if self._writer.is_broken:
             return "the ledger cannot be read or written"
         if self._read_at_us is None:

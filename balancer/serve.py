@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from balancer.metrics import Metrics
 
 if TYPE_CHECKING:
     from flask import Flask
+
+_log = structlog.get_logger()
 
 _KEEP_ALIVE_S = 75
 _GRACE_S = 10
@@ -71,11 +74,20 @@ def make_engine(config: Config, clock: Clock) -> Engine:
 
 
 def check(config: Config) -> None:
-    """Try everything that can be tried without starting. Raises as `make_engine` does."""
+    """Try everything that can be tried without starting; wait while another Balancer leads.
+
+    Raises as `make_engine` does.
+    """
     config.check_bind()
     if config.clock_file is not None and not config.clock_file.is_file():
         raise ConfigError(f"clock_file: there is no clock {config.clock_file}")
-    make_engine(config, ManualClock()).ledger.close()
+    ledger = make_engine(config, ManualClock()).ledger
+    try:
+        if ledger.is_led_by_another():
+            _log.info("another Balancer leads: standing by", ledger=ledger.writer().holder)
+            ledger.take_epoch(None)  # given back below: our worker takes the next one at once
+    finally:
+        ledger.close()
 
 
 class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn ships no types
@@ -119,6 +131,8 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
         config = self._config
         clock: Clock = SystemClock() if config.clock_file is None else SharedClock(config.clock_file)
         self.engine = make_engine(config, clock)
+        # Overtaken: end, so that whoever watches us starts us again, and we stand by.
+        self.engine.ledger.on_lost(lambda: os.kill(self._main_pid, signal.SIGTERM))
         self.engine.start()
         return create_app(self.engine, max_waiting=config.max_waiting, disable_file=config.disable_file)
 

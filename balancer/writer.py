@@ -5,7 +5,8 @@
     publish          readers see it, waiting calls are answered
 
 A commit that fails undoes what was decided with it: the state is read from the ledger again, and everybody
-who waited for it gets the error. Nothing was answered, so nothing is lost.
+who waited for it gets the error. Nothing was answered, so nothing is lost. The writer is read-only from then on
+and tries by itself whether writing works again (a full disk has room again, a database server is back).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from balancer.clock import seconds, wall_us
-from balancer.ledger.errors import LedgerError
+from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event
@@ -43,6 +44,12 @@ _log = structlog.get_logger()
 
 _MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
 """States in which a node may vanish from the configuration: the batch system has it."""
+
+_PREDECESSOR_S = 20.0
+"""How long a start waits for another one's lease to run out: longer than a lease."""
+
+_FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
+"""Read-only: the pauses before the first try to write and, doubled each time, at most."""
 
 Moves = list[tuple[str, NodeState, NodeState]]
 
@@ -103,12 +110,15 @@ class Writer:
         clock: Clock,
         metrics: Metrics,
         on_decided: Callable[[Sequence[Instruction]], None],
+        threaded: bool = True,
     ) -> None:
         self.waiters = Waiters(clock)
         self.is_broken = False
         self.failures = 0
         """How often decisions were undone. Whether they are stored after all is known to nobody but the ledger."""
         self.is_stopping = False
+        self.read_only: LedgerError | None = None
+        """Why nothing can be written at the moment."""
         self._configured = configured
         self._ledger = ledger
         self._clock = clock
@@ -117,6 +127,10 @@ class Writer:
         self._deciding = threading.RLock()
         self._committing = threading.Lock()  # taken before `_deciding`, never after
         self._queue: list[Decided] = []
+        self._ended = threading.Event()
+        self._threaded = threaded
+        self._probe_us = NEVER_US
+        self._pause_s = _FIRST_PROBE_S
         self._load()
         clock.not_before(self._lifecycle.now_us)
         # What has been committed; readers see this.
@@ -128,14 +142,19 @@ class Writer:
 
     def start(self) -> list[Instruction]:
         """Log the start (which stores the nodes of a new ledger); what a former process left under way."""
+        epoch = self._ledger.take_epoch(_PREDECESSOR_S)
+        known = self._load()  # again: until now another one may have written
         self._seq += 1
         snapshot = self._lifecycle.snapshot()
         name = self._configured.algorithm_name
-        body = json.dumps({"version": VERSION, "epoch": self._ledger.take_epoch(), "algorithm": name})
+        body = json.dumps({"version": VERSION, "epoch": epoch, "algorithm": name})
         event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "started", body)
-        changes = Changes(nodes=snapshot.nodes, now_us=snapshot.now_us, serial=snapshot.serial)
+        new = tuple(record for record in snapshot.nodes if record.name not in known)
+        changes = Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial)
         self._ledger.commit([Entry(event, changes)])
-        self._published_seq = self._seq
+        with self._published:
+            self._nodes = dict(self._decided_nodes)
+            self._published_seq = self._seq
         instructions = self._lifecycle.resume()
         self._on_decided(instructions)
         return instructions
@@ -151,12 +170,14 @@ class Writer:
 
         With a key the answer is stored too: the text that `answer` gives, or the request the event made.
         """
+        self._refuse_if_read_only()
         if self.is_broken:
             with self._committing, self._deciding:
                 self._load()
         with self._deciding:
             if self.is_stopping:
                 raise StoppingError
+            self._refuse_if_read_only()
             if self.is_broken:
                 raise LedgerError("the state is being read from the ledger again")
             event = make(self._clock.now_us(), self._seq + 1)
@@ -170,6 +191,7 @@ class Writer:
         """No further decisions; whoever waits is told."""
         with self._deciding:
             self.is_stopping = True
+        self._ended.set()
         self.waiters.wake_all()
         with self._published:
             self._published.notify_all()
@@ -177,8 +199,13 @@ class Writer:
             pass  # the last commit has ended
 
     def forget(self, *, answers_before_us: int, events_before_us: int) -> None:
-        with self._committing:
-            self._ledger.forget(answers_before_us=answers_before_us, events_before_us=events_before_us)
+        """Drop what is old, a piece at a time, so that nobody waits long."""
+        more = self.read_only is None
+        while more and not self.is_stopping:
+            with self._committing:
+                more = self._ledger.forget(
+                    answers_before_us=answers_before_us, events_before_us=events_before_us
+                )
 
     def _decide(self, event: Event, key: Key | None, answer: Callable[[Changes], str] | None) -> Decided:
         if not event.event_id:
@@ -228,11 +255,74 @@ class Writer:
                         self._queue = batch + self._queue
                         self._fail(error)
                         self._load_if_possible()
+                        self._turn_read_only(error)
                 else:
                     self._metrics.committed(seconds(wall_us() - start_us))
                     self._publish(batch)
         if decided.error is not None:
-            raise LedgerError(f"nothing is stored: {decided.error}") from decided.error
+            kind = type(decided.error) if isinstance(decided.error, LedgerError) else LedgerError
+            raise kind(f"nothing is stored: {decided.error}") from decided.error
+
+    # Read-only
+
+    def problem(self) -> str | None:
+        """Why nothing is written; None when all is well."""
+        if self.is_stopping:
+            return "it is stopping"
+        if self._ledger.is_lost:
+            return "another Balancer has taken over the ledger: restart this one to make it stand by"
+        if self.read_only is not None:
+            return f"read-only: {self.read_only}"
+        if self.is_broken:
+            return "the ledger cannot be read or written"
+        return None
+
+    def _refuse_if_read_only(self) -> None:
+        if isinstance(self.read_only, FencedError):
+            raise self.read_only
+        if self.read_only is not None:
+            raise ReadOnlyError(f"nothing can be stored at the moment: {self.read_only}")
+
+    def _turn_read_only(self, error: Exception) -> None:
+        """Until writing works again. What is only stale has been read again; a bug of ours is no full disk."""
+        if isinstance(error, StaleError) or not isinstance(error, LedgerError) or self.read_only is not None:
+            return
+        self.read_only = error
+        if not isinstance(error, FencedError):
+            self._pause_s = _FIRST_PROBE_S
+            self._probe_us = wall_us() + micros(self._pause_s)
+            if self._threaded:
+                threading.Thread(target=self._recover, name="recovery", daemon=True).start()
+
+    def _recover(self) -> None:
+        while not self._ended.wait(self._pause_s) and not self.probe():
+            pass
+
+    @property
+    def due_us(self) -> int:
+        """When `probe` has something to do, by `wall_us`. For who drives it without threads."""
+        return self._probe_us
+
+    def probe(self) -> bool:
+        """Try whether writing works again; False: try again later."""
+        try:
+            with self._committing:
+                self._ledger.probe()
+                with self._clock.held(), self._deciding:
+                    if self.is_broken:
+                        self._load()
+                    self.read_only = None
+        except FencedError as error:
+            self.read_only = error
+        except LedgerError as error:
+            _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
+            self._pause_s = min(2 * self._pause_s, _PROBE_S)
+            self._probe_us = wall_us() + micros(self._pause_s)
+            return False
+        else:
+            _log.info("the ledger can be written again")
+        self._probe_us = NEVER_US
+        return True
 
     def _fail(self, error: Exception) -> None:
         """What was decided and not stored has not happened; no decision until the state is whole."""
@@ -250,8 +340,11 @@ class Writer:
 
     # State from the ledger
 
-    def _load(self) -> None:
-        """The state as the ledger has it; nodes that are new in the configuration are DOWN until seen."""
+    def _load(self) -> Collection[str]:
+        """The state as the ledger has it; nodes that are new in the configuration are DOWN until seen.
+
+        Returns the names of the nodes that the ledger knows.
+        """
         configured = self._configured
         names = set(configured.nodes)
         snapshot = self._ledger.load() or Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=())
@@ -280,6 +373,7 @@ class Writer:
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
         self.is_broken = False
+        return stored
 
     # Reading
 

@@ -13,7 +13,7 @@ import structlog
 from flask import Response, g, request
 
 from balancer.engine import KeyReusedError
-from balancer.ledger.errors import LedgerError
+from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import StoppingError
 
@@ -34,6 +34,8 @@ NODE_NOT_ALLOCATED = "balancer.node_not_allocated"
 KEY_REUSED = "balancer.idempotency_key_reused"
 TOO_MANY_STREAMS = "balancer.too_many_streams"
 LEDGER_UNAVAILABLE = "balancer.ledger_unavailable"
+READ_ONLY = "balancer.read_only"
+TAKEN_OVER = "balancer.taken_over"
 STOPPING = "balancer.stopping"
 ALGORITHM_FAILED = "balancer.algorithm_failed"
 VERSION_NOT_SUPPORTED = "balancer.version_not_supported"
@@ -131,7 +133,10 @@ def install(app: APIFlask) -> None:
 
     @app.errorhandler(LedgerError)
     def ledger(error: LedgerError) -> Response:
-        return Problem(503, LEDGER_UNAVAILABLE, str(error), headers={"Retry-After": "1"}).response()
+        code = READ_ONLY if isinstance(error, ReadOnlyError) else LEDGER_UNAVAILABLE
+        if isinstance(error, FencedError):
+            code = TAKEN_OVER
+        return Problem(503, code, str(error), headers={"Retry-After": "1"}).response()
 
     @app.errorhandler(StoppingError)
     def stopping(error: StoppingError) -> Response:

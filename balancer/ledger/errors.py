@@ -5,3 +5,23 @@ from __future__ import annotations
 
 class LedgerError(Exception):
     """The ledger cannot be opened, read or written; nothing of what was asked for is stored."""
+
+
+class StaleError(LedgerError):
+    """A record or the log is not as the writer believes; nothing is stored, and the state must be read again."""
+
+
+class FencedError(LedgerError):
+    """Another Balancer writes this ledger now: this one may neither write nor command any more."""
+
+
+class LeaseHeldError(LedgerError):
+    """Another Balancer writes this ledger, and goes on doing so."""
+
+
+class ReadOnlyError(LedgerError):
+    """Writing failed a moment ago (a full disk, for instance); calls that only read go on."""
+
+
+class BrokenLogError(LedgerError):
+    """The events contradict each other or have a gap: something else has written to the database."""

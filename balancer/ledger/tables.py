@@ -1,10 +1,11 @@
-"""The ledger's tables. Times are integer microseconds of cluster time; lists are JSON text."""
+"""The ledger's tables. Times are integer microseconds of cluster time; lists are JSON text.
+
+A change here needs a migration in `migrations/versions`; a test compares the two.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
-
-SCHEMA_VERSION = 1
 
 metadata = sa.MetaData()
 
@@ -31,6 +32,7 @@ requests = sa.Table(
     sa.Column("nodes", sa.Text, nullable=False),
     sa.Column("decided_us", sa.BigInteger),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index("requests_by_arrival", "arrived_us"),
     sa.Index("requests_by_status", "status"),
 )
@@ -46,6 +48,7 @@ reserves = sa.Table(
     sa.Column("order", sa.BigInteger, nullable=False, unique=True),
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("ended", sa.Boolean, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 events = sa.Table(
@@ -58,6 +61,20 @@ events = sa.Table(
     sa.Column("event_id", sa.String(64), nullable=False),
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    # Every record the event changed, as it is after it: what a replay needs (`rows.encode_changes`).
+    sa.Column("changes", sa.Text, nullable=False, server_default="{}"),
+)
+
+base = sa.Table(
+    "base",
+    metadata,
+    # One row: the state after event `seq`, from which the events after it can be replayed.
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("serial", sa.BigInteger, nullable=False),
+    sa.Column("records", sa.Text, nullable=False),
 )
 
 answers = sa.Table(
@@ -73,9 +90,13 @@ answers = sa.Table(
     sa.Index("answers_by_age", "at_us"),
 )
 
-meta = sa.Table(
-    "meta",
+writer = sa.Table(
+    "writer",
     metadata,
-    sa.Column("name", sa.String(32), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    # One row: who writes (each start has the next epoch) and the number of the newest event.
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("holder", sa.String(255), nullable=False),
+    sa.Column("renewals", sa.BigInteger, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
 )

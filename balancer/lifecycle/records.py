@@ -48,6 +48,8 @@ class RequestRecord:
     """What was granted. The nodes held for a waiting request name it in their `held_for`."""
     decided_us: int | None = None
     reason: str = ""
+    generation: int = 0
+    """As of a node: goes up by one with each handled event that changed the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class ReserveRecord:
     used: int = 0
     """How many of them were granted at `by_us` or later and are not collected again."""
     ended: bool = False
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

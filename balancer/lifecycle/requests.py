@@ -89,9 +89,17 @@ class RequestQueue:
         reason: str = "",
     ) -> None:
         """The request waits no longer; its record is reported once more and then forgotten."""
-        del self._waiting[request.record.request_id]
-        self._changed[request.record.request_id] = replace(
-            request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason
+        request_id = request.record.request_id
+        del self._waiting[request_id]
+        # Made and decided by one event: still the first generation.
+        step = request_id not in self._changed
+        self._changed[request_id] = replace(
+            request.record,
+            status=status,
+            nodes=nodes,
+            decided_us=at_us,
+            reason=reason,
+            generation=request.record.generation + step,
         )
 
     def drain(self) -> tuple[RequestRecord, ...]:
@@ -182,6 +190,8 @@ class HintBook:
         )
 
     def _change(self, record: ReserveRecord) -> None:
+        if record.reserve_id not in self._changed:  # a new generation for each event, not for each change
+            record = replace(record, generation=record.generation + 1)
         self._active[record.reserve_id] = record
         self._changed[record.reserve_id] = record
 

@@ -11,6 +11,7 @@ from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus
 from balancer.engine import Engine, EngineSettings
+from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import Settings
 from balancer.metrics import Metrics
@@ -117,13 +118,14 @@ class World:
             ),
         )
         ledger = Ledger(self.db, lock_wait_s=0)
+        driver = options.pop("driver", lambda _, batch: batch)(ledger, self.batch)
         try:
             engine = Engine(
                 self.names,
                 options.pop("algorithm", Basic()),
                 lifecycle,
                 ledger=ledger,
-                driver=self.batch,
+                driver=driver,
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,
@@ -176,6 +178,12 @@ class World:
         timers = self.engine._timers
         until(lambda: self.engine.pending_commands == 0 and timers._wake_us > self.clock.now_us())
         return self.states()
+
+
+def check_replay(ledger: Ledger) -> None:
+    """What the events say is what the tables hold."""
+    with ledger.whole() as (base, log, stored, _):
+        assert replay(log, base) == stored
 
 
 def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:

@@ -31,7 +31,7 @@ def world(tmp_path, kit):
     made = []
 
     def make(**options):
-        made.append(kit.World(tmp_path, **options))
+        made.append(kit.World(options.pop("folder", tmp_path), **options))
         return made[-1]
 
     yield make

@@ -295,7 +295,7 @@ def test_the_log_has_no_gap_and_every_decision_is_in_it(world):
     assert [event.kind for event in events][-2:] == ["nodes_requested", "nodes_released"]
 
 
-def test_a_commit_that_fails_undoes_the_decision_and_is_an_error(world, monkeypatch):
+def test_a_commit_that_fails_undoes_the_decision_and_is_an_error(world, kit, monkeypatch):
     w = world(nodes=2, reserve=2)
     before = w.settled()
 
@@ -307,6 +307,7 @@ def test_a_commit_that_fails_undoes_the_decision_and_is_an_error(world, monkeypa
         with pytest.raises(LedgerError, match="disk full"):
             w.engine.submit_request(1)
     assert w.states() == before
+    kit.until(lambda: w.engine.problem() is None)
     assert w.engine.submit_request(2).nodes == ("n01", "n02")
     numbers = [event.seq for event in w.engine.ledger.events(0, 1000)]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -46,6 +46,7 @@ def test_only_changed_records_are_to_be_written(world):
                 status=RequestStatus.GRANTED,
                 nodes=("n1",),
                 decided_us=2 * US,
+                generation=1,
             ),
         ),
         now_us=2 * US,
@@ -77,8 +78,8 @@ def test_a_hint_is_reported_when_it_is_added_used_and_over(world):
     seen += w.lifecycle.drain_changes().reserves
     assert seen == [
         ReserveRecord(**hint),
-        ReserveRecord(**hint, used=1),
-        ReserveRecord(**hint, used=1, ended=True),
+        ReserveRecord(**hint, used=1, generation=1),
+        ReserveRecord(**hint, used=1, ended=True, generation=2),
     ]
 
 

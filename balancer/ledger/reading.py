@@ -1,0 +1,242 @@
+"""Reading the ledger: any thread of the service, and other processes beside it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from balancer.ledger import schema
+from balancer.ledger.connect import cause, create_engine, is_sqlite, shown, snapshot_options, url_of
+from balancer.ledger.errors import LedgerError
+from balancer.ledger.lease import Seen
+from balancer.ledger.lease import read as read_writer
+from balancer.ledger.replay import Base, LoggedEvent
+from balancer.ledger.rows import decode_changes, node_of, request_of, reserve_of
+from balancer.ledger.tables import answers, base, events, nodes, requests, reserves
+from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus, ReserveRecord, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """A row of the numbered log. `body` is JSON text: the event's fields and the nodes it moved."""
+
+    seq: int
+    at_us: int
+    event_id: str
+    kind: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
+
+    key: str
+    fingerprint: str
+    request_id: str | None = None
+    status: int | None = None
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What was asked of the Balancer in [start_us, end_us), by arrival."""
+
+    start_us: int
+    end_us: int
+    requests: int
+    nodes_requested: int
+    nodes_granted: int
+    nodes_rejected: int
+    largest_request: int
+
+
+class Reader:
+    """Queries on a database. Raises LedgerError."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self.url = url
+        self._engine = create_engine(url)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def _connected(self, **options: Any) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.connect().execution_options(**options) as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise LedgerError(f"the ledger {shown(self.url)} cannot be read: {cause(error)}") from error
+
+    def _rows(self, query: sa.Select[Any]) -> list[Any]:
+        with self._connected() as connection:
+            return list(connection.execute(query))
+
+    def load(self) -> Snapshot | None:
+        """The stored state; None in a new ledger."""
+        with self._connected(**snapshot_options(self.url)) as connection:
+            return _snapshot(connection)
+
+    def writer(self) -> Seen:
+        """Who writes, and the number of the newest event."""
+        with self._connected() as connection:
+            return read_writer(connection)
+
+    def last_seq(self) -> int:
+        """The number of the newest event; 0 in a new ledger."""
+        return self.writer().seq
+
+    def events(self, after: int, limit: int) -> list[StoredEvent]:
+        """The log from number `after` + 1 on."""
+        columns = [events.c[name] for name in ("seq", "at_us", "event_id", "kind", "body")]
+        rows = self._rows(sa.select(*columns).where(events.c.seq > after).order_by(events.c.seq).limit(limit))
+        return [StoredEvent(*row) for row in rows]
+
+    def base(self) -> Base:
+        """Where a replay begins."""
+        with self._connected() as connection:
+            return read_base(connection)
+
+    def log(self, after: int, to: int | None = None, *, touching: str = "") -> Iterator[LoggedEvent]:
+        """Events from number `after` + 1 to `to` with what they changed; only those whose text says `touching`."""
+        while True:
+            query = sa.select(events).where(events.c.seq > after).order_by(events.c.seq).limit(_PAGE)
+            if to is not None:
+                query = query.where(events.c.seq <= to)
+            if touching:
+                query = query.where(events.c.changes.contains(touching, autoescape=True))
+            rows = self._rows(query)
+            yield from map(logged, rows)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1].seq
+
+    @contextmanager
+    def whole(self) -> Iterator[tuple[Base, Iterator[LoggedEvent], Snapshot | None, Seen]]:
+        """Base, log, state and writer as they are at one moment, also while a service writes."""
+        with self._connected(**snapshot_options(self.url)) as connection:
+            start, now, who = read_base(connection), _snapshot(connection), read_writer(connection)
+            found = connection.execute(
+                sa.select(events).where(events.c.seq > start.seq).order_by(events.c.seq)
+            )
+            yield start, map(logged, found), now, who
+
+    def request(self, request_id: str) -> RequestRecord | None:
+        rows = self._rows(sa.select(requests).where(requests.c.request_id == request_id))
+        return request_of(rows[0]) if rows else None
+
+    def requests(self, *, status: str | None, before: int | None, limit: int) -> list[RequestRecord]:
+        """Newest first; `before` is the `order` of the last one on the page before."""
+        query = sa.select(requests).order_by(requests.c.order.desc()).limit(limit)
+        if status is not None:
+            query = query.where(requests.c.status == status)
+        if before is not None:
+            query = query.where(requests.c.order < before)
+        return [request_of(row) for row in self._rows(query)]
+
+    def reserves(self) -> list[ReserveRecord]:
+        """The active ones, oldest first."""
+        with self._connected() as connection:
+            return _reserves(connection)
+
+    def answer(self, key: str) -> StoredAnswer | None:
+        columns = [answers.c[name] for name in ("key", "fingerprint", "request_id", "status", "body")]
+        rows = self._rows(sa.select(*columns).where(answers.c.key == key))
+        return StoredAnswer(*rows[0]) if rows else None
+
+    def history(self, start_us: int, end_us: int, slot_us: int) -> list[Slot]:
+        """One `Slot` for each `slot_us` from `start_us` on; the last one may reach beyond `end_us`."""
+        # Counted here and not in SQL: databases do not agree on how to divide integers.
+        columns = requests.c.arrived_us, requests.c["count"], requests.c.status
+        inside = requests.c.arrived_us.between(start_us, end_us - 1)
+        slots: dict[int, list[tuple[int, str]]] = {}
+        for arrived_us, count, status in self._rows(sa.select(*columns).where(inside)):
+            slots.setdefault((arrived_us - start_us) // slot_us, []).append((count, status))
+        return [
+            _slot(start_us + number * slot_us, slot_us, slots.get(number, []))
+            for number in range(-(-(end_us - start_us) // slot_us))
+        ]
+
+
+def open_to_read(target: str | Path) -> Reader:
+    """A ledger that a service may be using. Raises LedgerError where there is none of this release."""
+    url = url_of(target)
+    if is_sqlite(url):
+        from pathlib import Path as FilePath  # noqa: PLC0415 - above it is for types
+
+        if not FilePath(url.database or "").is_file():
+            raise LedgerError(f"there is no ledger {url.database}")
+    reader = Reader(url)
+    try:
+        with reader._connected() as connection:  # noqa: SLF001 - its own module
+            schema.check(connection)
+    except LedgerError:
+        reader.close()
+        raise
+    return reader
+
+
+def logged(row: Any) -> LoggedEvent:
+    """A row of `events`."""
+    changes = decode_changes(row.changes, at_us=row.at_us, serial=row.serial)
+    return LoggedEvent(row.seq, row.at_us, row.serial, row.epoch, row.event_id, row.kind, changes)
+
+
+def read_base(connection: sa.Connection) -> Base:
+    row = connection.execute(sa.select(base)).one()
+    records = decode_changes(row.records, at_us=row.at_us, serial=row.serial)
+    state = Snapshot(
+        now_us=row.at_us,
+        serial=row.serial,
+        nodes=_by_name(records.nodes),
+        requests=tuple(sorted(records.requests, key=lambda record: record.order)),
+        reserves=tuple(sorted(records.reserves, key=lambda record: record.order)),
+    )
+    return Base(row.seq, state)
+
+
+def _by_name(records: Iterator[NodeRecord] | tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
+    # Sorted here: databases do not agree on the order of names.
+    return tuple(sorted(records, key=lambda record: record.name))
+
+
+def _snapshot(connection: sa.Connection) -> Snapshot | None:
+    last = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
+    if last is None:
+        return None
+    waiting = sa.select(requests).where(requests.c.status == RequestStatus.WAITING)
+    return Snapshot(
+        now_us=last.at_us,
+        serial=last.serial,
+        nodes=_by_name(node_of(row) for row in connection.execute(sa.select(nodes))),
+        requests=tuple(request_of(row) for row in connection.execute(waiting.order_by(requests.c.order))),
+        reserves=tuple(_reserves(connection)),
+    )
+
+
+def _reserves(connection: sa.Connection) -> list[ReserveRecord]:
+    active = sa.select(reserves).where(reserves.c.ended.is_(False)).order_by(reserves.c.order)
+    return [reserve_of(row) for row in connection.execute(active)]
+
+
+def _slot(start_us: int, slot_us: int, asked: list[tuple[int, str]]) -> Slot:
+    return Slot(
+        start_us=start_us,
+        end_us=start_us + slot_us,
+        requests=len(asked),
+        nodes_requested=sum(count for count, _ in asked),
+        nodes_granted=sum(count for count, status in asked if status == RequestStatus.GRANTED),
+        nodes_rejected=sum(count for count, status in asked if status == RequestStatus.REJECTED),
+        largest_request=max((count for count, _ in asked), default=0),
+    )

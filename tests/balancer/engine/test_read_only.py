@@ -1,0 +1,117 @@
+"""Nothing can be stored: the service turns read-only, says so, and recovers by itself (T22)."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from contextlib import closing
+
+import pytest
+
+from balancer.app import create_app
+from balancer.ledger import connect
+from balancer.ledger.errors import LedgerError, ReadOnlyError
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 4 MB of its own; None where mounting is not allowed."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
+    yield folder if mounted else None
+    if mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def full(world, disk):
+    """Fill the disk to the last byte; returns how to make room again."""
+    if disk is None:
+        return limited(world, disk)
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    return filler.unlink
+
+
+def limited(world, disk):
+    """SQLite's own limit on the file gives the very error of a full disk."""
+    connection = world.engine.ledger._writer.connection.dbapi_connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    return lambda: connection.execute("PRAGMA max_page_count = 1000000")
+
+
+def read_only(world, disk):
+    connection = world.engine.ledger._writer.connection.dbapi_connection
+    connection.execute("PRAGMA query_only = ON")
+    return lambda: connection.execute("PRAGMA query_only = OFF")
+
+
+def busy(world, disk):
+    """Somebody holds the database's lock for longer than a writer waits for it."""
+    other = sqlite3.connect(world.db, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    return other.close
+
+
+@pytest.mark.parametrize("fault", [full, limited, read_only, busy])
+def test_the_service_turns_read_only_says_so_and_recovers_by_itself(
+    world, kit, small_disk, fault, monkeypatch
+):
+    monkeypatch.setattr(connect, "_BUSY_TIMEOUT_MS", 50)
+    w = world(nodes=4, reserve=4, **({"folder": small_disk} if small_disk is not None else {}))
+    before = w.settled()
+    api = create_app(w.engine).test_client()
+    mend = fault(w, small_disk)
+    taken = [request_until_it_fails(w)]
+    assert "read-only" in w.engine.problem()
+    ready, refused = api.get("/readyz"), api.post("/v1/request_nodes", json={"nodes": 1})
+    assert (ready.status_code, refused.status_code) == (503, 503)
+    assert ready.text.startswith("read-only: ")
+    assert refused.json["code"] == "balancer.read_only"
+    with pytest.raises(ReadOnlyError):
+        w.engine.release_nodes(("n01",))
+    assert api.get("/v1/nodes").status_code == 200
+    assert api.get("/livez").status_code == 200
+    mend()
+    kit.until(lambda: w.engine.problem() is None)
+    for record in taken[0]:
+        w.engine.release_nodes(record.nodes)
+    assert w.settled() == before
+    assert w.engine.submit_request(4).nodes == ("n01", "n02", "n03", "n04")
+    assert api.get("/readyz").status_code == 200
+    numbers = [event.seq for event in w.engine.ledger.events(0, 100_000)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    kit.check_replay(w.engine.ledger)
+
+
+def request_until_it_fails(w):
+    """Requests that were granted while there was still a little room."""
+    taken = []
+    for _ in range(3000):
+        try:
+            record = w.engine.submit_request(1)
+            taken.append(record)
+            if len(taken) == 2:
+                w.engine.release_nodes(taken[0].nodes)
+                del taken[0]
+        except LedgerError:
+            return taken
+    raise AssertionError("the fault has no effect")
+
+
+def test_a_database_that_is_busy_when_the_service_starts_is_named(world, monkeypatch):
+    monkeypatch.setattr(connect, "_BUSY_TIMEOUT_MS", 50)
+    w = world(nodes=2)
+    w.engine.stop()
+    with closing(sqlite3.connect(w.db, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match=r"cannot be opened: .*database is locked"):
+            w._started()
+    w.engine = w._started()

@@ -1,0 +1,105 @@
+"""`balancer ledger`: verify, replay and story, also while a service writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from balancer.ledger.cli import ledger
+from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.states import NodeState
+from ledger_kit.places import entry, node, request
+
+
+@pytest.fixture
+def asked(place):
+    """A ledger in use, with a short history; asks it."""
+    opened = place.open()
+    lent = node(state=NodeState.OD_ALLOC, held_for="r1", generation=1)
+    granted = request(1, status=RequestStatus.GRANTED, generation=1)
+    opened.commit(
+        [
+            entry(1, nodes=(node(), node("n2"))),
+            entry(2, requests=(request(1),)),
+            entry(3, nodes=(lent,), requests=(granted,)),
+        ]
+    )
+
+    def ask(*arguments):
+        return CliRunner().invoke(ledger, [arguments[0], "--db", str(place.target), *arguments[1:]])
+
+    return ask
+
+
+def test_a_sound_ledger_is_verified_while_it_is_in_use(asked):
+    done = asked("verify")
+    assert (done.exit_code, done.output) == (
+        0,
+        "ok: events 1 to 3 give the stored state of 2 nodes (epoch 1)\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("DELETE FROM events WHERE seq = 2", "event 2 is missing: 3 follows 1"),
+        ("DELETE FROM events WHERE seq = 3", "the log ends at event 2, and the newest is 3"),
+        ("UPDATE nodes SET state = 'OA_IDLE' WHERE name = 'n2'", "node n2 is NodeRecord(name='n2'"),
+        ("UPDATE nodes SET generation = 7 WHERE name = 'n1'", "node n1 is"),
+        ("UPDATE requests SET status = 'waiting'", "request r1 is RequestRecord(request_id='r1'"),
+        ("UPDATE events SET epoch = 9 WHERE seq = 1", "was written by epoch 1, after one of epoch 9"),
+    ],
+)
+def test_a_ledger_that_was_tampered_with_is_not_verified(asked, place, harm, said):
+    place.sql(harm)
+    done = asked("verify")
+    assert done.exit_code == 1
+    assert said in done.output
+
+
+def test_the_state_after_any_event_can_be_shown(asked):
+    at = json.loads(asked("replay", "--to", "2").output)
+    assert (at["seq"], [each["state"] for each in at["nodes"]]) == (2, ["OA_BUSY", "OA_BUSY"])
+    assert [each["request_id"] for each in at["requests"]] == ["r1"]
+    now = json.loads(asked("replay").output)
+    assert (now["seq"], now["nodes"][0]["held_for"], now["requests"]) == (3, "r1", [])
+
+
+def test_an_event_that_is_not_there_is_refused(asked):
+    done = asked("replay", "--to", "4")
+    assert (done.exit_code, done.output) == (2, "balancer: there is no event 4 yet: 3 is the newest\n")
+
+
+def test_a_node_has_a_story(asked):
+    lines = asked("story", "n1").output.splitlines()
+    assert [line.split() for line in lines] == [
+        ["NUMBER", "TIME", "EPOCH", "EVENT", "CAUSE", "CHANGE"],
+        ["1", "1970-01-01T00:00:00Z", "1", "test", "e1", "OA_BUSY", "(generation", "0)"],
+        [
+            "3",
+            "1970-01-01T00:00:00Z",
+            "1",
+            "test",
+            "e3",
+            "OA_BUSY",
+            "->",
+            "OD_ALLOC,",
+            "for",
+            "r1",
+            "(generation",
+            "1)",
+        ],
+    ]
+
+
+def test_an_unknown_node_is_named(asked):
+    done = asked("story", "n9")
+    assert (done.exit_code, done.output) == (2, "balancer: no event in this ledger names node n9\n")
+
+
+def test_a_ledger_that_is_not_there_is_named(tmp_path):
+    done = CliRunner().invoke(ledger, ["verify", "--db", str(tmp_path / "no.db")])
+    assert (done.exit_code, done.output) == (2, f"balancer: there is no ledger {tmp_path / 'no.db'}\n")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,165 @@
+"""Old databases: brought up to date, whatever happens meanwhile; newer ones are refused (T23)."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from balancer.ledger import migrations, schema
+from balancer.ledger.errors import LedgerError
+from balancer.ledger.reading import open_to_read
+from balancer.ledger.store import StoredAnswer
+from balancer.ledger.tables import metadata
+from balancer.lifecycle.records import RequestRecord, ReserveRecord, Snapshot
+from balancer.lifecycle.states import NodeState
+from ledger_kit.places import entry, node, replayed
+
+US = 1_000_000
+STATE = Snapshot(
+    now_us=1000 * US,
+    serial=9,
+    nodes=(
+        node("n01", NodeState.OD_ALLOC, since_us=1000 * US, held_for="r6", generation=3),
+        node("n02", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=4),
+        node("n03", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=3),
+        node("n04", NodeState.OA_BUSY, since_us=1000 * US, generation=2, jobs=("1.server",)),
+    ),
+    requests=(RequestRecord(request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7),),
+    reserves=(
+        ReserveRecord(
+            reserve_id="h9", count=1, by_us=1060 * US, ends_us=1660 * US, added_us=1000 * US, order=8
+        ),
+    ),
+)
+"""What is in `release_1.sql`."""
+
+
+class CrashError(BaseException):
+    """The process ends here."""
+
+
+def tables(place):
+    engine = sa.create_engine(place.open(writes=False).url)
+    with engine.connect() as connection:
+        found = compare_metadata(MigrationContext.configure(connection), metadata)
+    engine.dispose()
+    return [each for each in found if "alembic_version" not in str(each)]
+
+
+def test_a_release_1_ledger_is_taken_over_whole(place):
+    place.build_release_1()
+    ledger = place.open(writes=False)
+    assert ledger.load() == STATE
+    assert ledger.answer("k1") == StoredAnswer("k1", "digest", request_id="r6")
+    assert ledger.request("r6").generation == 1
+    assert [event.seq for event in ledger.events(0, 100)] == list(range(1, 11))
+    assert ledger.take_epoch() == 2
+    assert ledger.last_seq() == 10
+
+
+def test_the_log_of_an_old_ledger_can_be_replayed_from_its_last_state_on(place):
+    place.build_release_1()
+    ledger = place.open()
+    back = node("n01", NodeState.OD_RESERVE, generation=4)
+    ledger.commit([entry(11, at_us=1001 * US, nodes=(back,))])
+    assert replayed(ledger) == ledger.load()
+    ledger.forget(answers_before_us=0, events_before_us=2000 * US)
+    assert [event.seq for event in ledger.events(0, 100)] == [11]
+    assert replayed(ledger) == ledger.load()
+
+
+def test_the_events_of_an_old_ledger_can_be_dropped_piece_by_piece(place, monkeypatch):
+    monkeypatch.setattr("balancer.ledger.store._FOLDED_AT_ONCE", 3)
+    place.build_release_1()
+    ledger = place.open()
+    ledger.commit([entry(11, at_us=1001 * US), entry(12, at_us=1002 * US)])
+    while ledger.forget(answers_before_us=0, events_before_us=2000 * US):
+        assert replayed(ledger) == ledger.load()
+    assert [event.seq for event in ledger.events(0, 100)] == [12]
+    assert replayed(ledger) == ledger.load()
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(place):
+    assert tables(place) == []
+
+
+def test_an_old_ledger_has_the_same_tables_afterwards(place):
+    place.build_release_1()
+    assert tables(place) == []
+
+
+def test_the_code_knows_all_migration_files():
+    script = ScriptDirectory(migrations.__path__[0])
+    assert script.get_current_head() == schema.REVISION
+    assert sorted(each.revision for each in script.walk_revisions()) == sorted(schema._KNOWN)
+
+
+@pytest.mark.parametrize("is_old", [True, False], ids=["release 1", "new"])
+def test_a_crash_in_any_step_of_a_migration_is_repaired_by_the_next_start(place, is_old):
+    """Each statement is a step: the process ends before the first, the second, ... until it gets through."""
+    if is_old:
+        place.build_release_1()
+    step, crashed = 0, True
+    while crashed:
+        step += 1
+        crashed = crashes_at(place, step)
+        if crashed:
+            assert place.sql("SELECT 1")[0][0] == 1
+    assert step > 20
+    ledger = place.open()
+    assert ledger.load() == (STATE if is_old else None)
+    assert tables(place) == [] if not place.is_sqlite else True
+
+
+def crashes_at(place, step):
+    """Open the ledger and end at this statement; False when there are not so many."""
+    seen = 0
+
+    def count(connection, cursor, statement, *_):
+        nonlocal seen
+        if "migrations" in statement or statement.startswith("PRAGMA"):
+            return
+        seen += 1
+        if seen == step:
+            raise CrashError
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    try:
+        ledger = place.open(writes=False)
+    except CrashError:
+        return True
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", count)
+    ledger.close()
+    return False
+
+
+def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
+    place.open().close()
+    place.sql("UPDATE alembic_version SET version_num = '0099'")
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0002: use the version"):
+        place.open()
+    assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
+
+
+def test_a_newer_ledger_from_before_alembic_is_refused(place):
+    place.build_release_1()
+    place.sql("UPDATE meta SET value = '99' WHERE name = 'schema'")
+    with pytest.raises(LedgerError, match="has schema 99"):
+        place.open()
+
+
+def test_the_database_of_another_program_is_refused(place):
+    place.sql("CREATE TABLE invoices (number INTEGER)")
+    with pytest.raises(LedgerError, match="tables of another program: invoices"):
+        place.open()
+
+
+def test_reading_an_old_ledger_does_not_change_it(place):
+    place.build_release_1()
+    with pytest.raises(LedgerError, match="start `balancer serve` on it once"):
+        open_to_read(place.target)
+    assert place.sql("SELECT value FROM meta WHERE name = 'schema'") == [("1",)]

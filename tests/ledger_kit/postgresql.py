@@ -1,0 +1,89 @@
+"""A private PostgreSQL server for tests, from the system's packages, stopped and removed at the end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def programs() -> Path | None:
+    """Where initdb and postgres are (Debian keeps them out of the path)."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).parent
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return places[-1].parent if places else None
+
+
+# With CI set the server must be there: a test that cannot run is a failure then.
+BACKENDS = ("sqlite", "postgresql") if programs() is not None or os.environ.get("CI") else ("sqlite",)
+
+
+class Server:
+    """Runs as an unprivileged user, on a unix socket in its own folder only."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._admin = sa.create_engine(self.url("postgres"), isolation_level="AUTOCOMMIT")
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg://tester@/{database}?host={self.folder}"
+
+    def new_database(self) -> str:
+        """The URL of an empty one."""
+        name = f"ledger_{uuid4().hex}"
+        with self._admin.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template0"))
+        return self.url(name)
+
+    def close(self) -> None:
+        self._admin.dispose()
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """Started and stopped with pg_ctl, which waits for both."""
+    where = programs()
+    assert where is not None, "PostgreSQL is not installed: apt-get install postgresql"
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    as_root = os.getuid() == 0
+    user = next(name for name in ("postgres", "nobody") if name in {p.pw_name for p in pwd.getpwall()})
+    if as_root:
+        shutil.chown(folder, user)
+
+    def run(*command: str) -> None:
+        done = subprocess.run(
+            command,
+            user=user if as_root else None,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    data = str(folder / "data")
+    run(str(where / "initdb"), "-D", data, "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
+    options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off -c max_connections=200"
+    log = str(folder / "log")
+    run(str(where / "pg_ctl"), "start", "-w", "-D", data, "-l", log, "-o", options)
+    server = Server(folder)
+    try:
+        yield server
+    finally:
+        server.close()
+        run(str(where / "pg_ctl"), "stop", "-w", "-m", "immediate", "-D", data)
+        shutil.rmtree(folder)
