@@ -182,14 +182,9 @@ class Engine:
 
     def problem(self) -> str | None:
         """Why the service is not ready; None when it is."""
-        if self._writer.is_stopping:
-            return "it is stopping"
-        if self.ledger.is_lost:
-            return "another Balancer has taken over the ledger: restart this one to make it stand by"
-        if self._writer.read_only is not None:
-            return f"read-only: {self._writer.read_only}"
-        if self._writer.is_broken:
-            return "the ledger cannot be read or written"
+        problem = self._writer.problem()
+        if problem is not None:
+            return problem
         if self._read_at_us is None:
             return "the batch system has not answered yet"
         age_us = self.clock.now_us() - self._read_at_us
