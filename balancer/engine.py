@@ -377,7 +377,8 @@ class Engine:
             self._read(cloud)
 
     def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
-        before, *_ = self._writer.decided_nodes()
+        # Not the last decision: what is set right below has to be stored already.
+        before = self._writer.committed_seq
         try:
             reading = self._commander.read()
         except DriverError as error:

@@ -404,6 +404,12 @@ class Writer:
         with self._deciding:
             return self._free + self._lifecycle.counts[NodeState.OA_IDLE]
 
+    @property
+    def committed_seq(self) -> int:
+        """Number of the last event that is stored."""
+        with self._published:
+            return self._published_seq
+
     def decided_nodes(self) -> tuple[int, Collection[NodeRecord], dict[str, int]]:
         """Number of the last decision, all records after it, and by which decision each was changed last.
 
