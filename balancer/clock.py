@@ -99,6 +99,13 @@ class Clock(Protocol):
     def held(self) -> AbstractContextManager[int]:
         """Work that is due now: on a paced clock, time stands still inside the block. Yields now_us."""
 
+    def not_before(self, at_us: int) -> None:
+        """What has been recorded is past: time goes on from `at_us` if the machine's clock says it is earlier.
+
+        Once, before the clock is used: a wall clock that was set back while nobody looked must not stop every
+        deadline. A paced clock is the same for all processes and never goes back.
+        """
+
 
 class SystemClock:
     """Life: microseconds since the Unix epoch, advanced by the steady clock so that they never step back."""
@@ -109,6 +116,9 @@ class SystemClock:
 
     def now_us(self) -> int:
         return self._epoch_us + wall_us() - self._start_us
+
+    def not_before(self, at_us: int) -> None:
+        self._epoch_us += max(0, at_us - self.now_us())
 
     def alarm(self, rank: Rank = Rank.TIMER) -> SystemAlarm:  # noqa: ARG002 - life knows no ranks
         return SystemAlarm(self)
@@ -159,6 +169,9 @@ class ManualClock:
                 raise ValueError(f"the clock is at {self._now_us} us and cannot go back to {now_us} us")
             self._now_us = now_us
             self._changed.notify_all()
+
+    def not_before(self, at_us: int) -> None:
+        self.advance_to(max(self._now_us, at_us))
 
     def alarm(self, rank: Rank = Rank.TIMER) -> ManualAlarm:  # noqa: ARG002 - one thread moves the clock
         return ManualAlarm(self)
@@ -257,6 +270,9 @@ class SharedClock:
 
     def now_us(self) -> int:
         return self._words[_NOW_AT]
+
+    def not_before(self, at_us: int) -> None:
+        """Its master paces it."""
 
     @property
     def stopped(self) -> bool:

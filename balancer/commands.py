@@ -3,11 +3,14 @@
 One thread does all the talking, so that commands keep their order and a reading of the states never mixes
 with a command that changes them. An exit status is a hint; the state that is read back is the outcome:
 
-    reclaim   done when the node reads offline *without* jobs; read again every poll until then (an epilogue's
-              job is gone a moment later); a node that keeps its job is put back first and then reported busy
+    reclaim   done when two looks, at least a poll apart and both begun after the command, find the node offline
+              *without* jobs (an epilogue's job is gone a moment later; an answer may be late or wrong once);
+              a node that keeps its job is put back first and then reported busy
     restore   done when the node reads idle or busy
     neither within the limit: reported unclear, and tried again every poll from then on; a node that is down
               instead of offline is reported down
+
+With `threaded=False` nothing runs by itself: whoever drives it (the simulation) calls `step` when it is due.
 
 A paced clock stands still while there is anything to do here. Limits and polls are in wall time therefore.
 """
@@ -22,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 
-from balancer.clock import micros, seconds, wall_us
+from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
@@ -54,7 +57,10 @@ class CommandObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSettings:
-    """Wall times. `confirm_limit_s`: how long a node may take to read as it should."""
+    """Wall times. `confirm_limit_s`: how long a node may take to read as it should.
+
+    `confirm_poll_s`: between looks; a node is handed over only after two that agree, this far apart.
+    """
 
     confirm_poll_s: float = 1.0
     confirm_limit_s: float = 30.0
@@ -65,6 +71,16 @@ class Mark(Instruction):
     """Set the offline mark of lent nodes again; nothing else is meant by it."""
 
     nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmark(Instruction):
+    """Take a mark of ours off nodes that are the batch system's; nothing else is meant by it."""
+
+    nodes: tuple[str, ...]
+
+
+Order = Reclaim | Restore | Mark | Unmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +99,15 @@ class _Open:
     limit_us: int
     event_id: str
     late: bool = False
+    agreed_us: int | None = None
+    """When the first of the looks that found it handed over began; None: the latest look did not."""
 
 
 @dataclass(slots=True)
 class _Ticket:
     """A batch of instructions on its way; `issued` is set once their commands have run."""
 
-    instructions: Sequence[Reclaim | Restore | Mark]
+    instructions: Sequence[Order]
     issued: threading.Event = field(default_factory=threading.Event)
 
 
@@ -108,6 +126,7 @@ class Commander:
         report: Callable[[Event], None],
         observer: CommandObserver,
         check_writer: Callable[[], None] = lambda: None,
+        threaded: bool = True,
     ) -> None:
         self._driver = driver
         self._clock = clock
@@ -122,19 +141,23 @@ class Commander:
         self._telling = 0
         self._hold: ExitStack | None = None
         self._stopped = False
+        self._threaded = threaded
+        self._looked_us = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        if self._threaded:
+            self._thread.start()
 
     def stop(self) -> None:
         """Ends after the command that is running; what is open is taken up again at the next start."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        self._thread.join()
+        if self._threaded:
+            self._thread.join()
 
-    def submit(self, instructions: Sequence[Reclaim | Restore | Mark]) -> threading.Event:
+    def submit(self, instructions: Sequence[Order]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""
         ticket = _Ticket(instructions)
         with self._changed:
@@ -145,6 +168,11 @@ class Commander:
                 self._wake()
         return ticket.issued
 
+    def wait_until_issued(self, issued: threading.Event) -> None:
+        if not self._threaded:
+            self.step()
+        issued.wait()
+
     def read(self) -> Reading:
         """All states, read after this call began. Raises DriverError."""
         reader: Future[Reading] = Future()
@@ -153,14 +181,23 @@ class Commander:
                 raise UnclearError("the Balancer is stopping")
             self._readers.append(reader)
             self._wake()
+        if not self._threaded:
+            self.step()
         return reader.result()
 
-    def is_open(self, node: str) -> bool:
-        """A command for this node waits for its outcome."""
+    def open_nodes(self) -> set[str]:
+        """Nodes with a command that waits or has no outcome yet."""
         with self._changed:
-            return node in self._open or any(
-                node in instruction.nodes for ticket in self._tickets for instruction in ticket.instructions
-            )
+            queued = (each.nodes for ticket in self._tickets for each in ticket.instructions)
+            return {*self._open, *(node for nodes in queued for node in nodes)}
+
+    @property
+    def due_us(self) -> int:
+        """When `step` has something to do, by `wall_us`."""
+        with self._changed:
+            if self._tickets or self._readers:
+                return 0
+            return self._looked_us + micros(self._settings.confirm_poll_s) if self._open else NEVER_US
 
     @property
     def pending(self) -> int:
@@ -204,30 +241,41 @@ class Commander:
                 self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
                 if self._stopped:
                     break
-                tickets, self._tickets = self._tickets, []
-                self._open_all(tickets)
-            self._issue(tickets)
-            if self._open:
-                self._confirm()
-            with self._changed:
-                readers, self._readers = self._readers, []
-            if readers:
-                self._read_all(readers)
+            self.step()
+
+    def step(self) -> None:
+        """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
+        with self._changed:
+            tickets, self._tickets = self._tickets, []
+            readers, self._readers = self._readers, []
+            self._open_all(tickets)
+        self._issue(tickets)
+        if self._open:
+            self._looked_us = wall_us()
+            self._confirm()
+        if readers:
+            self._read_all(readers)
 
     def _open_all(self, tickets: Iterable[_Ticket]) -> None:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
         for ticket in tickets:
             for instruction in ticket.instructions:
-                if isinstance(instruction, Mark):
+                if isinstance(instruction, (Mark, Unmark)):
                     continue
                 aim: Aim = "reclaim" if isinstance(instruction, Reclaim) else "restore"
                 for node in instruction.nodes:
                     self._open[node] = _Open(aim, limit_us, instruction.event_id)
 
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
-        """All restores in one command, all reclaims in another; no node is in both."""
-        restores = _nodes(tickets, Restore)
-        reclaims = _nodes(tickets, Reclaim, Mark)
+        """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
+        wants_mark = {
+            node: isinstance(each, (Reclaim, Mark))
+            for ticket in tickets
+            for each in ticket.instructions
+            for node in each.nodes
+        }
+        restores = [node for node, wanted in wants_mark.items() if not wanted]
+        reclaims = [node for node, wanted in wants_mark.items() if wanted]
         try:
             if restores:
                 self._change("restore", self._driver.restore_nodes, restores)
@@ -271,7 +319,11 @@ class Commander:
     def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
         """What this reading means for a command: the name of an outcome; None: too early to tell."""
         if work.aim == "reclaim" and status.is_handed_over:
-            return "reclaimed"
+            if work.agreed_us is None:
+                work.agreed_us = self._looked_us
+            agreed_for_us = self._looked_us - work.agreed_us
+            return "reclaimed" if agreed_for_us >= micros(self._settings.confirm_poll_s) else None
+        work.agreed_us = None
         if work.aim == "give back" and status.state in ("idle", "busy"):
             return "kept its job"
         if work.aim == "restore" and status.state in ("idle", "busy"):
@@ -317,6 +369,10 @@ class Commander:
             error = self._call("status", read)
         finally:
             self._answer(readers, error, Reading(at_us, states))
+        for node, work in self._open.items():
+            # Any look counts against a hand-over, whoever asked for it.
+            if not states.get(node, UNKNOWN).is_handed_over:
+                work.agreed_us = None
 
     @staticmethod
     def _answer(readers: Sequence[Future[Reading]], error: DriverError | None, reading: Reading) -> None:
@@ -367,9 +423,3 @@ def _event(outcome: str, nodes: Sequence[str], work: Mapping[str, _Open], at_us:
             return NodesReclaimed(at_us=at_us, event_id=cause, unclear=names)
         case state:
             return NodesObserved(at_us=at_us, event_id=cause, states=dict.fromkeys(names, (state, at_us)))
-
-
-def _nodes(tickets: Iterable[_Ticket], *kinds: type[Reclaim | Restore | Mark]) -> list[str]:
-    """The nodes of the instructions of these kinds, each once, in order."""
-    instructions = [each for ticket in tickets for each in ticket.instructions if isinstance(each, kinds)]
-    return list(dict.fromkeys(node for each in instructions for node in each.nodes))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import micros, seconds
-from balancer.commands import Commander, CommandSettings, Mark
+from balancer.clock import micros, seconds, wall_us
+from balancer.commands import Commander, CommandSettings, Mark, Order, Unmark
 from balancer.drivers.base import DriverError, NodeStatus
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
+    from balancer.reconcile import CloudStatus, Difference
     from balancer.waiting import Waiter
     from balancer.writer import Decided
 
@@ -104,7 +105,9 @@ class Engine:
         metrics: Metrics,
         settings: EngineSettings | None = None,
         algorithm_name: str | None = None,
+        threaded: bool = True,
     ) -> None:
+        """`threaded=False`: no thread is started; whoever drives the clock calls `step` (the simulation)."""
         self.settings = settings or EngineSettings()
         self.clock = clock
         self.ledger = ledger
@@ -112,7 +115,11 @@ class Engine:
         self.algorithm_name = algorithm_name or type(algorithm).__name__
         self._size = len(nodes)
         self._timers = Timers(
-            clock, self.settings.reconcile_period_s, on_wake=self._on_wake, on_period=self._on_period
+            clock,
+            self.settings.reconcile_period_s,
+            on_wake=self._on_wake,
+            on_period=self._on_period,
+            threaded=threaded,
         )
         configured = Configured(
             nodes=tuple(nodes),
@@ -121,7 +128,12 @@ class Engine:
             settings=lifecycle_settings,
         )
         self._writer = Writer(
-            configured, ledger=ledger, clock=clock, metrics=metrics, on_decided=self._set_wake
+            configured,
+            ledger=ledger,
+            clock=clock,
+            metrics=metrics,
+            on_decided=self._set_wake,
+            threaded=threaded,
         )
         self._commander = Commander(
             driver,
@@ -130,6 +142,7 @@ class Engine:
             report=self._on_outcome,
             observer=metrics,
             check_writer=ledger.check_writer,
+            threaded=threaded,
         )
         self._readings: Mapping[str, NodeStatus] = {}
         self._by_hand: tuple[str, ...] = ()
@@ -139,6 +152,7 @@ class Engine:
         self._keys = threading.Condition()
         self._keys_in_use: set[str] = set()
         self._forget_us = 0
+        self._failures_seen = 0
 
     # Life
 
@@ -161,6 +175,20 @@ class Engine:
     def interrupt(self) -> None:
         """The first part of `stop`: no further writes, and nobody waits. For signal handlers."""
         threading.Thread(target=self._writer.stop, daemon=True).start()
+
+    def step(self) -> None:
+        """Do what is due: timers, then commands. Only where no threads do it."""
+        if self.clock.now_us() >= self._timers.due_us:
+            self._timers.fire()
+        if wall_us() >= self._writer.due_us:
+            self._writer.probe()
+        if wall_us() >= self._commander.due_us:
+            self._commander.step()
+
+    def due_in_us(self) -> int:
+        """How long there is nothing to do for `step`, if nobody calls meanwhile."""
+        to_timer_us = self._timers.due_us - self.clock.now_us()
+        return max(0, min(to_timer_us, min(self._commander.due_us, self._writer.due_us) - wall_us()))
 
     @property
     def is_stopping(self) -> bool:
@@ -396,31 +424,40 @@ class Engine:
             if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
                 self._read()
 
-    def reconcile(self) -> None:
-        """Compare the ledger with the batch system and set right what can be set right."""
-        with self._refreshing:
-            self._read()
+    def reconcile(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+        """Compare the ledger with the batch system and set right what can be set right.
 
-    def _read(self) -> None:
-        before, *_ = self._writer.decided_nodes()
+        `cloud`: what a cloud reports of the same nodes, where one is configured.
+        """
+        with self._refreshing:
+            self._read(cloud)
+
+    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+        # Not the last decision: what is set right below has to be stored already.
+        before = self._writer.committed_seq
         try:
             reading = self._commander.read()
         except DriverError as error:
             _log.warning("the batch system cannot be read", error=str(error))
             return
         self._read_at_us, self._readings = reading.at_us, reading.states
-        unmarked: list[str] = []
+        unmarked = 0
 
         def observed(at_us: int, _: int) -> Event | None:
+            nonlocal unmarked
             _, records, changed_at = self._writer.decided_nodes()
             difference = compare(
                 records,
                 reading.states,
                 is_news=lambda node: changed_at.get(node, 0) <= before,
                 last_jobs=self._last_jobs,
+                in_hand=self._commander.open_nodes(),
+                cloud=cloud,
             )
-            unmarked[:] = difference.unmarked
             self._by_hand = difference.by_hand
+            unmarked = len(difference.unmarked)
+            # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
+            self._set_right(difference)
             if not difference.observed:
                 return None
             states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
@@ -429,10 +466,25 @@ class Engine:
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
-        self.metrics.reconciled(seconds(reading.at_us), len(unmarked))
-        if unmarked:
-            _log.error("lent nodes without an offline mark: marking them again", nodes=unmarked)
-            self._commander.submit([Mark(nodes=tuple(unmarked))])
+        self.metrics.reconciled(seconds(reading.at_us), unmarked)
+
+    def _set_right(self, difference: Difference) -> None:
+        """Commands that what the ledger says already asks for: no event, no new intent."""
+        orders: list[Order] = []
+        if difference.unmarked:
+            _log.error("lent nodes without an offline mark: marking them again", nodes=difference.unmarked)
+            orders.append(Mark(nodes=difference.unmarked))
+        if difference.left_marked:
+            _log.warning(
+                "batch nodes with an offline mark of ours: taking it off", nodes=difference.left_marked
+            )
+            orders.append(Unmark(nodes=difference.left_marked))
+        if difference.reclaim:
+            orders.append(Reclaim(event_id="reconcile", nodes=difference.reclaim))
+        if difference.restore:
+            orders.append(Restore(event_id="reconcile", nodes=difference.restore))
+        if orders:
+            self._commander.submit(orders)
 
     def _on_outcome(self, event: Event) -> None:
         with self.clock.held():
@@ -456,12 +508,12 @@ class Engine:
             raise AssertionError("a call always makes an event")
         issued = self._carry_out(done.instructions)
         if until_issued and issued is not None:
-            issued.wait()
+            self._commander.wait_until_issued(issued)
         return done
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
         """Hand over the commands; the event is set once they have been issued."""
-        commands: list[Reclaim | Restore | Mark] = []
+        commands: list[Order] = []
         for instruction in instructions:
             if isinstance(instruction, (Reclaim, Restore)):
                 commands.append(instruction)
@@ -476,6 +528,10 @@ class Engine:
 
     def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
         self._write(lambda at_us, _: TimerFired(at_us=at_us))
+        if self._writer.failures != self._failures_seen:
+            # A commit that failed may have been stored: then its commands have not been given to anybody.
+            self._failures_seen = self._writer.failures
+            self.reconcile()
 
     def _on_period(self, now_us: int) -> None:
         self.reconcile()

@@ -1,13 +1,4 @@
-"""The ledger against what the batch system reports: pure, one row of the table below a node.
-
-ledger says        batch reports        what is done
-OA_*, DOWN         idle, busy           observed as such
-OA_*, DOWN         down, unknown        observed down: not given to anybody until it reads well again
-OA_*, DOWN         offline              a human's hand: observed down, shown as offline, left alone
-OD_*               marked offline       as it should be
-OD_*               not marked           drift: marked again, so that no job starts on a lent node
-moving             anything             its command is under way and sees to it
-"""
+"""The ledger against what batch system and cloud report: pure; `reconcile_table` has the action for each pair."""
 
 from __future__ import annotations
 
@@ -16,16 +7,29 @@ from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN
 from balancer.lifecycle.states import NodeState
+from balancer.reconcile_table import TABLE, Action, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
 
-_LENT = (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
-_MOVING = (NodeState.RECLAIMING, NodeState.RESTORING)
-_SEEN = {NodeState.OA_IDLE: "idle", NodeState.OA_BUSY: "busy", NodeState.DOWN: "down"}
+_OBSERVED = {
+    Action.SEE_IDLE: "idle",
+    Action.SEE_BUSY: "busy",
+    Action.SEE_DOWN: "down",
+    Action.SET_ASIDE: "down",
+    Action.GIVE_UP: "down",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CloudStatus:
+    """One host as the cloud reports it: `enabled` may get a VM at once; `vms` are on it now."""
+
+    enabled: bool
+    vms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,34 @@ class Difference:
     """Node -> `idle`, `busy` or `down`, where that is news."""
     unmarked: tuple[str, ...] = ()
     """Lent nodes that the batch system could use."""
+    left_marked: tuple[str, ...] = ()
+    """Batch nodes that still carry an offline mark of ours."""
     by_hand: tuple[str, ...] = ()
     """Batch nodes that somebody else took offline."""
+    reclaim: tuple[str, ...] = ()
+    restore: tuple[str, ...] = ()
+    """Nodes on their way whose command nobody has in hand."""
+
+
+def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
+    """The row of the table. `batch` None: it answered and does not list the node; `cloud` None: not asked."""
+    if batch is None:
+        return Seen.ABSENT
+    if batch.state in ("idle", "busy"):
+        if cloud is not None and cloud.enabled:
+            return Seen.BOTH_ENABLED
+        if cloud is not None and cloud.vms and batch.state == "idle":
+            return Seen.CLOUD_VM
+        return Seen.BATCH_IDLE if batch.state == "idle" else Seen.BATCH_BUSY
+    if batch.state == "offline":
+        if batch.jobs:
+            return Seen.DRAINED_BUSY
+        if cloud is None:
+            return Seen.DRAINED_IDLE
+        if cloud.enabled:
+            return Seen.CLOUD_ENABLED
+        return Seen.CLOUD_VM if cloud.vms else Seen.CLOUD_EMPTY
+    return Seen.UNREACHABLE
 
 
 def compare(
@@ -46,26 +76,33 @@ def compare(
     *,
     is_news: Callable[[str], bool],
     last_jobs: Mapping[str, str],
+    in_hand: Collection[str] = (),
+    cloud: Mapping[str, CloudStatus] | None = None,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
+    `in_hand`: nodes with a command that waits or has no outcome yet.
     """
     observed: dict[str, str] = {}
-    unmarked: list[str] = []
-    by_hand: list[str] = []
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("unmarked", "left_marked", "by_hand", "reclaim", "restore")
+    }
     for record in records:
-        if record.state in _MOVING or not is_news(record.name):
+        if not is_news(record.name):
             continue
-        status = states.get(record.name, UNKNOWN)
-        if record.state in _LENT:
-            if not status.marked and status.state != "unknown":
-                unmarked.append(record.name)
+        name, status = record.name, states.get(record.name)
+        action = TABLE[record.state][seen(status, (cloud or {}).get(name))]
+        if action is Action.FINISH and name not in in_hand:
+            lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
+        if action is Action.MARK:
+            lists["unmarked"].append(name)
+        if action is Action.SET_ASIDE:
+            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
+        state = _OBSERVED.get(action)
+        if state == "down" and record.state is NodeState.DOWN:
             continue
-        if status.state == "offline":
-            by_hand.append(record.name)
-        seen = status.state if status.state in ("idle", "busy") else "down"
-        is_epilogue = seen == "busy" and status.jobs == (last_jobs.get(record.name),)
-        if seen != _SEEN[record.state] and not (is_epilogue and record.state is NodeState.OA_IDLE):
-            observed[record.name] = seen
-    return Difference(observed, tuple(unmarked), tuple(by_hand))
+        is_epilogue = state == "busy" and status is not None and status.jobs == (last_jobs.get(name),)
+        if state is not None and not (is_epilogue and record.state is NodeState.OA_IDLE):
+            observed[name] = state
+    return Difference(observed, **{name: tuple(nodes) for name, nodes in lists.items()})

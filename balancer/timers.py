@@ -29,6 +29,7 @@ class Timers:
         *,
         on_wake: Callable[[int], None],
         on_period: Callable[[int], None],
+        threaded: bool = True,
     ) -> None:
         self._clock = clock
         self._period_us = micros(period_s)
@@ -38,11 +39,13 @@ class Timers:
         self._alarm = clock.alarm(Rank.TIMER)
         self._due_us = self._wake_us = self._period_due_us = NEVER_US
         self._stopped = False
+        self._threaded = threaded
         self._thread = threading.Thread(target=self._run, name="timers", daemon=True)
 
     def start(self) -> None:
         self._plan_period()
-        self._thread.start()
+        if self._threaded:
+            self._thread.start()
 
     def stop(self) -> None:
         self._stopped = True
@@ -50,6 +53,11 @@ class Timers:
         if self._thread.ident is not None:
             self._thread.join()
         self._alarm.close()
+
+    @property
+    def due_us(self) -> int:
+        """When `fire` has something to do."""
+        return self._due_us
 
     def wake_at(self, at_us: int) -> None:
         """Replaces the earlier wish. A paced clock does not pass this time before `on_wake` was called."""
@@ -75,13 +83,17 @@ class Timers:
         while not self._stopped:
             if not self._alarm.wait() or self._stopped:
                 continue
-            with self._clock.held() as now_us:
-                if now_us >= self._wake_us:
-                    self.wake_at(NEVER_US)
-                    self._call(self._on_wake, now_us)
-                if now_us >= self._period_due_us:
-                    self._plan_period()
-                    self._call(self._on_period, now_us)
+            self.fire()
+
+    def fire(self) -> None:
+        """What is due now. Called by the thread, or with `threaded=False` by whoever drives the clock."""
+        with self._clock.held() as now_us:
+            if now_us >= self._wake_us:
+                self.wake_at(NEVER_US)
+                self._call(self._on_wake, now_us)
+            if now_us >= self._period_due_us:
+                self._plan_period()
+                self._call(self._on_period, now_us)
 
     def _call(self, action: Callable[[int], None], now_us: int) -> None:
         try:

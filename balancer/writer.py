@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from balancer.clock import seconds, wall_us
+from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
@@ -111,9 +111,12 @@ class Writer:
         clock: Clock,
         metrics: Metrics,
         on_decided: Callable[[Sequence[Instruction]], None],
+        threaded: bool = True,
     ) -> None:
         self.waiters = Waiters(clock)
         self.is_broken = False
+        self.failures = 0
+        """How often decisions were undone. Whether they are stored after all is known to nobody but the ledger."""
         self.is_stopping = False
         self.read_only: LedgerError | None = None
         """Why nothing can be written at the moment."""
@@ -126,7 +129,11 @@ class Writer:
         self._committing = threading.Lock()  # taken before `_deciding`, never after
         self._queue: list[Decided] = []
         self._ended = threading.Event()
+        self._threaded = threaded
+        self._probe_us = NEVER_US
+        self._pause_s = _FIRST_PROBE_S
         self._load()
+        clock.not_before(self._lifecycle.now_us)
         # What has been committed; readers see this.
         self._published = threading.Condition()
         self._nodes = dict(self._decided_nodes)
@@ -283,33 +290,47 @@ class Writer:
             return
         self.read_only = error
         if not isinstance(error, FencedError):
-            threading.Thread(target=self._recover, name="recovery", daemon=True).start()
+            self._pause_s = _FIRST_PROBE_S
+            self._probe_us = wall_us() + micros(self._pause_s)
+            if self._threaded:
+                threading.Thread(target=self._recover, name="recovery", daemon=True).start()
 
     def _recover(self) -> None:
-        pause_s = _FIRST_PROBE_S
-        while not self._ended.wait(pause_s):
-            try:
-                with self._committing:
-                    self._ledger.probe()
-                    with self._clock.held(), self._deciding:
-                        if self.is_broken:
-                            self._load()
-                        self.read_only = None
-            except FencedError as error:
-                self.read_only = error
-                return
-            except LedgerError as error:
-                _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
-                pause_s = min(2 * pause_s, _PROBE_S)
-            else:
-                _log.info("the ledger can be written again")
-                return
+        while not self._ended.wait(self._pause_s) and not self.probe():
+            pass
+
+    @property
+    def due_us(self) -> int:
+        """When `probe` has something to do, by `wall_us`. For who drives it without threads."""
+        return self._probe_us
+
+    def probe(self) -> bool:
+        """Try whether writing works again; False: try again later."""
+        try:
+            with self._committing:
+                self._ledger.probe()
+                with self._clock.held(), self._deciding:
+                    if self.is_broken:
+                        self._load()
+                    self.read_only = None
+        except FencedError as error:
+            self.read_only = error
+        except LedgerError as error:
+            _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
+            self._pause_s = min(2 * self._pause_s, _PROBE_S)
+            self._probe_us = wall_us() + micros(self._pause_s)
+            return False
+        else:
+            _log.info("the ledger can be written again")
+        self._probe_us = NEVER_US
+        return True
 
     def _fail(self, error: Exception) -> None:
         """What was decided and not stored has not happened; no decision until the state is whole."""
         for each in self._queue:
             each.error = error
         self._queue = []
+        self.failures += 1
         self.is_broken = True
 
     def _load_if_possible(self) -> None:
@@ -384,6 +405,12 @@ class Writer:
         """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
         with self._deciding:
             return self._free + self._lifecycle.counts[NodeState.OA_IDLE]
+
+    @property
+    def committed_seq(self) -> int:
+        """Number of the last event that is stored."""
+        with self._published:
+            return self._published_seq
 
     def decided_nodes(self) -> tuple[int, Collection[NodeRecord], dict[str, int]]:
         """Number of the last decision, all records after it, and by which decision each was changed last.

@@ -6,7 +6,7 @@ never idle. Exit statuses are hints; the state that is read back after a command
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class NodeStatus:
     `state`: `idle` may get a job at once; `busy` runs one; `offline` gets no new job (it may still run one:
     see `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is
     the longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries
-    the offline mark, whatever else is true of it (a node that is down may carry it as well).
+    the offline mark, whatever else is true of it (a node that is down may carry it as well). `is_ours`: the
+    mark is known to be one of ours (by its note); False where that cannot be told.
     """
 
     state: NodeState
@@ -30,6 +31,7 @@ class NodeStatus:
     note: str = ""
     remaining_us: int | None = None
     marked: bool = False
+    is_ours: bool = False
 
     @property
     def is_handed_over(self) -> bool:
@@ -38,6 +40,14 @@ class NodeStatus:
 
 
 UNKNOWN = NodeStatus("unknown")
+
+
+def with_ours(nodes: Mapping[str, NodeStatus], note: str) -> dict[str, NodeStatus]:
+    """The marks whose note is `note` are ours; with "" nobody can tell."""
+    return {
+        name: replace(status, is_ours=True) if status.marked and note and status.note == note else status
+        for name, status in nodes.items()
+    }
 
 
 class DriverError(Exception):

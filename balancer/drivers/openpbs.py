@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
 from balancer.drivers.openpbs_json import parse_nodes, parse_remaining
 from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
 
@@ -68,7 +68,8 @@ class OpenPbsDriver:
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -av -F json`, and with `remaining` one `qstat -f -F json`."""
-        found = parse_nodes(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
+        listed = parse_nodes(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
+        found = with_ours(listed, self.settings.comment)
         if not remaining:
             return found
         left_us = parse_remaining(self._run((self.settings.qstat, "-f", "-F", "json")))

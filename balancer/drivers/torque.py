@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
 from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
 from balancer.drivers.torque_xml import parse_nodes, parse_remaining
 
@@ -70,16 +70,16 @@ class TorqueDriver:
         found: dict[str, NodeStatus] = {}
         for some in batches(wanted):
             try:
-                found |= parse_nodes(self._run((self.settings.pbsnodes, "-x", *some)))
+                found |= self._parsed((self.settings.pbsnodes, "-x", *some))
             except RefusedError:
                 # One unknown name spoils the answer for all of them.
-                found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+                found = self._parsed((self.settings.pbsnodes, "-x"))
                 break
         return {node: found.get(node, UNKNOWN) for node in wanted}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
-        found = parse_nodes(self._run((self.settings.pbsnodes, "-x")))
+        found = self._parsed((self.settings.pbsnodes, "-x"))
         if not remaining:
             return found
         left_us = parse_remaining(self._run((self.settings.qstat, "-x")))
@@ -87,6 +87,9 @@ class TorqueDriver:
             node: replace(status, remaining_us=longest_left(status.jobs, left_us))
             for node, status in found.items()
         }
+
+    def _parsed(self, command: tuple[str, ...]) -> dict[str, NodeStatus]:
+        return with_ours(parse_nodes(self._run(command)), self.settings.note)
 
     def _change(self, nodes: Sequence[str], options: tuple[str, ...]) -> None:
         refusals: list[str] = []

@@ -34,6 +34,9 @@ class FakeBatch:
         self.calls: list[tuple[str, tuple[str, ...]]] = []
         self.fails: dict[str, Exception] = {}
         self.without_effect: set[str] = set()
+        self.ours: set[str] = set()
+        self.reports: dict[str, NodeStatus] | None = None
+        self.lies = 0
         self.gate = threading.Event()
         self.gate.set()
 
@@ -64,6 +67,8 @@ class FakeBatch:
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         self._command("status all", ())
+        if self.reports is not None:
+            return dict(self.reports)
         return {node: self.status(node) for node in self.marked}
 
     def status(self, node: str) -> NodeStatus:
@@ -74,8 +79,11 @@ class FakeBatch:
             jobs = (self.jobs[node],) if node in self.jobs else ()
             if node in self.down:
                 return NodeStatus("down", jobs, marked=marked)
+            if marked and self.lies > 0:
+                self.lies -= 1
+                return NodeStatus("offline", (), marked=True)
             if marked:
-                return NodeStatus("offline", jobs, marked=True)
+                return NodeStatus("offline", jobs, marked=True, is_ours=node in self.ours)
             return NodeStatus("busy" if jobs else "idle", jobs)
 
     def commands(self) -> list[tuple[str, tuple[str, ...]]]:

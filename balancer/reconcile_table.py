@@ -1,0 +1,144 @@
+"""What is done when the ledger says one thing of a node and the systems report another: one cell for each pair.
+
+The page `docs/balancer/reconcile.md` is made from this table:
+
+    python -m balancer.reconcile_table > docs/balancer/reconcile.md
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+
+from balancer.lifecycle.states import NodeState
+
+
+class Seen(StrEnum):
+    """What batch system and cloud report of one node, taken together; exactly one of these."""
+
+    BATCH_IDLE = "batch idle"
+    BATCH_BUSY = "batch busy"
+    DRAINED_IDLE = "batch drained idle"
+    DRAINED_BUSY = "batch drained busy"
+    ABSENT = "absent"
+    CLOUD_ENABLED = "cloud enabled"
+    CLOUD_EMPTY = "cloud disabled empty"
+    CLOUD_VM = "cloud disabled with VM"
+    BOTH_ENABLED = "both enabled"
+    UNREACHABLE = "unreachable"
+
+
+SEEN_MEANS = {
+    Seen.BATCH_IDLE: "enabled in batch, no job",
+    Seen.BATCH_BUSY: "enabled in batch, runs a job",
+    Seen.DRAINED_IDLE: "offline in batch, no job; no cloud is configured or it did not answer",
+    Seen.DRAINED_BUSY: "offline in batch, runs a job",
+    Seen.ABSENT: "batch answered and does not list it",
+    Seen.CLOUD_ENABLED: "offline and empty in batch, enabled in the cloud",
+    Seen.CLOUD_EMPTY: "offline and empty in batch, disabled in the cloud, no VM",
+    Seen.CLOUD_VM: "not busy in batch, disabled in the cloud, has a VM",
+    Seen.BOTH_ENABLED: "enabled in batch and in the cloud",
+    Seen.UNREACHABLE: "down, or what batch said could not be read",
+}
+
+
+class Action(StrEnum):
+    """What is done about it."""
+
+    NOTHING = "nothing"
+    SEE_IDLE = "see idle"
+    SEE_BUSY = "see busy"
+    SEE_DOWN = "see down"
+    SET_ASIDE = "set aside"
+    MARK = "mark"
+    GIVE_UP = "give up"
+    FINISH = "finish"
+
+
+ACTION_MEANS = {
+    Action.NOTHING: "it is as it should be, or nobody can tell",
+    Action.SEE_IDLE: "the ledger takes it as idle",
+    Action.SEE_BUSY: "the ledger takes it as busy",
+    Action.SEE_DOWN: "the ledger takes it as down: not given to anybody until it reads well again",
+    Action.SET_ASIDE: "down in the ledger; an offline mark of ours that was left behind is taken off, somebody "
+    "else's is left alone and shown",
+    Action.MARK: "its offline mark was lost: set again, so that no job starts on it",
+    Action.GIVE_UP: "a job runs on a reserved node: it goes back to batch, where the job is; a request gets another",
+    Action.FINISH: "its command is under way and sees to it; a command that was lost is given again",
+}
+
+_OWN_LOOK = dict.fromkeys(Seen, Action.FINISH)
+_LENT = {
+    Seen.BATCH_IDLE: Action.MARK,
+    Seen.BATCH_BUSY: Action.MARK,
+    Seen.DRAINED_IDLE: Action.NOTHING,
+    Seen.DRAINED_BUSY: Action.NOTHING,
+    Seen.ABSENT: Action.NOTHING,
+    Seen.CLOUD_ENABLED: Action.NOTHING,
+    Seen.CLOUD_EMPTY: Action.NOTHING,
+    Seen.CLOUD_VM: Action.NOTHING,
+    Seen.BOTH_ENABLED: Action.MARK,
+    Seen.UNREACHABLE: Action.NOTHING,
+}
+_IN_BATCH = {
+    Seen.BATCH_IDLE: Action.SEE_IDLE,
+    Seen.BATCH_BUSY: Action.SEE_BUSY,
+    Seen.DRAINED_IDLE: Action.SET_ASIDE,
+    Seen.DRAINED_BUSY: Action.SET_ASIDE,
+    Seen.ABSENT: Action.SEE_DOWN,
+    Seen.CLOUD_ENABLED: Action.SET_ASIDE,
+    Seen.CLOUD_EMPTY: Action.SET_ASIDE,
+    # A machine of somebody's runs there: nothing is given away, and no mark is touched.
+    Seen.CLOUD_VM: Action.SEE_DOWN,
+    Seen.BOTH_ENABLED: Action.SEE_DOWN,
+    Seen.UNREACHABLE: Action.SEE_DOWN,
+}
+
+TABLE: dict[NodeState, dict[Seen, Action]] = {
+    NodeState.OD_RESERVE: _LENT | {Seen.BATCH_BUSY: Action.GIVE_UP, Seen.DRAINED_BUSY: Action.GIVE_UP},
+    NodeState.OD_ALLOC: _LENT,
+    NodeState.OA_IDLE: _IN_BATCH | {Seen.BATCH_IDLE: Action.NOTHING},
+    NodeState.OA_BUSY: _IN_BATCH | {Seen.BATCH_BUSY: Action.NOTHING},
+    NodeState.DOWN: _IN_BATCH
+    | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
+    NodeState.RECLAIMING: _OWN_LOOK,
+    NodeState.RESTORING: _OWN_LOOK,
+}
+"""Ledger state -> what is seen -> what is done. 7 x 10 cells."""
+
+_HEAD = """\
+# Reconcile: the ledger against what is there
+
+Made from the table: `python -m balancer.reconcile_table > docs/balancer/reconcile.md`.
+
+At the start, every `reconcile_period_s` and after a fault all nodes are read, and each node's pair (what the ledger
+says, what was seen) has one written action. A node that changed in the ledger after the reading began is left to the
+next one. A reading that failed as a whole says nothing of any node: nothing is done.
+"""
+
+_TAIL = """
+* Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
+  at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
+* Unknown never becomes idle: what cannot be read is `unreachable`.
+* A mark is ours when its note is ours (`pbsnodes -N`). A node that a human's hand took offline is `DOWN` in the
+  ledger, is listed as taken offline by others, and comes back when they clear it.
+* Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
+  is to be marked, a batch node is to be without a mark of ours).
+* Without a cloud to ask, `batch drained idle` stands for the three cloud rows.
+"""
+
+
+def page() -> str:
+    """The whole page: what is seen, what is done, the table."""
+    seen = "".join(f"| {each} | {what} |\n" for each, what in SEEN_MEANS.items())
+    done = "".join(f"| {each} | {what} |\n" for each, what in ACTION_MEANS.items())
+    states = " | ".join(f"`{state}`" for state in TABLE)
+    rows = "".join(f"| {each} | {' | '.join(row[each] for row in TABLE.values())} |\n" for each in Seen)
+    return (
+        f"{_HEAD}\n| seen | the node is |\n| --- | --- |\n{seen}\n| action | what is done |\n| --- | --- |\n{done}"
+        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,158 @@
+"""T11: each of the 70 cells of the reconcile table, carried out by a running engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from balancer.clock import micros
+from balancer.drivers.base import NodeStatus
+from balancer.ledger.errors import LedgerError
+from balancer.lifecycle.states import NodeState
+from balancer.reconcile import CloudStatus, seen
+from balancer.reconcile_table import TABLE, Action, Seen, page
+
+_CLOUD_ON, _CLOUD_OFF, _CLOUD_VM = CloudStatus(True), CloudStatus(False), CloudStatus(False, ("vm",))
+_REPORTS = {
+    Seen.BATCH_IDLE: (NodeStatus("idle"), None),
+    Seen.BATCH_BUSY: (NodeStatus("busy", ("9.server",)), None),
+    Seen.DRAINED_IDLE: (NodeStatus("offline", marked=True), None),
+    Seen.DRAINED_BUSY: (NodeStatus("offline", ("9.server",), marked=True), None),
+    Seen.ABSENT: (None, None),
+    Seen.CLOUD_ENABLED: (NodeStatus("offline", marked=True), _CLOUD_ON),
+    Seen.CLOUD_EMPTY: (NodeStatus("offline", marked=True), _CLOUD_OFF),
+    Seen.CLOUD_VM: (NodeStatus("offline", marked=True), _CLOUD_VM),
+    Seen.BOTH_ENABLED: (NodeStatus("idle"), _CLOUD_ON),
+    Seen.UNREACHABLE: (NodeStatus("down"), None),
+}
+_AFTER = {
+    Action.SEE_IDLE: "OA_IDLE",
+    Action.SEE_BUSY: "OA_BUSY",
+    Action.SEE_DOWN: "DOWN",
+    Action.SET_ASIDE: "DOWN",
+    Action.GIVE_UP: "RESTORING",
+}
+
+
+def _brought_to(w, kit, state):
+    """The node n01 is in this state, and no command for it can have an effect or an outcome any more."""
+    w.settled()
+    match state:
+        case NodeState.OA_BUSY:
+            w.start_job("1.server", "n01")
+        case NodeState.DOWN:
+            w.batch.down.add("n01")
+            w.engine.reconcile()
+        case NodeState.OD_ALLOC | NodeState.OD_RESERVE | NodeState.RESTORING:
+            w.engine.wait_for_request(w.engine.submit_request(1).request_id)
+            if state is not NodeState.OD_ALLOC:
+                w.engine.release_nodes(("n01",))
+    if state in (NodeState.RECLAIMING, NodeState.RESTORING):
+        w.batch.without_effect |= {"reclaim", "restore"}
+        if state is NodeState.RECLAIMING:
+            w.engine.submit_request(1)
+        else:
+            w.clock.advance_to(w.clock.now_us() + micros(601))
+    kit.until(lambda: w.states() == {"n01": state.value})
+
+
+@pytest.mark.parametrize("what", list(Seen))
+@pytest.mark.parametrize("state", list(NodeState))
+def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
+    action = TABLE[state][what]
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0)
+    _brought_to(w, kit, state)
+    w.batch.without_effect |= {"reclaim", "restore"}
+    commands = len(w.batch.commands())
+    batch, cloud = _REPORTS[what]
+    w.batch.reports = {"n01": batch} if batch is not None else {}
+    w.engine.reconcile(cloud={"n01": cloud} if cloud is not None else None)
+    if action is Action.FINISH:
+        # Its own confirmation has it in hand: nothing is done twice, and what it reads decides.
+        assert w.states()["n01"] in (state.value, "OD_ALLOC", "OA_IDLE", "OA_BUSY")
+        return
+    expected = {_AFTER.get(action, state.value)}
+    if action is Action.GIVE_UP:
+        expected.add("OA_BUSY")  # the batch system has it back already
+    assert w.states()["n01"] in expected
+    if action is Action.MARK:
+        kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
+    elif action is not Action.GIVE_UP:
+        assert w.batch.commands()[commands:] == []
+    is_aside = action is Action.SET_ASIDE
+    assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())
+
+
+def test_every_pair_has_exactly_one_action():
+    assert {state: set(row) for state, row in TABLE.items()} == {state: set(Seen) for state in NodeState}
+
+
+@pytest.mark.parametrize("what", list(Seen))
+def test_a_report_has_one_row_of_the_table(what):
+    assert seen(*_REPORTS[what]) is what
+
+
+def test_unknown_never_becomes_idle():
+    for row in TABLE.values():
+        assert row[Seen.UNREACHABLE] is not Action.SEE_IDLE
+        assert row[Seen.ABSENT] is not Action.SEE_IDLE
+    assert seen(NodeStatus("unknown"), _CLOUD_ON) is Seen.UNREACHABLE
+
+
+def test_the_page_is_current():
+    path = Path(__file__).parents[3] / "docs/balancer/reconcile.md"
+    assert path.read_text(encoding="utf-8") == page(), (
+        "python -m balancer.reconcile_table > docs/balancer/reconcile.md"
+    )
+
+
+def test_a_mark_of_ours_that_was_left_on_a_batch_node_is_taken_off(world, kit):
+    w = world(nodes=1, reconcile_period_s=0)
+    w.settled()
+    w.batch.marked["n01"] = True
+    w.batch.ours.add("n01")
+    w.engine.reconcile()
+    kit.until(lambda: w.batch.commands() == [("restore", ("n01",))])
+    w.engine.reconcile()
+    assert w.settled() == {"n01": "OA_IDLE"}
+    assert w.engine.taken_offline_by_others == ()
+
+
+def test_a_reserved_node_that_runs_a_job_goes_back_to_batch_and_is_not_granted(world, kit):
+    w = world(nodes=1, reserve=1, reconcile_period_s=0)
+    w.settled()
+    w.batch.marked["n01"] = False  # the batch server forgot it, and a job came before we looked
+    w.batch.jobs["n01"] = "1.server"
+    w.engine.reconcile()
+    kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
+    assert w.engine.submit_request(1).status == "rejected"
+
+
+def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(world, kit):
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0)
+    w.settled()
+    commit = w.engine.ledger.commit
+
+    def stored_and_reported_as_failed(entries):
+        commit(entries)
+        raise LedgerError("the connection was lost while it committed")
+
+    w.engine.ledger.commit = stored_and_reported_as_failed
+    with pytest.raises(LedgerError):
+        w.engine.submit_request(1)
+    w.engine.ledger.commit = commit
+    kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
+
+
+def test_one_look_does_not_hand_a_node_over(world, kit):
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0)
+    w.start_job("1.server", "n01")
+    record = w.engine.submit_request(1)
+    w.batch.lies = 1  # the next look at the node leaves its job out
+    w.engine.update_nodes(idle=("n01",), job="1.server")
+    looks = len(w.batch.calls)
+    kit.until(lambda: len(w.batch.calls) > looks + 4)
+    assert w.states() == {"n01": "RECLAIMING"}
+    w.batch.jobs.clear()
+    assert w.engine.wait_for_request(record.request_id).record.nodes == ("n01",)

@@ -1,0 +1,217 @@
+"""The checkers. They look at the fake systems and at what clients were told, not at the ledger's opinion."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import US
+from simulation.parts import Stuck, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simulation.torque import Host, Job
+    from simulation.world import World
+
+_LENT = ("OD_RESERVE", "OD_ALLOC")
+_MAY_MARK = {"RECLAIMING", *_LENT}
+_ROW_LIMIT = 64_000
+
+
+class Checks:
+    """One for a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.states = dict.fromkeys(world.names, "DOWN")
+        self.generations = dict.fromkeys(world.names, 0)
+        self.arrived: dict[str, tuple[int, int, int]] = {}
+        self.last_seq = 0
+        self.done = 0
+
+    # I1, I2: in the fake systems
+
+    def vm_starts(self, node: str, client: str) -> None:
+        host, holder = self.world.torque.hosts[node], self.world.vms.get(node)
+        if holder is not None:
+            raise Violation("I1", f"{node} was given to {client} and belongs to {holder}", node)
+        if not host.marked and not host.mark_lost:
+            raise Violation("I1", f"{node} was given to {client} while batch could start jobs on it", node)
+        self._no_job(host, f"was given to {client}")
+
+    def job_starts(self, host: Host, job: Job) -> None:
+        if host.name in self.world.vms and not host.mark_lost:
+            raise Violation("I1", f"{job.job_id} starts on {host.name}, which on-demand has", host.name)
+
+    def clears(self, host: Host) -> None:
+        if host.name in self.world.vms:
+            raise Violation("I1", f"the mark of {host.name} is taken off while on-demand has it", host.name)
+        if host.by_hand and self.states[host.name] in ("OA_IDLE", "OA_BUSY", "DOWN"):
+            raise Violation("I8", f"{host.name}, taken offline by a person, was put online", host.name)
+
+    def marks(self, host: Host) -> None:
+        if host.by_hand and self.states[host.name] not in _MAY_MARK:
+            raise Violation("I8", f"{host.name}, taken offline by a person, was marked again", host.name)
+
+    def _no_job(self, host: Host, what: str) -> None:
+        jobs = [job for job in host.jobs if not self.world.torque.jobs[job].excused]
+        if jobs:
+            raise Violation("I2", f"{host.name} {what} while it runs {jobs[0]}", host.name)
+
+    # I5: intent before effect
+
+    def commanded(self, option: str, nodes: Sequence[str]) -> None:
+        stored = self._stored_states()
+        for node in nodes:
+            state = stored.get(node)
+            if option == "-o" and state not in _MAY_MARK:
+                raise Violation("I5", f"pbsnodes -o {node} without an intent: the ledger says {state}", node)
+            if option == "-c" and state in _LENT:
+                raise Violation("I5", f"pbsnodes -c {node} without an intent: the ledger says {state}", node)
+
+    def _stored_states(self) -> dict[str, str]:
+        return dict(self._rows("SELECT name, state FROM nodes"))
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        connection = sqlite3.connect(self.world.db)
+        try:
+            return connection.execute(query, values).fetchall()
+        finally:
+            connection.close()
+
+    # I7, I8, I9, I13, I14: what was committed
+
+    def committed(self, entries: Sequence[Any]) -> None:
+        for entry in entries:
+            event, changes = entry.event, entry.changes
+            self.world.trace(f"event {event.seq} {event.kind} {event.body}")
+            if event.seq != self.last_seq + 1:
+                raise Violation("I9", f"event {event.seq} comes after {self.last_seq}")
+            self.last_seq = event.seq
+            if len(event.body) > _ROW_LIMIT:
+                raise Violation("I14", f"event {event.seq} has {len(event.body)} bytes")
+            for record in changes.nodes:
+                self._changed(event, record)
+            for request in changes.requests:
+                self._request(request)
+
+    def _changed(self, event: Any, record: Any) -> None:
+        name, before = record.name, self.states[record.name]
+        if event.kind != "started" and record.generation != self.generations[name] + 1:
+            was = self.generations[name]
+            raise Violation("I7", f"{name} went from generation {was} to {record.generation}", name)
+        self.generations[name], self.states[name] = record.generation, record.state.value
+        if before != record.state.value:
+            self.world.entered(record.state.value)
+        host = self.world.torque.hosts[name]
+        if before == "RECLAIMING" and record.state.value in _LENT:
+            if not host.marked and not host.mark_lost:
+                raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)
+            self._no_job(host, "counts as handed over")
+
+    def _request(self, record: Any) -> None:
+        world = self.world
+        if record.status == "waiting":
+            wait_us = record.deadline_us - record.arrived_us
+            self.arrived[record.request_id] = (world.time.now_us, wait_us, world.starts)
+        elif record.request_id in self.arrived:
+            at_us, wait_us, starts = self.arrived.pop(record.request_id)
+            is_early = world.time.now_us < at_us + wait_us - US
+            if record.status == "rejected" and is_early and starts == world.starts:
+                waited_s, wait_s = (world.time.now_us - at_us) // US, wait_us // US
+                raise Violation("I13", f"{record.request_id} expired after {waited_s} of {wait_s} s")
+
+    # After every step
+
+    def step(self) -> None:
+        self.done += 1
+        if len(self.states) != len(self.world.names):
+            raise Violation("I3", "nodes came or went")
+        engine = self.world.engine
+        if engine is not None and engine.pending_commands > 4 * len(self.world.names):
+            raise Violation("I14", f"{engine.pending_commands} commands wait")
+
+    # At a restart, and at the end
+
+    def history(self) -> None:
+        """The log has no hole, and the state equals its replay (I9); what was acknowledged is there (I4)."""
+        states = dict.fromkeys(self.world.names, "DOWN")
+        rows = self._rows("SELECT seq, body FROM events ORDER BY seq")
+        if [seq for seq, _ in rows] != list(range(1, len(rows) + 1)):
+            raise Violation("I9", "the log has a hole")
+        for _, body in rows:
+            for node, before, after in json.loads(body).get("moved", ()):
+                if states[node] != before:
+                    raise Violation("I9", f"{node} leaves {before} and was {states[node]}", node)
+                states[node] = after
+        stored = self._stored_states()
+        if stored and states != stored:
+            node = next(name for name in states if states[name] != stored.get(name))
+            raise Violation("I9", f"{node} is {stored.get(node)}, its history says {states[node]}", node)
+        counted = sum(1 for state in stored.values() if state)
+        if stored and counted != len(self.world.names):
+            raise Violation("I3", f"{counted} of {len(self.world.names)} nodes are in the ledger")
+        self._acknowledged()
+
+    def _acknowledged(self) -> None:
+        requests = {row[0]: row[1:] for row in self._rows("SELECT request_id, status, nodes FROM requests")}
+        answers = {row[0] for row in self._rows("SELECT key FROM answers")}
+        for client in self.world.clients.values():
+            if client.request_id is not None and client.request_id not in requests:
+                raise Violation("I4", f"{client.request_id} was acknowledged and is gone")
+            if client.nodes and requests[client.request_id][0] != "granted":
+                raise Violation(
+                    "I4", f"{client.request_id} was granted and is {requests[client.request_id][0]}"
+                )
+            if client.released and f"{client.name}-release" not in answers:
+                raise Violation("I4", f"the release of {client.request_id} was acknowledged and is gone")
+        if len(requests) > len(self.world.clients):
+            raise Violation("I6", f"{len(requests)} requests were made of {len(self.world.clients)}")
+
+    def healed(self) -> None:
+        """Everything that was begun has ended (I10), and ledger and systems agree."""
+        engine, torque = self.world.engine, self.world.torque
+        if engine is None:
+            raise Stuck("I10", "the Balancer does not start")
+        for node, state in self._stored_states().items():
+            problem = self._problem(torque.hosts[node], state)
+            if problem:
+                raise Stuck("I10", f"{node} {problem}", node)
+        waiting = self._rows("SELECT request_id FROM requests WHERE status = 'waiting'")
+        if waiting:
+            raise Stuck("I10", f"{waiting[0][0]} still waits")
+        unfinished = [client.name for client in self.world.clients.values() if not client.is_over]
+        if unfinished:
+            raise Stuck("I10", f"{unfinished[0]} has no end")
+        for job in torque.jobs.values():
+            if job.state != "C":
+                raise Stuck("I3", f"{job.job_id} is {job.state}", job.nodes[0] if job.nodes else "")
+        if len(torque.jobs) != torque.finished + torque.cancelled:
+            raise Violation("I3", "jobs were lost")
+
+    def _problem(self, host: Host, state: str) -> str:
+        """What is wrong with a node that has had time to settle."""
+        engine = self.world.engine
+        by_others = engine.taken_offline_by_others if engine is not None else ()
+        table = {
+            "is still on its way": state in ("RECLAIMING", "RESTORING"),
+            f"is {state} and batch can use it": state in _LENT and not host.marked,
+            f"is {state} and offline in batch": state in ("OA_IDLE", "OA_BUSY") and host.marked,
+            "is down, and nothing is wrong with it": state == "DOWN" and not host.by_hand,
+            "is granted and nobody has it": state == "OD_ALLOC" and host.name not in self.world.vms,
+            "is idle and runs a job": state == "OA_IDLE" and bool(host.jobs),
+            f"was taken offline by a person and is {state}": host.by_hand and host.name not in by_others,
+        }
+        return next((problem for problem, is_so in table.items() if is_so), "")
+
+    def fixed_point(self) -> None:
+        engine = self.world.engine
+        if engine is None:
+            raise Stuck("I11", "the Balancer is gone")
+        before = self.last_seq, self.world.torque.commands
+        engine.reconcile()
+        engine.step()
+        if (self.last_seq, self.world.torque.commands) != before:
+            raise Stuck("I11", "a reconcile of what agrees changed something")

@@ -1,0 +1,249 @@
+"""Those who talk to the Balancer: on-demand clients and the hooks of batch jobs, over an edge that fails."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from balancer import hooks as shipped
+from balancer.clock import US, micros
+from balancer.drivers.base import DriverError
+from balancer.engine import KeyReusedError
+from balancer.ledger.errors import LedgerError
+from balancer.lifecycle.errors import BadPlan, Refused
+from balancer.writer import Key, StoppingError
+from simulation.parts import Lost, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from balancer.engine import Engine
+    from simulation.torque import Job
+    from simulation.world import World
+
+_RETRY_US = 20 * US
+_LONGEST_RETRY_US = 300 * US
+_LATE_US = 3 * 3600 * US
+_NO_ANSWER = (LedgerError, StoppingError, DriverError, BadPlan)
+"""5xx: the caller knows nothing and asks again with the same key."""
+
+
+class Client:
+    """One on-demand user: asks, uses the nodes, gives them back. Every call is repeated until it is answered."""
+
+    def __init__(self, world: World, name: str, count: int, wait_us: int, use_us: int) -> None:
+        self.world, self.name, self.count = world, name, count
+        self.wait_us, self.use_us = wait_us, use_us
+        self.request_id: str | None = None
+        self.nodes: tuple[str, ...] = ()
+        self.released = False
+        self.is_over = False
+        self._patience_us = _RETRY_US // 2
+
+    def _pause_us(self) -> int:
+        """Longer each time, as clients do."""
+        self._patience_us = min(2 * self._patience_us, _LONGEST_RETRY_US)
+        return self._patience_us
+
+    def ask(self) -> None:
+        if self.is_over or self.request_id is not None:
+            return
+        try:
+            record = self._send(self._ask_once)
+        except Lost:
+            self.world.later(self._pause_us(), self.ask)
+            return
+        self.request_id = record
+        self.world.trace(f"{self.name} asked for {self.count} nodes: {record}")
+        self._copy_may_come_later(self._ask_once, record)
+        self._look()
+
+    def _ask_once(self, engine: Engine) -> str:
+        key = Key(f"{self.name}-request", f"request {self.count}")
+        with engine.idempotent(key) as stored:
+            if stored is not None and stored.request_id is not None:
+                return stored.request_id
+            return engine.submit_request(self.count, self.wait_us, key=key).request_id
+
+    def _look(self) -> None:
+        if self.is_over:
+            return
+        request_id = self.request_id or ""
+        try:
+            record = self._send(lambda engine: engine.ledger.request(request_id))
+        except Lost:
+            self.world.later(self._pause_us(), self._look)
+            return
+        if record is None:
+            raise Violation("I4", f"{self.request_id} was acknowledged and is not known")
+        if record.status == "waiting":
+            if self.world.rng.random() < 0.01:
+                self._withdraw()
+            self.world.later(self._pause_us(), self._look)
+        elif record.status == "granted":
+            self._use(record.nodes)
+        else:
+            self.is_over = True
+
+    def _withdraw(self) -> None:
+        try:
+            self._send(lambda engine: engine.withdraw_request(self.request_id or ""))
+        except Lost:
+            return
+
+    def _use(self, nodes: tuple[str, ...]) -> None:
+        if len(nodes) != self.count:
+            raise Violation("I6", f"{self.name} wanted {self.count} nodes and was given {len(nodes)}")
+        self.nodes = nodes
+        self._patience_us = _RETRY_US // 2
+        self.world.trace(f"{self.name} uses {' '.join(nodes)}")
+        for node in nodes:
+            self.world.checks.vm_starts(node, self.name)
+        self.world.vms.update(dict.fromkeys(nodes, self.name))
+        self.world.later(self.use_us, self._leave)
+
+    def _leave(self) -> None:
+        if self.world.vms.get(self.nodes[0]) != self.name:
+            return
+        for node in self.nodes:
+            del self.world.vms[node]
+        self._release()
+
+    def stop_using(self) -> None:
+        """The world heals: whoever has nodes gives them back soon."""
+        if self.nodes and not self.is_over:
+            self._leave()
+
+    def _release(self) -> None:
+        if self.is_over:
+            return
+        try:
+            answer = self._send(self._release_once)
+        except Lost:
+            self.world.later(self._pause_us(), self._release)
+            return
+        if answer == "refused":
+            raise Violation("I6", f"the release of {self.request_id} was refused", self.nodes[0])
+        self.released = self.is_over = True
+        self.world.trace(f"{self.name} released {' '.join(self.nodes)}")
+        self._copy_may_come_later(self._release_once, answer)
+
+    def _release_once(self, engine: Engine) -> str:
+        key = Key(f"{self.name}-release", "release")
+        with engine.idempotent(key) as stored:
+            if stored is not None:
+                return stored.body or ""
+            try:
+                engine.release_nodes(self.nodes, key=key, answer="released")
+            except Refused:
+                return "refused"
+            return "released"
+
+    def _copy_may_come_later(self, call: Callable[[Engine], str], first: str) -> None:
+        """A duplicate of a call that was answered, at once or hours later: the same answer, no effect."""
+        world = self.world
+        if not world.chance("client_twice"):
+            return
+
+        def again() -> None:
+            try:
+                answer = self._send(call)
+            except (Lost, KeyReusedError):
+                return
+            if answer != first:
+                raise Violation("I6", f"a repeated call of {self.name} was answered {answer}, not {first}")
+
+        world.later(world.rng.randrange(_LATE_US) if world.chance("client_late") else US, again)
+
+    def _send(self, call: Callable[[Engine], Any]) -> Any:
+        world = self.world
+        if world.is_cut("client", "there") or world.chance("client_lost"):
+            raise Lost
+        try:
+            answer = world.call(call)
+        except _NO_ANSWER as error:
+            world.trace(f"{self.name}: {type(error).__name__}")
+            raise Lost from error
+        if world.is_cut("client", "back") or world.chance("client_lost"):
+            raise Lost
+        return answer
+
+
+class _Marker:
+    """The marker file of a node: nobody writes it in these worlds."""
+
+    def exists(self) -> bool:
+        return False
+
+
+class Hooks:
+    """The shipped prologue and epilogue; what they post goes to the Balancer over an edge that fails."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.settings = shipped.HookSettings(marker=_Marker())  # type: ignore[arg-type]
+        self.refused = 0
+        self.statuses: dict[int, int] = {}
+
+    def prologue(self, job: Job) -> int:
+        status = shipped.prologue(self.settings, job.nodes, job.job_id, job.run_us / US)
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        return status
+
+    def epilogue(self, job: Job) -> None:
+        if shipped.epilogue(self.settings, job.nodes, job.job_id) == 1:
+            raise Violation("I18", f"the epilogue of {job.job_id} ended with status 1", job.nodes[0])
+
+    def post(self, _: Any, body: bytes, *more: Any) -> shipped.Answer:
+        """Stands in for the hook's HTTP call."""
+        world = self.world
+        if world.chance("hook_twice"):
+            late_us = world.rng.randrange(_LATE_US) if world.chance("hook_late") else US
+            world.later(late_us, lambda: self._deliver_quietly(body))
+        if world.is_cut("hook", "there") or world.chance("hook_lost"):
+            world.trace("a hook's call is lost")
+            raise OSError("no route")
+        try:
+            answer = self._deliver(body)
+        except Lost as error:
+            raise OSError("no answer") from error
+        if world.is_cut("hook", "back") or world.chance("hook_lost"):
+            raise OSError("no answer")
+        return answer
+
+    def forge(self) -> None:
+        """Somebody posts nonsense: wrong nodes, unknown or old jobs."""
+        rng = self.world.rng
+        nodes = rng.sample(self.world.names, rng.randint(1, 3))
+        job = rng.choice([*list(self.world.torque.jobs)[-20:], "9999.server"])
+        body = {"states": dict.fromkeys(nodes, rng.choice(("busy", "idle"))), "job": job}
+        self.world.trace(f"forged hook: {body}")
+        self._deliver_quietly(json.dumps(body).encode())
+
+    def _deliver_quietly(self, body: bytes) -> None:
+        if not self.world.is_faulty:
+            return  # once the faults stop, copies that are under way are gone
+        try:
+            self._deliver(body)
+        except Lost:
+            return
+
+    def _deliver(self, body: bytes) -> shipped.Answer:
+        """What the API makes of it: 200, 409 or 503."""
+        said = json.loads(body)
+        by_state: dict[str, tuple[str, ...]] = {
+            state: tuple(node for node, its in said["states"].items() if its == state)
+            for state in ("busy", "idle")
+        }
+        left_us = micros(said["remaining_s"]) if "remaining_s" in said else None
+        try:
+            self.world.call(
+                lambda engine: engine.update_nodes(**by_state, job=said["job"], remaining_us=left_us)
+            )
+        except Refused as error:
+            self.refused += 1
+            is_ours = error.code == Refused.NODE_NOT_IN_BATCH
+            return shipped.Answer(409, "balancer.node_not_in_batch_pool" if is_ours else "x", error.detail)
+        except _NO_ANSWER as error:
+            return shipped.Answer(503, detail=str(error))
+        return shipped.Answer(200)

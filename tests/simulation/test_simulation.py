@@ -1,0 +1,84 @@
+"""The swarm (T1, T16), its repeatability (I16), and whether it finds planted bugs (T24)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulation.__main__ import FINE, STUCK, WRONG, main, run_seed
+from simulation.parts import Size, Stuck, Violation
+from simulation.planted import BUGS, seeds_to_detection
+from simulation.world import World
+
+_SEEDS, _CHUNK = 200, 5
+_HERE = Path(__file__).parent
+_IN_TURN = 3
+
+
+def _run(seeds):
+    failed = [outcome for outcome in (run_seed(seed, Size()) for seed in seeds) if outcome.status != FINE]
+    assert not failed, f"scripts/simulate --seed {failed[0].seed}: {failed[0].what}\n{failed[0].story}"
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_world_in_which_anything_may_break_is_never_wrong_and_ends_its_work(seed):
+    _run([seed])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(5, 5 + _SEEDS, _CHUNK))
+def test_the_swarm(first):
+    _run(range(first, first + _CHUNK))
+
+
+def test_a_seed_repeats_its_world_in_any_process_with_any_hash_seed():
+    size = Size(hours=1.0)
+    digests = {run_seed(7, size).digest}
+    for hash_seed in ("0", "1"):
+        said = subprocess.run(
+            (sys.executable, str(_HERE), "--seed", "7", "--hours", "1"),
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(_HERE.parents[1])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        digests.add(said.split("digest ")[1].split(",")[0])
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Violation("I1", "made up", "n01"), WRONG), (Stuck("I10", "x"), STUCK)]
+)
+def test_a_finding_has_its_exit_status_and_is_one_command_to_replay(monkeypatch, capsys, error, status):
+    def fails(world):
+        world.trace("n01 did something")
+        raise error
+
+    monkeypatch.setattr(World, "run", fails)
+    assert main(["--seed", "3"]) == status
+    said = capsys.readouterr().out
+    assert "n01 did something" in said
+    assert "again: scripts/simulate --seed 3" in said
+
+
+def test_a_crash_of_the_product_has_its_own_exit_status(monkeypatch):
+    def fails(_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(World, "run", fails)
+    assert main(["--seed", "3"]) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("place", range(_IN_TURN))
+def test_a_planted_bug_is_found(place):
+    """Three in turn: which ones depends on the number of the CI run."""
+    turn = int(os.environ.get("GITHUB_RUN_NUMBER", "0")) * _IN_TURN
+    bug = BUGS[(turn + place) % len(BUGS)]
+    seeds, what = seeds_to_detection(bug, limit=100)
+    assert seeds is not None, f"{bug.name} is not found: {what}"

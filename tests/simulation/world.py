@@ -1,0 +1,401 @@
+"""One world: a Balancer made of the shipped parts, fake systems around it, one heap of things to come.
+
+Nothing runs in parallel: the scheduler here calls timers, commands and reconcile of the engine when they are
+due. All chance comes from one generator, so a seed repeats the world, event by event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import logging
+import random
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import structlog
+
+import balancer.clock
+from balancer import hooks as shipped_hooks
+from balancer.algorithms.basic import Basic
+from balancer.algorithms.interface import Plan
+from balancer.clock import NEVER_US, US, SystemClock
+from balancer.commands import CommandSettings
+from balancer.engine import Engine, EngineSettings
+from balancer.ledger.errors import LedgerError
+from balancer.lifecycle.settings import Settings
+from balancer.metrics import Metrics
+from simulation.checks import Checks
+from simulation.clients import Client, Hooks
+from simulation.parts import BreakingLedger, Crash, Lost, Rates, Size, Stuck, Time, drawn
+from simulation.torque import Host, Job, SimulatedTorqueDriver, Torque
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_MINUTE_US = 60 * US
+_POLL_S, _LIMIT_S, _PERIOD_S, _TIMEOUT_S = 10.0, 60.0, 300.0, 15.0
+_MOVE_US = round((_LIMIT_S + 3 * _TIMEOUT_S + 2 * _PERIOD_S) * US)
+"""I10: how long a move may take once nothing fails."""
+_JUMPS_S = (0.011, -0.011, 0.288, -0.288, 288, -288, 3600, -3600, 86400, -86400, -1_700_000_000)
+_STEPS_AT_ONE_TIME = 20_000
+_NODE_S_PER_JOB = 3400  # a mean job has 1.8 nodes for 20 minutes: 65 % of the node time
+
+
+class Moody:
+    """The basic algorithm, which now and then raises or plans nonsense."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._basic = world, Basic()
+
+    def plan(self, view: Any) -> Plan:
+        if not self._world.chance("plug_in"):
+            return self._basic.plan(view)
+        match self._world.rng.randrange(4):
+            case 0:
+                raise ZeroDivisionError("simulated")
+            case 1:
+                return Plan(collect=("n99",))
+            case 2:
+                return Plan(restore=tuple(self._world.names))
+            case _:
+                return Plan(collect=tuple(self._world.names[:2]) * 2)
+
+
+class World:
+    """`run` is the whole life of it. Raises Violation (wrong), Stuck, or what the product raised (crash)."""
+
+    def __init__(self, seed: int, folder: Path, size: Size | None = None, rates: Rates | None = None) -> None:
+        self.seed, self.size = seed, size or Size()
+        self.rng = random.Random(seed)
+        drawn_rates = drawn(self.rng)
+        self.rates = drawn_rates if rates is None else rates
+        self.names = [f"n{number:02d}" for number in range(1, self.size.nodes + 1)]
+        self.db = folder / f"ledger-{seed}.db"
+        self.time = Time()
+        self.torque = Torque(self, {name: Host(name) for name in self.names})
+        self.vms: dict[str, str] = {}
+        self.clients: dict[str, Client] = {}
+        self.hooks = Hooks(self)
+        self.engine: Engine | None = None
+        self.starts = 0
+        self.paused_until_us = 0
+        self.is_faulty = True
+        self.points: dict[str, int] = {}
+        self.lines: list[str] = []
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = 0
+        self._when: dict[str, Callable[[], None]] = {}
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._settings = Settings(
+            static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
+            wait_us=600 * US,
+            idle_hold_us=self.rng.choice((60, 600, 1800)) * US,
+        )
+        self.checks = Checks(self)
+
+    # The story
+
+    def trace(self, text: str) -> None:
+        line = f"{self.time.now_us / US - 1000:12.3f} {text}"
+        self.lines.append(line)
+        self._digest.update(line.encode() + b"\n")
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def story(self, node: str, last: int = 60) -> list[str]:
+        return [line for line in self.lines if node in line][-last:]
+
+    # Chance
+
+    def chance(self, fault: str) -> bool:
+        rate = getattr(self.rates, fault) if self.is_faulty else 0.0
+        return rate > 0 and self.rng.random() < rate
+
+    def point(self, name: str) -> None:
+        """A place at which the process may end."""
+        self.points[name] = self.points.get(name, 0) + 1
+        if self.chance("crash"):
+            self.trace(f"crash {name}")
+            raise Crash(name)
+
+    def is_cut(self, edge: str, way: str) -> bool:
+        return self._cuts.get((edge, way), 0) > self.time.now_us
+
+    def cut(self, edge: str, ways: tuple[str, ...], length_us: int) -> None:
+        self.trace(f"no {' and '.join(ways)} between Balancer and {edge} for {length_us // US} s")
+        self._cuts.update({(edge, way): self.time.now_us + length_us for way in ways})
+
+    # Time
+
+    def later(self, after_us: int, action: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (self.time.now_us + after_us, self._order, action))
+
+    def run_until(self, end_us: int) -> None:
+        stood = 0
+        while True:
+            next_us = self._heap[0][0] if self._heap else NEVER_US
+            engine_us = self._engine_us()
+            due_us = min(next_us, engine_us)
+            if due_us > end_us:
+                self.time.now_us = max(self.time.now_us, end_us)
+                return
+            stood = stood + 1 if due_us <= self.time.now_us else 0
+            if stood > _STEPS_AT_ONE_TIME:
+                raise Stuck("I14", "time stands still: there is always more to do")
+            self.time.now_us = max(self.time.now_us, due_us)
+            if engine_us <= next_us:
+                self._guarded(lambda: self.engine.step() if self.engine is not None else None)
+            else:
+                heapq.heappop(self._heap)[2]()
+            self.checks.step()
+
+    def _engine_us(self) -> int:
+        if self.engine is None:
+            return NEVER_US
+        return max(self.paused_until_us, self.time.now_us + self.engine.due_in_us())
+
+    # The Balancer's process
+
+    def boot(self) -> None:
+        if self.engine is not None:
+            return
+        self.starts += 1
+        self.trace(f"the Balancer starts ({self.starts})")
+        ledger = None
+        try:
+            ledger = BreakingLedger(self, self.db)
+            self.engine = Engine(
+                self.names,
+                Moody(self),
+                self._settings,
+                ledger=ledger,
+                driver=SimulatedTorqueDriver(self),
+                clock=SystemClock(),
+                metrics=Metrics("torque"),
+                settings=EngineSettings(
+                    reconcile_period_s=_PERIOD_S,
+                    refresh_age_s=10.0,
+                    commands=CommandSettings(confirm_poll_s=_POLL_S, confirm_limit_s=_LIMIT_S),
+                ),
+                threaded=False,
+            )
+            self.engine.start()
+        except (Crash, LedgerError) as error:
+            self.trace(f"the start failed: {type(error).__name__}")
+            if ledger is not None:
+                ledger.close()
+            self.engine = None
+            self.later(30 * US, self.boot)
+
+    def die(self, down_us: int | None = None) -> None:
+        """The process is gone, without a word; the service manager starts it again some time later."""
+        if self.engine is not None:
+            self.engine.ledger.close()
+            self.engine = None
+            drawn_us = self.rng.choice((1, 1, 2, 30, 600)) * US
+            self.later(drawn_us if down_us is None else down_us, self.boot)
+            self.checks.history()
+
+    def call(self, action: Callable[[Engine], Any]) -> Any:
+        """A call of somebody's. Raises Lost when no answer comes."""
+        if self.engine is None or self.paused_until_us > self.time.now_us:
+            raise Lost
+        if self.chance("pause"):
+            self.paused_until_us = self.time.now_us + self.rng.randrange(1, 1800) * US
+            self.trace("the Balancer is paused")
+            raise Lost
+        try:
+            answer = action(self.engine)
+            self.point("before reply")
+        except Crash as error:
+            self.die()
+            raise Lost from error
+        return answer
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Crash:
+            self.die()
+
+    # What happens
+
+    def when(self, state: str, action: Callable[[], None]) -> None:
+        """Once, right after the first node has come into this state."""
+        self._when[state] = action
+
+    def entered(self, state: str) -> None:
+        action = self._when.pop(state, None)
+        if action is not None:
+            self.later(0, action)
+
+    def run(self, script: Callable[[World], None] = lambda _: None) -> None:
+        """First anything may break and nothing may be wrong; then nothing breaks and all must end."""
+        with simulated(self):
+            self._prepare()
+            script(self)
+            self.run_until(self.time.now_us + round(self.size.hours * 3600 * US))
+            self.heal()
+            self.run_until(self.time.now_us + 2 * _MOVE_US + 2400 * US)
+            self.end_work()
+            self.run_until(self.time.now_us + self._settings.idle_hold_us + 2 * _MOVE_US)
+            self.checks.healed()
+            self.checks.history()
+            self.checks.fixed_point()
+            if self.engine is not None:
+                self.engine.stop()
+
+    def _prepare(self) -> None:
+        self.boot()
+        self.torque.tick()
+        self._next_job()
+        if self.size.leases:
+            self._next_client()
+        self.later(_MINUTE_US, self._every_minute)
+
+    def _next_job(self) -> None:
+        if not self.is_faulty:
+            return
+        rng = self.rng
+        width = min(rng.choice((1, 1, 1, 2, 2, 4)), len(self.names))
+        run_us = round(min(rng.expovariate(1 / 1200), 7200) * US) + US
+        self.torque.submit(Job(f"{len(self.torque.jobs) + 1}.server", width, run_us))
+        self.later(round(rng.expovariate(len(self.names) / _NODE_S_PER_JOB) * US), self._next_job)
+
+    def _next_client(self) -> None:
+        if not self.is_faulty:
+            return
+        rng = self.rng
+        name = f"c{len(self.clients) + 1}"
+        client = Client(
+            self,
+            name,
+            rng.choice((1, 1, 2, 3, len(self.names) // 2 + 1)),
+            rng.choice((0, 60, 600)) * US,
+            rng.randrange(60, 3600) * US,
+        )
+        self.clients[name] = client
+        client.ask()
+        self.later(round(rng.expovariate(1 / 500) * US), self._next_client)
+
+    def _every_minute(self) -> None:
+        if not self.is_faulty:
+            return
+        if self.chance("people"):
+            self._people()
+        if self.chance("mark_lost"):
+            self.torque.lose_mark(self.torque.hosts[self.rng.choice(self.names)])
+        if self.chance("server_restart"):
+            self.torque.restart()
+        if self.chance("forged"):
+            self.hooks.forge()
+        if self.chance("clock"):
+            jump_s = self.rng.choice(_JUMPS_S)
+            self.trace(f"the wall clock jumps by {jump_s} s")
+            self.time.wall_ahead_us += round(jump_s * US)
+        if self.chance("partition"):
+            ways = self.rng.choice((("there",), ("back",), ("there", "back")))
+            length_us = self.rng.choice((1, 30, 600, 6 * 3600)) * US
+            self.cut(self.rng.choice(("client", "batch", "hook")), ways, length_us)
+        self.later(_MINUTE_US, self._every_minute)
+
+    def _people(self) -> None:
+        """An operator does something to a node, with or without thinking."""
+        host = self.torque.hosts[self.rng.choice(self.names)]
+        back_us = self.rng.randrange(60, 7200) * US
+        match self.rng.randrange(5):
+            case 0 if not host.marked:
+                self.trace(f"an operator takes {host.name} offline")
+                host.marked, host.by_hand, host.note = True, True, "broken disk"
+                self.later(back_us, lambda: self._clear_by_hand(host))
+            case 1:
+                self.trace(f"an operator reboots {host.name}")
+                for job in host.jobs:
+                    self.torque.requeue(self.torque.jobs[job], 30 * US)
+                host.down = True
+                self.later(back_us // 10, lambda: self._up(host))
+            case 2 if host.jobs:
+                self.trace(f"an operator kills {host.jobs[0]}")
+                self.torque.cancel(self.torque.jobs[host.jobs[0]])
+            case 3 if host.marked and not host.by_hand:
+                self.trace(f"an operator clears {host.name}")
+                self.torque.lose_mark(host)
+            case 4 if not host.jobs:
+                self.trace(f"an operator takes {host.name} out of the list of nodes")
+                host.listed = False
+                self.later(back_us, lambda: self._up(host))
+
+    def _clear_by_hand(self, host: Host) -> None:
+        if host.by_hand and self.is_faulty:
+            self.trace(f"an operator clears {host.name}")
+            host.marked, host.by_hand, host.note = False, False, ""
+            self.torque.cycle()
+
+    def _up(self, host: Host) -> None:
+        if host.down or not host.listed:
+            self.trace(f"{host.name} is back")
+            host.down, host.listed = False, True
+            self.torque.cycle()
+
+    def heal(self) -> None:
+        self.trace("the world heals")
+        self.is_faulty = False
+        self._cuts.clear()
+        self.paused_until_us = 0
+        for host in self.torque.hosts.values():
+            self._up(host)
+        self.boot()
+
+    def end_work(self) -> None:
+        """Whoever has nodes gives them back; jobs that need more nodes than there are left are taken away."""
+        self.trace("work ends")
+        for client in self.clients.values():
+            client.stop_using()
+        for job in list(self.torque.jobs.values()):
+            if job.state != "C":
+                self.torque.cancel(job)
+
+
+@contextmanager
+def simulated(world: World) -> Iterator[None]:
+    """The world's time and edges in place of the machine's."""
+    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
+    with (
+        mock.patch.object(balancer.clock, "time", world.time),
+        mock.patch.object(shipped_hooks, "_post", world.hooks.post),
+        mock.patch.object(shipped_hooks, "_say", return_value=None),
+    ):
+        try:
+            yield
+        finally:
+            if world.engine is not None:
+                world.engine.ledger.close()
+            structlog.reset_defaults()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder in memory where there is one: the simulated disk need not be a slow one."""
+    memory = Path("/dev/shm")  # noqa: S108 - a new folder of our own inside
+    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def describe(rates: Rates) -> str:
+    return " ".join(
+        f"{each.name}={value:g}" for each in fields(rates) if (value := getattr(rates, each.name))
+    )
