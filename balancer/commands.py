@@ -247,12 +247,13 @@ class Commander:
         """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
         with self._changed:
             tickets, self._tickets = self._tickets, []
-            readers, self._readers = self._readers, []
             self._open_all(tickets)
         self._issue(tickets)
         if self._open:
             self._looked_us = wall_us()
             self._confirm()
+        with self._changed:
+            readers, self._readers = self._readers, []
         if readers:
             self._read_all(readers)
 
