@@ -23,7 +23,7 @@ from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event
+from balancer.lifecycle.events import Event, WakeAt
 from balancer.lifecycle.machine import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
@@ -322,6 +322,8 @@ class Writer:
             return False
         else:
             _log.info("the ledger can be written again")
+            # Decisions that failed may be stored after all; whoever wakes looks after their commands.
+            self._on_decided((WakeAt(at_us=self._clock.now_us()),))
         self._probe_us = NEVER_US
         return True
 

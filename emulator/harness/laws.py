@@ -224,6 +224,8 @@ def _every_job_is_accounted_for(facts: _Facts) -> Iterator[str]:
     left_out = sum(record.left_out.values())
     if facts.jobs_in is not None and facts.jobs_in != len(record.jobs) + left_out:
         yield f"{facts.jobs_in} jobs came in, {len(record.jobs)} are here, {left_out} were left out"
+    if record.interrupted and record.clock == "live":
+        return  # nothing can be submitted to a batch server that is gone, and its end ends the run
     forgotten = (record.state == JobState.FUTURE) & (record.jobs.submit_us < record.horizon_us)
     yield from _tell(
         forgotten,

@@ -230,7 +230,7 @@ class TestBadInput:
             (["--trace", "no.swf"], "no.swf: No such file or directory"),
             (["no.yaml"], "no.yaml: No such file or directory"),
             ([], "give a scenario file or --trace FILE"),
-            (["--trace", "."], ".: Is a directory"),
+            (["--trace", "."], "not a folder of logs in a known format"),
         ],
     )
     def test_a_file_that_is_not_there(self, emulator, tmp_path, arguments, message):

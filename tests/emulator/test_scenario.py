@@ -45,7 +45,7 @@ def scenario_file(tmp_path):
         ("nodez=3", "scenario: unknown key 'nodez'; did you mean 'nodes'?"),
         ("live.sped=3", "scenario: unknown key 'live.sped'; did you mean 'speed'?"),
         ("workload.transform=[]", "scenario: unknown key 'workload.transform'; did you mean 'transforms'?"),
-        ("results.x=3", "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s"),
+        ("results.x=3", "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s, window_s"),
         ("mechanism=balanser", "mechanism: there is no mechanism 'balanser'; did you mean 'balancer'?"),
         ("mechanism.balancer.wait=3", "mechanism: balancer has no parameter 'wait'; did you mean 'wait_s'?"),
         (
@@ -89,8 +89,7 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(change, message):
             "scenario: live: expected keys with values (hooks, max_lag_s, pace, speed), not 'fast'",
         ),
         ("live.pace=held up", "scenario: live.pace: Input should be 'held', 'free' or 'strict'"),
-        ("workload.trace=x.swf", "scenario: workload: give either `trace` or `generate`"),
-        ("workload.generate=[]", "scenario: workload: give either `trace` or `generate`"),
+        ("workload.generate=[]", "scenario: workload: give `trace` or `generate`, or both"),
         (
             "mechanism=5",
             "scenario: mechanism: expected a name, or a name with parameters (`name: {...}`), not 5",
@@ -182,12 +181,14 @@ def test_defaults_are_stored():
             "transforms": [],
             "overrun": "extend",
             "procs_per_node": 1,
+            "size": "nodes",
+            "origin_s": None,
             "lenient": False,
         },
         "scheduler": "fcfs+easy",
         "mechanism": None,
         "live": {"speed": 600.0, "pace": "held", "max_lag_s": 2.0, "hooks": "in_process"},
-        "results": {"bounded_slowdown_threshold_s": 10.0},
+        "results": {"bounded_slowdown_threshold_s": 10.0, "window_s": None},
     }
 
 

@@ -113,7 +113,7 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
     [
         (["--host", "0.0.0.0", "--no-auth"], "calls are not authenticated"),
         (["--algorithm", "magic"], "there is no algorithm 'magic'; installed are basic, hint"),
-        (["--driver", "magic"], "there is no driver 'magic'; installed are torque"),
+        (["--driver", "magic"], "there is no driver 'magic'; installed are openpbs, slurm, torque"),
         (["--nodes", "n[3-1]"], "'3-1' is not a range from low to high"),
         (["--reserve", "-1"], "reserve: Input should be greater than or equal to 0, not -1"),
         (["--db", "/nowhere/x.db"], "the folder /nowhere of the ledger does not exist"),

@@ -268,7 +268,7 @@ def test_a_full_disk_leaves_nothing_half_written(small, week, tmp_path, monkeypa
 def test_a_folder_below_a_file_cannot_be_written(small, tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(files.ResultsError, match="cannot write results into"):
+    with pytest.raises(files.ResultsError, match="is a file; name another folder"):
         files.write(small, tmp_path / "file/run")
 
 
