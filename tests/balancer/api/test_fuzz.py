@@ -21,6 +21,7 @@ load_all_checks()
 
 # Names of nodes that are not there, more nodes than there are, an end before its start: 400, and no schema can say so.
 NOT_IN_A_SCHEMA = [CHECKS.get_one("positive_data_acceptance")]
+MUST_REFUSE = CHECKS.get_one("negative_data_rejection")
 EXAMPLES = 100
 STEPS = 12
 
@@ -63,7 +64,10 @@ def test_every_operation_answers_as_described(schema, operator, mode):
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         @SETTINGS
         def check(case):
-            case.call_and_validate(headers=operator[1], excluded_checks=NOT_IN_A_SCHEMA)
+            # An empty list or mapping in a query leaves no trace in the URL: what arrives may well be right.
+            vanishes = any(value in ([], {}) for value in (case.query or {}).values())
+            excluded = [*NOT_IN_A_SCHEMA, MUST_REFUSE] if vanishes else NOT_IN_A_SCHEMA
+            case.call_and_validate(headers=operator[1], excluded_checks=excluded)
 
         check()
 
