@@ -138,7 +138,8 @@ def start_service(folder: Path, count: int, threads: int) -> tuple[subprocess.Po
     command += ["--nodes", f"n[00001-{count:05d}]", "--reserve", str(count), "--port", "0"]
     command += ["--db", str(folder / "ledger.db"), "--ready-file", str(ready), "--threads", str(threads)]
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
-    service = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    with (folder / "service.log").open("wb") as log:
+        service = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     pause = threading.Event()
     while not ready.exists():
         if service.poll() is not None:
