@@ -120,17 +120,17 @@ class Simulation:
 
     def run(self, horizon_us: int, faults: list[tuple[int, str, int]]) -> None:
         arrivals = [(int(at_us), 2, "arrive", row) for row, at_us in enumerate(self.jobs.submit_us)]
-        todo = sorted([*arrivals, *((at_us, 1, what, node) for at_us, what, node in faults)])
-        while todo or self.ends:
-            at_us = min(todo[0][0] if todo else horizon_us, self.ends[0][0] if self.ends else horizon_us)
+        due = sorted([*arrivals, *((at_us, 1, what, node) for at_us, what, node in faults)])
+        while due or self.ends:
+            at_us = min(due[0][0] if due else horizon_us, self.ends[0][0] if self.ends else horizon_us)
             if at_us >= horizon_us:
                 return
             while self.ends and self.ends[0][0] == at_us:
                 _, run, row = heapq.heappop(self.ends)
                 killed = self.jobs.run_us[row] > self.jobs.estimate_us[row]
                 self.finish(run, row, at_us, RunOutcome.KILLED if killed else RunOutcome.FINISHED)
-            while todo and todo[0][0] == at_us:
-                _, _, what, item = todo.pop(0)
+            while due and due[0][0] == at_us:
+                _, _, what, item = due.pop(0)
                 if what == "fail":
                     self.fail(item, at_us)
                 elif what == "repair":
