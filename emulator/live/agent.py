@@ -22,7 +22,7 @@ from balancer.clock import Rank, SharedClock, SystemClock, micros
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
-from emulator.live.torque.config import ConfigError, Settings, load
+from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES, sleep_us
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
 
@@ -403,9 +403,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        config = load(AgentConfig, options.config)
+        config = load_settings(options.config, AgentConfig)
         agent = Agent(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (ConfigError, OSError, ValueError) as error:
+    except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"node agent: {error}\n")
         return 2
     stop_on_signal(agent.stop)

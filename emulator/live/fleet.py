@@ -22,6 +22,7 @@ from emulator.harness.harness import default_node_names
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
+from emulator.live.guard import Guard
 from emulator.live.party import Party, PartyError, read_ready
 from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
@@ -92,6 +93,7 @@ class Fleet:
         self.names = default_node_names(prepared.nodes)
         self.marks: list[Mark] = []
         self.parties: dict[str, Party] = {}
+        self._guard: Guard | None = None
         self.balancer_url = ""
         self.epoch_s = _EPOCH_S
         self.token = ""
@@ -102,6 +104,8 @@ class Fleet:
         began_us = wall_us()
         clock = SharedClockMaster(self.work / "clock", speed=live.speed, held=live.pace == "held")
         with ExitStack() as stack:
+            self._guard = Guard()
+            stack.callback(self._guard.close)
             stack.callback(self._stop_parties)
             self._start(interrupted)
             stack.enter_context(clock)
@@ -142,7 +146,7 @@ class Fleet:
         return path
 
     def _party(self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None) -> Party:
-        party = Party(name, [str(argument) for argument in arguments], self.logs, environ)
+        party = Party(name, [str(argument) for argument in arguments], self.logs, environ, self._guard)
         self.parties[name] = party
         return party
 

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from balancer.clock import US, micros
+from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message names the file and the field."""
-
-
-class Settings(BaseModel):
-    """A settings file: unknown names are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 class ServerConfig(Settings):
@@ -115,25 +105,3 @@ class ServerConfig(Settings):
     @property
     def maui_defer_us(self) -> int:
         return micros(self.maui_defer_s)
-
-
-S = TypeVar("S", bound=Settings)
-
-
-def load(kind: type[S], path: Path) -> S:
-    """Settings from a YAML or JSON file."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings")
-    try:
-        return kind.model_validate(found)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
-        )
-        raise ConfigError(f"{path}: {problems}") from error

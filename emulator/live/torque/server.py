@@ -16,10 +16,11 @@ from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.process import stop_on_signal, write_address
+from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
-from emulator.live.torque.config import ConfigError, ServerConfig, load
+from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
 
@@ -176,9 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        config = load(ServerConfig, options.config)
+        config = load_settings(options.config, ServerConfig)
         server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (ConfigError, OSError, ValueError) as error:
+    except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"torque server: {error}\n")
         return 2
     stop_on_signal(server.stop)
