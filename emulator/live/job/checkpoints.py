@@ -8,10 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.job.work import as_text, from_text
-
 if TYPE_CHECKING:
-    from fractions import Fraction
     from pathlib import Path
 
 _KEPT = 3
@@ -22,7 +19,7 @@ class Checkpoint:
     """`done` node-microseconds of `total`; `number` counts the checkpoints of the job from 1."""
 
     number: int
-    done: Fraction
+    done: int
     total: int
 
 
@@ -37,12 +34,12 @@ class Checkpoints:
         self._folder = folder
         self._name = name
 
-    def save(self, done: Fraction, total: int) -> Checkpoint:
+    def save(self, done: int, total: int) -> Checkpoint:
         """Write the next one and drop the oldest."""
         self._folder.mkdir(parents=True, exist_ok=True)
         numbers = self._numbers()
         made = Checkpoint(max(numbers, default=0) + 1, done, total)
-        content = {"number": made.number, "done": as_text(done), "total": total}
+        content = {"number": made.number, "done": done, "total": total}
         beside = self._folder / f".{self._name}.{os.getpid()}.new"
         with beside.open("w", encoding="utf-8") as file:
             json.dump(content | {"sha256": _digest(content)}, file)
@@ -58,13 +55,10 @@ class Checkpoints:
             self._path(number).unlink(missing_ok=True)
         return made
 
-    def newest(self, at_most: Fraction | None = None) -> Checkpoint | None:
-        """The newest whole checkpoint (with no more done than `at_most`); None if there is none."""
-        for number in sorted(self._numbers(), reverse=True):
-            found = self._read(number)
-            if found is not None and (at_most is None or found.done <= at_most):
-                return found
-        return None
+    def newest(self) -> Checkpoint | None:
+        """The newest whole checkpoint; None if there is none."""
+        found = (self._read(number) for number in sorted(self._numbers(), reverse=True))
+        return next((each for each in found if each is not None), None)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._name}.checkpoint-{number:06d}"
@@ -77,7 +71,7 @@ class Checkpoints:
         try:
             content = json.loads(self._path(number).read_text(encoding="utf-8"))
             digest = content.pop("sha256")
-            found = Checkpoint(int(content["number"]), from_text(content["done"]), int(content["total"]))
+            found = Checkpoint(int(content["number"]), int(content["done"]), int(content["total"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # damaged, or dropped meanwhile: an older one will do
         return found if digest == _digest(content) else None

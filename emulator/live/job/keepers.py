@@ -8,11 +8,10 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from math import ceil
+from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import NEVER_US, Rank
-from emulator.live.job.work import as_text, from_text
 from emulator.live.torque.protocol import connect
 
 if TYPE_CHECKING:
@@ -31,25 +30,31 @@ class What(StrEnum):
     TICK = "tick"
     """The time it waited for has come."""
     CHANGE = "change"
-    """Other nodes, another rate or a stall."""
-    CHECKPOINT = "checkpoint"
+    """Other nodes, another rate, a stall, or a checkpoint to write."""
     LEAVE = "leave"
     """It loses its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One thing a job hears, at a time. `saved`: how much of its work counts (None: all it can find).
+    """One thing a job hears, at a time.
 
-    `stall_us`: no progress for so long from now; `save`: write a checkpoint (before leaving).
+    With BEGIN and CHANGE: it computes on `nodes` nodes at the rate `num / den` from `since_us` on (NEVER_US: it stands
+    still), and what is done by now becomes a checkpoint that is whole at `save_us` (NEVER_US: it does not). With BEGIN:
+    `fresh` (nothing it saved before counts), and the `interval_us` and `cost_us` of checkpoints of its own, None
+    where the job may have its own way. With LEAVE: `save` (write a checkpoint before).
     """
 
     what: What
     at_us: int
-    nodes: int = 0
-    rate: Fraction = Fraction(1)
-    saved: Fraction | None = None
-    stall_us: int = 0
+    nodes: int = 1
+    num: int = 1
+    den: int = 1
+    since_us: int | None = None
+    save_us: int = NEVER_US
+    fresh: bool = False
+    interval_us: int | None = None
+    cost_us: int = 0
     save: bool = False
     why: str = ""
     run: int = 1
@@ -60,10 +65,10 @@ class Keeper(Protocol):
 
     def begin(self, total: int) -> Word: ...
 
-    def wait(self, until_us: int, done: Fraction) -> Word:
+    def wait(self, until_us: int, done: int) -> Word:
         """Nothing to do before `until_us`; `done` is how far the job is. The next word, TICK at the latest then."""
 
-    def over(self, done: Fraction) -> None:
+    def over(self, done: int) -> None:
         """The job has written its last line."""
 
 
@@ -79,37 +84,19 @@ class AgentKeeper:
         self._connection.send({"do": "hello", "key": self._key, "total": total})
         return self._hear()
 
-    def wait(self, until_us: int, done: Fraction) -> Word:
-        due = None if until_us == NEVER_US else until_us
-        self._connection.send({"do": "wait", "until_us": due, "done": as_text(done)})
+    def wait(self, until_us: int, done: int) -> Word:
+        self._connection.send({"do": "wait", "until_us": until_us, "done": done})
         return self._hear()
 
-    def over(self, done: Fraction) -> None:
-        self._connection.send({"do": "over", "done": as_text(done)})
+    def over(self, done: int) -> None:
+        self._connection.send({"do": "over", "done": done})
         self._connection.receive()  # the agent has taken note
 
     def _hear(self) -> Word:
         message = self._connection.receive()
         if message is None:
             raise ConnectionResetError("the node's agent is gone, and this job with it")
-        return word(message)
-
-
-def word(message: dict[str, Any]) -> Word:
-    """A word from its message."""
-    saved = message.get("saved")
-    numerator, denominator = message.get("rate", (1, 1))
-    return Word(
-        What(message["do"]),
-        int(message["at_us"]),
-        nodes=int(message.get("nodes", 0)),
-        rate=Fraction(int(numerator), int(denominator)),
-        saved=None if saved is None else from_text(saved),
-        stall_us=int(message.get("stall_us", 0)),
-        save=bool(message.get("save", False)),
-        why=str(message.get("why", "")),
-        run=int(message.get("run", 1)),
-    )
+        return Word(**message | {"what": What(message["what"])})
 
 
 class PlainKeeper:
@@ -141,33 +128,35 @@ class PlainKeeper:
     def begin(self, total: int) -> Word:  # noqa: ARG002 - the agent wants to know
         return Word(What.BEGIN, self._now_us(), nodes=self._read_nodes())
 
-    def wait(self, until_us: int, done: Fraction) -> Word:  # noqa: ARG002
-        due_us = until_us
-        if until_us != NEVER_US and self._speed != 1:
-            due_us = self._origin_us + -(-(until_us - self._origin_us) // self._speed).__int__()
-        self._alarm.set(due_us)
+    def wait(self, until_us: int, done: int) -> Word:  # noqa: ARG002
+        self._alarm.set(until_us if until_us == NEVER_US else self._clock_us(until_us))
         while not self._heard:
             if self._alarm.wait():
                 return Word(What.TICK, max(self._now_us(), until_us))
         return self._word_of(self._heard.popleft())
 
+    def _clock_us(self, time_us: int) -> int:
+        """When the clock shows this much of our time, rounded up."""
+        return self._origin_us + ceil((time_us - self._origin_us) / self._speed)
+
     def _word_of(self, number: int) -> Word:
         now_us = self._now_us()
         if number == signal.SIGUSR1:
-            return Word(What.CHECKPOINT, now_us, save=True)
+            return Word(What.CHANGE, now_us, nodes=self._nodes, save_us=now_us)
         if number == signal.SIGUSR2:
             return Word(What.CHANGE, now_us, nodes=self._read_nodes())
         return Word(What.LEAVE, now_us, save=True, why=signal.Signals(number).name)
 
     def _read_nodes(self) -> int:
-        if self._nodes_file is None:
-            return self._nodes
-        text = self._nodes_file.read_text(encoding="utf-8")
-        if text.strip().isdecimal():
-            return int(text)
-        return len(set(text.split()))  # a list of names, one line a slot
+        if self._nodes_file is not None:
+            text = self._nodes_file.read_text(encoding="utf-8")
+            # A number, or names of nodes, one line a slot.
+            self._nodes = int(text) if text.strip().isdecimal() else len(set(text.split()))
+        if self._nodes < 1:
+            raise ValueError(f"{self._nodes_file}: a job needs at least one node")
+        return self._nodes
 
-    def over(self, done: Fraction) -> None:  # noqa: ARG002
+    def over(self, done: int) -> None:  # noqa: ARG002
         self._alarm.close()
 
 

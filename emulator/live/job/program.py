@@ -15,11 +15,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import US, SharedClock, SystemClock
+from balancer.clock import NEVER_US, US, SharedClock, SystemClock
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.keepers import PlainKeeper, What, agent_keeper
 from emulator.live.job.proof import ProofError, prove
-from emulator.live.job.work import Work, as_text
+from emulator.live.job.work import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,8 +34,9 @@ WORK_LEFT = 75
 class Job:
     """One run of a job, from its keeper's first word to its last line. Amounts in node-microseconds.
 
-    `step`: how much work a line of output stands for. `every_us`: a checkpoint after so much time (0: none),
-    which takes `write_us`; `setup_us`: time before the first work of each run.
+    `step`: how much work a line of output stands for. `every_us`: a checkpoint after so much computing (0: none),
+    which takes `write_us`; `setup_us`: time before the first work of each run. A batch system that keeps account
+    of the job says these three itself.
     """
 
     total: int
@@ -46,87 +47,99 @@ class Job:
     every_us: int = 0
     write_us: int = 0
     setup_us: int = 0
-    _work: Work = field(init=False, repr=False)
-    _told: Fraction = field(init=False, repr=False, default=Fraction(0))
+    _phase: Phase = field(init=False, repr=False)
+    _told: int = field(init=False, repr=False, default=0)
     """Work up to here is in the output."""
-    _next_checkpoint_us: int | None = field(init=False, repr=False, default=None)
+    _own_checkpoints: int = field(init=False, repr=False, default=0)
+    """Those of this phase that are written."""
+    _asked: tuple[int, int] | None = field(init=False, repr=False, default=None)
+    """(when it is whole, what it keeps) of a checkpoint that somebody asked for."""
 
     def run(self) -> int:
         """Work until all is done or the job has to leave. The exit status."""
-        self._begin(self.keeper.begin(self.total))
-        while self._work.done < self.total:
-            word = self.keeper.wait(self._due_us(), self._work.done)
-            self._take(word)
-            if word.what == What.LEAVE:
-                self._say("leaves", word.at_us, why=word.why, done=as_text(self._work.done))
-                self.keeper.over(self._work.done)
-                return WORK_LEFT
-        self._say("finished", self._work.since_us, done=as_text(self._work.done))
-        self.keeper.over(self._work.done)
+        now_us = self._begin(self.keeper.begin(self.total))
+        while (done := self._phase.at(now_us)) < self.total or self._asked is not None:
+            word = self.keeper.wait(self._due_us(), done)
+            now_us = word.at_us
+            self._catch_up(now_us)
+            if word.what == What.CHANGE:
+                self._change(word)
+            elif word.what == What.LEAVE:
+                return self._leave(word)
+        self._say("finished", now_us, done=self.total)
+        self.keeper.over(self.total)
         return 0
 
-    def _begin(self, word: Word) -> None:
-        found = None if self.checkpoints is None else self.checkpoints.newest(at_most=word.saved)
+    def _begin(self, word: Word) -> int:
+        found = None if self.checkpoints is None or word.fresh else self.checkpoints.newest()
         if found is not None and found.total != self.total:
             raise ValueError(f"the checkpoint is of a job with other work ({found.total}, not {self.total})")
-        done = Fraction(0) if found is None else found.done
-        stall_us = max(word.stall_us, self.setup_us)
-        self._work = Work(self.total, done, word.at_us, word.nodes, word.rate, word.at_us + stall_us)
+        if word.interval_us is not None:
+            self.every_us, self.write_us = word.interval_us, word.cost_us
+        done = 0 if found is None else found.done
+        self._new_phase(word, done, word.at_us + self.setup_us if word.since_us is None else word.since_us)
         self._told = done
-        self._plan_checkpoint(word.at_us + stall_us)
-        begun: dict[str, Any] = {
-            "run": word.run,
-            "nodes": word.nodes,
-            "of": self.total,
-            "done": as_text(done),
-        }
+        begun: dict[str, Any] = {"run": word.run, "nodes": word.nodes, "of": self.total, "done": done}
         if found is not None:
             begun["checkpoint"] = found.number
         self._say("begins", word.at_us, **begun)
+        return word.at_us
+
+    def _new_phase(self, word: Word, done: int, since_us: int) -> None:
+        interval_us = 0 if self.checkpoints is None else self.every_us
+        rate = (word.nodes, word.num, word.den)
+        self._phase = Phase(self.total, done, since_us, *rate, interval_us, self.write_us)
+        self._own_checkpoints = 0
 
     def _due_us(self) -> int:
-        next_line = (self._told // self.step + 1) * self.step
-        due_us = self._work.when_us(min(next_line, Fraction(self.total)))
-        return due_us if self._next_checkpoint_us is None else min(due_us, self._next_checkpoint_us)
+        """When there is something to write down: a step of work, the end, or a checkpoint that is whole."""
+        next_line = min((self._told // self.step + 1) * self.step, self.total)
+        saves = (self._asked, self._phase.checkpoint(self._own_checkpoints + 1))
+        return min(self._phase.when_us(next_line), *(save[0] for save in saves if save is not None), NEVER_US)
 
-    def _take(self, word: Word) -> None:
-        self._work.advance(word.at_us)
-        self._tell(word.at_us, whole_steps=word.what == What.TICK and not self._is_checkpoint_due(word))
-        if word.what == What.CHANGE:
-            self._work.nodes, self._work.rate = word.nodes, word.rate
-            self._say("changed", word.at_us, nodes=word.nodes, rate=as_text(word.rate))
-        if word.save or self._is_checkpoint_due(word):
-            self._save(word)
-        if word.stall_us:
-            self._work.stalled_until_us = word.at_us + word.stall_us
+    def _catch_up(self, now_us: int) -> None:
+        """Write down what was done and saved until now."""
+        while (own := self._phase.checkpoint(self._own_checkpoints + 1)) is not None and own[0] <= now_us:
+            self._own_checkpoints += 1
+            self._save(own[1], own[0])
+        if self._asked is not None and self._asked[0] <= now_us:
+            self._save(self._asked[1], self._asked[0])
+            self._asked = None
+        done = self._phase.at(now_us)
+        self._tell(done if done == self.total else done // self.step * self.step, now_us)
 
-    def _is_checkpoint_due(self, word: Word) -> bool:
-        due_us = self._next_checkpoint_us
-        is_due = word.what == What.TICK and due_us is not None and word.at_us >= due_us
-        return is_due and self._work.done < self.total
+    def _change(self, word: Word) -> None:
+        done = self._phase.at(word.at_us)
+        self._tell(done, word.at_us)
+        since_us = max(self._phase.since_us, word.at_us) if word.since_us is None else word.since_us
+        self._new_phase(word, done, since_us)
+        self._asked = None if word.save_us == NEVER_US else (word.save_us, done)
+        standing = (
+            {} if since_us <= word.at_us else {"stands_until_us": None if since_us == NEVER_US else since_us}
+        )
+        self._say("changed", word.at_us, nodes=word.nodes, rate=f"{word.num}/{word.den}", **standing)
+        self._catch_up(word.at_us)
 
-    def _save(self, word: Word) -> None:
-        if self.checkpoints is None:
-            return
-        made = self.checkpoints.save(self._work.done, self.total)
-        self._say("checkpoint", word.at_us, number=made.number, done=as_text(made.done))
-        stall_us = self.write_us if word.what == What.TICK else word.stall_us
-        self._work.stalled_until_us = word.at_us + stall_us
-        self._plan_checkpoint(word.at_us + stall_us)
+    def _leave(self, word: Word) -> int:
+        done = self._phase.at(word.at_us)
+        self._tell(done, word.at_us)
+        if word.save:
+            self._save(done, word.at_us)
+        self._say("leaves", word.at_us, why=word.why, done=done)
+        self.keeper.over(done)
+        return WORK_LEFT
 
-    def _plan_checkpoint(self, from_us: int) -> None:
-        if self.every_us and self.checkpoints is not None:
-            self._next_checkpoint_us = from_us + self.every_us
+    def _save(self, done: int, now_us: int) -> None:
+        if self.checkpoints is not None:
+            self._tell(done, now_us)
+            made = self.checkpoints.save(done, self.total)
+            self._say("checkpoint", now_us, number=made.number, done=made.done)
 
-    def _tell(self, now_us: int, *, whole_steps: bool) -> None:
-        """Lines for the work up to now: one a whole step, and, if wanted, one for the rest."""
-        while self._told < self._work.done:
-            next_line = Fraction((self._told // self.step + 1) * self.step)
-            to = min(next_line, self._work.done)
-            if whole_steps and to % self.step and to < self.total:
-                return
-            amounts = {"from": as_text(self._told), "to": as_text(to)}
-            self._say("work", now_us, **amounts, nodes=self._work.nodes)
+    def _tell(self, done: int, now_us: int) -> None:
+        """One line for each whole step of work up to `done`, and one for the rest."""
+        while self._told < done:
+            to = min((self._told // self.step + 1) * self.step, done)
+            self._say("work", now_us, **{"from": self._told, "to": to}, nodes=self._phase.nodes)
             self._told = to
 
     def _say(self, event: str, at_us: int, **more: Any) -> None:
@@ -206,9 +219,9 @@ def _prove(path: Path) -> int:
     except ProofError as error:
         sys.stderr.write(f"{path}: {error}\n")
         return 1
-    text = f"{float(proof.done) / US:g} node-seconds done in {proof.runs} runs, "
-    text += f"{float(proof.lost) / US:g} of them lost and done again, "
-    text += f"{float(proof.done - proof.lost) / US:g} of {proof.total / US:g} count"
+    text = f"{proof.done / US:g} node-seconds done in {proof.runs} runs, "
+    text += f"{proof.lost / US:g} of them lost and done again, "
+    text += f"{(proof.done - proof.lost) / US:g} of {proof.total / US:g} count"
     sys.stdout.write(text + ("\n" if proof.finished else "; it is not over\n"))
     return 0 if proof.finished else 1
 

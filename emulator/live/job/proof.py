@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-
-from emulator.live.job.work import from_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +22,8 @@ class Proof:
     """
 
     total: int
-    done: Fraction
-    lost: Fraction
+    done: int
+    lost: int
     runs: int
     finished: bool
     times_us: tuple[int, int]
@@ -52,9 +49,9 @@ def prove(lines: Iterable[str]) -> Proof:
 class _Follower:
     def __init__(self) -> None:
         self._total = -1
-        self._place = Fraction(0)
-        self._done = Fraction(0)
-        self._lost = Fraction(0)
+        self._place = 0
+        self._done = 0
+        self._lost = 0
         self._runs = 0
         self._finished = False
         self._began_us = self._last_us = 0
@@ -69,14 +66,14 @@ class _Follower:
             raise ValueError(f"{event} before the beginning")
         self._last_us = at_us
         if event == "work":
-            self._work(from_text(line["from"]), from_text(line["to"]))
+            self._work(int(line["from"]), int(line["to"]))
         elif event == "finished":
             if self._place != self._total:
                 raise ValueError(f"finished with {self._place} of {self._total} done")
             self._finished = True
 
     def _begins(self, line: dict[str, Any], at_us: int) -> None:
-        total, place = int(line["of"]), from_text(line["done"])
+        total, place = int(line["of"]), int(line["done"])
         if self._runs and total != self._total:
             raise ValueError(f"the work was {self._total} and is now {total}")
         if place > self._place:
@@ -87,7 +84,7 @@ class _Follower:
         self._runs += 1
         self._began_us = at_us
 
-    def _work(self, start: Fraction, end: Fraction) -> None:
+    def _work(self, start: int, end: int) -> None:
         if start != self._place or end < start:
             raise ValueError(f"work from {start} to {end} does not go on from {self._place}")
         self._done += end - start

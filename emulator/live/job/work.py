@@ -1,63 +1,62 @@
-"""What a running job has done and still owes, exactly. No clock, no I/O.
+"""What a running job has done and still owes, exactly, as `emulator/harness/work.py` counts it. No clock, no I/O.
 
-Work is counted in node-microseconds. A job that owes W makes `dt x nodes x rate` of it in dt; the end is the first
-whole microsecond at which nothing is owed. A rate may be any fraction, so that progress is one, too.
+Work is counted in whole node-microseconds. This is the job's own account, in plain Python because a job must start
+quickly; a test holds the two against each other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from balancer.clock import NEVER_US
 
 
-@dataclass(slots=True)
-class Work:
-    """`done` of `total` node-microseconds were done by `since_us`; from then on by `nodes` nodes at `rate`.
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A time in which nothing changes: from `since_us` on (NEVER_US: not at all) the job computes on top of `done`.
 
-    Before `stalled_until_us` there is no progress: the job sets up, or writes a checkpoint.
+    `nodes` nodes at the rate `num / den` do `nodes * num / den` in a microsecond. After every `interval_us` of
+    computing (0: never) the job writes a checkpoint for `cost_us`, unless it would be over before.
     """
 
     total: int
-    done: Fraction
+    done: int
     since_us: int
     nodes: int
-    rate: Fraction = Fraction(1)
-    stalled_until_us: int = 0
+    num: int = 1
+    den: int = 1
+    interval_us: int = 0
+    cost_us: int = 0
 
-    def at(self, now_us: int) -> Fraction:
-        """What is done by `now_us`, which must not be before `since_us`; never more than `total`."""
-        if now_us < self.since_us:
-            raise ValueError(f"work was counted up to {self.since_us} us and cannot be told for {now_us} us")
-        lasted_us = max(0, now_us - max(self.since_us, self.stalled_until_us))
-        return min(Fraction(self.total), self.done + lasted_us * self.nodes * self.rate)
+    def at(self, now_us: int) -> int:
+        """What is done by now, at most `total`."""
+        computing_us = max(0, now_us - self.since_us)
+        if self.interval_us:
+            whole, rest = divmod(computing_us, self.interval_us + self.cost_us)
+            computing_us = whole * self.interval_us + min(rest, self.interval_us)
+        return min(self._after(computing_us), self.total)
 
-    def advance(self, now_us: int) -> None:
-        """Count what was done up to now, so that nodes, rate or stall may change."""
-        self.done = self.at(now_us)
-        self.since_us = now_us
-
-    def when_us(self, done: Fraction | int) -> int:
-        """The first whole microsecond at which `done` is done; NEVER_US if that does not come like this."""
-        missing = done - self.done
-        if missing <= 0:
+    def when_us(self, done: int) -> int:
+        """The first whole microsecond at which so much is done; NEVER_US if that does not come like this."""
+        if done <= self.done:
             return self.since_us
-        speed = self.nodes * self.rate
-        if speed == 0:
+        if self.since_us == NEVER_US:
             return NEVER_US
-        lasts = missing / speed
-        return max(self.since_us, self.stalled_until_us) + -(-lasts.numerator // lasts.denominator)
+        speed = self.nodes * self.num
+        computing_us = -(-(done - self.done) * self.den // speed)
+        written = (computing_us - 1) // self.interval_us if self.interval_us else 0
+        return self.since_us + computing_us + written * self.cost_us
 
+    def checkpoint(self, number: int) -> tuple[int, int] | None:
+        """(when it is whole, what it keeps) of the phase's own checkpoint `number`, from 1; None: there is none."""
+        if not self.interval_us or self.since_us == NEVER_US:
+            return None
+        whole_us = self.since_us + number * (self.interval_us + self.cost_us)
+        return (
+            (whole_us, self._after(number * self.interval_us))
+            if self.when_us(self.total) > whole_us
+            else None
+        )
 
-def as_text(amount: Fraction | int) -> int | str:
-    """An exact amount for JSON: a whole number, or `numerator/denominator`."""
-    exact = Fraction(amount)
-    return exact.numerator if exact.denominator == 1 else f"{exact.numerator}/{exact.denominator}"
-
-
-def from_text(value: object) -> Fraction:
-    """The amount that `as_text` wrote. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"expected a whole number or a fraction, not {value!r}")  # noqa: TRY004 - bad data
-    return Fraction(value)
+    def _after(self, computing_us: int) -> int:
+        return self.done + computing_us * self.nodes * self.num // self.den
