@@ -19,6 +19,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
+from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
@@ -71,10 +72,10 @@ class Fleet:
 
     def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
         mechanism = make_mechanism(scenario)
-        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            raise ScenarioError(
-                f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none"
-            )
+        self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
+        """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
+        if not isinstance(mechanism, BalancerMechanism):
+            mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
             raise ScenarioError(
                 f"balancer: static_reserve is {mechanism.static_reserve}, the cluster has {prepared.nodes} nodes"
@@ -151,6 +152,10 @@ class Fleet:
         return party
 
     @property
+    def workload(self) -> Path:
+        return self.work / "workload.npz"
+
+    @property
     def batch_home(self) -> Path:
         return self.work / "torque"
 
@@ -160,16 +165,18 @@ class Fleet:
             ("pass" if key == "pass_" else key): value
             for key, value in asdict(self.scenario.scheduler_config).items()
         }
-        config = self._config(
-            "batch",
-            {
-                "home": self.batch_home,
-                "nodes": self.names,
-                "scheduler": scheduler,
-                "epoch_s": self.epoch_s,
-                "cycle_after_offline": True,
-            },
-        )
+        settings: dict[str, Any] = {
+            "home": self.batch_home,
+            "nodes": self.names,
+            "scheduler": scheduler,
+            "epoch_s": self.epoch_s,
+            "cycle_after_offline": True,
+        }
+        if self.hosted:
+            store.save(self.prepared.jobs, self.workload)
+            hosted = {"mechanism": self.scenario.mechanism, "workload": self.workload}
+            settings |= hosted | {"queues": ["batch", "ondemand"]}
+        config = self._config("batch", settings)
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
         )
@@ -293,14 +300,20 @@ class Fleet:
         party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
     def _start_replayer(self) -> None:
-        store.save(self.prepared.jobs, self.work / "workload.npz")
+        store.save(self.prepared.jobs, self.workload)
         settings: dict[str, Any] = {
-            "workload": self.work / "workload.npz",
+            "workload": self.workload,
             "result": self.replay_log,
             "clock": self.work / "clock",
             "qsub": [str(self.bin / "qsub")],
             "ready_file": self.work / "replayer.ready",
         }
+        if self.scenario.live.jobs == "emulator-job":
+            settings["checkpoints"] = self.work / "checkpoints"
+        if self.hosted:
+            notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
+            settings["qnotice"] = [str(self.bin / "qnotice")]
+            settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
         if self.mechanism is not None:
             ready = read_ready(self.work / "ondemand.ready")
             assert ready is not None  # noqa: S101 - waited for
@@ -326,7 +339,7 @@ class Fleet:
     def _watch(self, clock: SharedClockMaster, interrupted: Any, *, quiet: bool) -> str:
         """Until everything has happened. Returns why it ended early, or ''."""
         jobs = self.prepared.jobs
-        batch_jobs = int((jobs.kind == Kind.BATCH).sum())
+        batch_jobs = len(jobs) if self.hosted else int((jobs.kind == Kind.BATCH).sum())
         counts = Counts(self.batch_home, self.replay_log)
         pause = threading.Event()
         with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:

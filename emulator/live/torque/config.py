@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from balancer.clock import US, micros
 from emulator.live.settings import Settings
@@ -24,6 +24,8 @@ class ServerConfig(Settings):
     `cycle_after_offline`: schedule also when nodes have been set offline (Torque does not), as virtual time
     does after each decision: without these nodes another job may be backfilled.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
+    `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
+    a file of `emulator.workload.store`, and no others are taken then.
     """
 
     home: Path
@@ -44,6 +46,14 @@ class ServerConfig(Settings):
     requeue_delay_s: float = Field(1.0, gt=0)
     maui_defer_s: float = Field(0.0, ge=0)
     cycle_after_offline: bool = False
+    mechanism: str | dict[str, Any] | None = None
+    workload: Path | None = None
+
+    @model_validator(mode="after")
+    def _mechanism_knows_its_jobs(self) -> ServerConfig:
+        if (self.mechanism is None) != (self.workload is None):
+            raise ValueError("give both mechanism and workload, or neither of them")
+        return self
 
     @field_validator("scheduler", mode="before")
     @classmethod
