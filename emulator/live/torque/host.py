@@ -93,7 +93,7 @@ class MechanismHost(Harness):
 
     def begin(self, now_us: int) -> None:
         """All nodes are there."""
-        self._enter(now_us)
+        self.now_us = now_us
         self.begun = True
         if self._at_predicted is not None:
             for row in np.flatnonzero((self._kind == Kind.ON_DEMAND) & (self._predicted_us >= 0)):
