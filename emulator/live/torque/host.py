@@ -64,6 +64,7 @@ class MechanismHost(Harness):
         self._executor = executor
         self._outside = outside
         self._saves_now = False
+        self._ended_now: list[int] = []
         self._reserved_and_gone: set[int] = set()
         self.begun = False
         super().__init__(cluster, mechanism, node_names=node_names)
@@ -125,12 +126,14 @@ class MechanismHost(Harness):
             self._complete(row)
             return
         self.cluster.end(row, now_us, outcome)
-        # When all ends of this time are told, and before anything else of it.
-        self._executor.at(now_us, self._tell_ends, Rank.CHECKPOINT, order=-1)
+        if not self._ended_now:  # when all ends of this time are told, and before anything else of it
+            self._executor.at(now_us, self._all_ended, Rank.CHECKPOINT, order=-1)
+        self._ended_now.append(row)
 
-    def _tell_ends(self, now_us: int) -> None:
+    def _all_ended(self, now_us: int) -> None:
         self._enter(now_us)
-        self._jobs_ended()
+        ended, self._ended_now = self._ended_now, []
+        self._tell_of_ends(ended)
 
     def run_lost(self, row: int, now_us: int) -> None:
         """A run broke off without anybody's wish: the job waits again with what it had saved."""
