@@ -156,6 +156,11 @@ class Fleet:
         return self.work / "workload.npz"
 
     @property
+    def job_folder(self) -> Path:
+        """What real jobs print, and their checkpoints: kept with the results."""
+        return self.logs / "jobs"
+
+    @property
     def batch_home(self) -> Path:
         return self.work / "torque"
 
@@ -309,7 +314,8 @@ class Fleet:
             "ready_file": self.work / "replayer.ready",
         }
         if self.scenario.live.jobs == "emulator-job":
-            settings["checkpoints"] = self.work / "checkpoints"
+            self.job_folder.mkdir()
+            settings["job_folder"] = self.job_folder
         if self.hosted:
             notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
             settings["qnotice"] = [str(self.bin / "qnotice")]

@@ -43,10 +43,12 @@ class Qsub:
         *,
         queue: str | None = None,
         variables: str = "",
+        folder: Path | None = None,
     ) -> str:
-        """Submit a job; the identifier it got. `variables`: as for `qsub -v`. Raises QsubError."""
+        """Submit a job, to run in `folder`; the identifier it got. `variables`: as for `qsub -v`. Raises QsubError."""
         resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
         more = ["-v", variables] if variables else []
+        more += [] if folder is None else ["-d", str(folder)]
         try:
             done = subprocess.run(
                 [*self.command, "-N", name, "-l", resources, "-q", queue or self.queue, *more],

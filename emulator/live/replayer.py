@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import requests
@@ -60,8 +60,8 @@ class ReplayerConfig(Settings):
     queue: str = "batch"
     qnotice: tuple[str, ...] = ()
     """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
-    checkpoints: Path | None = None
-    """Submit `emulator-job`s, which keep their checkpoints in this folder, instead of jobs that sleep."""
+    job_folder: Path | None = None
+    """Submit `emulator-job`s instead of jobs that sleep; they write their output and checkpoints there."""
     cloud: CloudSettings | None = None
     wait_s: float = Field(default=0.0, ge=0)
     poll_s: float = Field(default=1.0, gt=0)
@@ -200,14 +200,17 @@ class Replayer:
         return act
 
     def _script(self, job: Job) -> str:
-        folder = self._config.checkpoints
-        return sleeping(job.run_us) if folder is None else working(job.run_us, job.nodes, folder)
+        folder = self._config.job_folder
+        return (
+            sleeping(job.run_us) if folder is None else working(job.run_us, job.nodes, folder / "checkpoints")
+        )
 
-    def _place(self, job: Job) -> dict[str, str]:
-        """Where a mechanism's job goes, and which of the workload it is."""
+    def _place(self, job: Job) -> dict[str, Any]:
+        """Where a job goes, and, for a mechanism, which of the workload it is."""
+        place: dict[str, Any] = {"folder": self._config.job_folder}
         if not self._config.qnotice:
-            return {}
-        place = {"variables": f"WORKLOAD_JOB={job.number}"}
+            return place
+        place |= {"variables": f"WORKLOAD_JOB={job.number}"}
         return place if job.kind == Kind.BATCH else place | {"queue": "ondemand"}
 
     def _announce(self, job: Job) -> Callable[[int], None]:

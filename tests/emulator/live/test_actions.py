@@ -26,7 +26,7 @@ def toy(tmp_path, monkeypatch):
     info = tmp_path / "packages" / "toy-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[emulator.mechanisms]\nrota = rota:Rota\n")
+    (info / "entry_points.txt").write_text("[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\n")
     for place in (TOY, info.parent):
         monkeypatch.syspath_prepend(str(place))
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
@@ -111,7 +111,7 @@ def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_it
     virtual, live = run_both(tmp_path, scenario(jobs="emulator-job", speed=5000), jobs)
     assert_same(virtual, live)
     proofs = {}
-    for path in (tmp_path / "work").rglob("j*.o*"):
+    for path in (tmp_path / "work" / "logs" / "jobs").glob("j*.o*"):
         with path.open() as output:
             proofs[int(path.name[1:].partition(".")[0])] = prove(output)
     ended = live.state == JobState.ENDED
@@ -123,3 +123,39 @@ def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_it
     assert max(lost.values()) > 0
 
 
+class TestResize:
+    """4 nodes for 100 s, 2 for 200 s, 4 again: 1600 node-seconds take 500 s."""
+
+    STEPS = ([100, "width", 0, 2], [300, "width", 0, 4])
+    jobs = JobTable.build(submit_us=[0], run_us=[400 * S], nodes=[4]).with_extra(
+        min_nodes=np.array([1]), max_nodes=np.array([4])
+    )
+
+    def wanted(self, **live):
+        return scenario(jobs="emulator-job", **live).model_copy(
+            update={"mechanism": {"scripted": {"steps": list(self.STEPS)}}}
+        )
+
+    def proof(self, tmp_path):
+        (path,) = (tmp_path / "work" / "logs" / "jobs").glob("j1.o*")
+        with path.open() as output:
+            return prove(output)
+
+    def test_on_the_paced_clock_it_is_exact(self, tmp_path):
+        virtual, live = run_both(tmp_path, self.wanted(speed=5000), self.jobs)
+        assert_same(virtual, live)
+        assert live.end_us.tolist() == [500 * S]
+        proof = self.proof(tmp_path)
+        assert (proof.done, proof.lost, proof.finished) == (1600 * S, 0, True)
+        assert proof.times_us == (0, 500 * S)
+
+    def test_at_a_free_pace_it_is_right_within_5_percent(self, tmp_path):
+        work = tmp_path / "work"
+        work.mkdir()
+        fleet = Fleet(self.wanted(speed=40, pace="free"), Prepared(self.jobs, 8), work)
+        live = fleet.run(NeverMind(), quiet=True)
+        lasted_s = int(live.end_us[0] - live.start_us[0]) / S
+        proof = self.proof(tmp_path)
+        assert (proof.done - proof.lost, proof.finished) == (1600 * S, True)
+        assert lasted_s == pytest.approx(500, rel=0.05)
+        assert check(live) == []

@@ -47,7 +47,7 @@ class Rota:
             act.wake(act.now_us + round(self.period_s * 1e6))
 
     def _running(self, act):
-        rows = np.flatnonzero((act.cluster.state == JobState.RUNNING))
+        rows = np.flatnonzero(act.cluster.state == JobState.RUNNING)
         kind = act.cluster.job_table().kind
         return [int(job) for job in rows if kind[job] == Kind.BATCH]
 
@@ -152,3 +152,48 @@ class Rota:
                 return
 
     notice_us = 0
+
+
+@dataclass(slots=True)
+class Scripted:
+    """Does what it is told at the time it is told: `steps` are [seconds, deed, row, *arguments], in order of time."""
+
+    steps: list = field(default_factory=list)
+    _left: list = field(init=False, repr=False)
+
+    def on_begin(self, act):
+        self._left = [list(step) for step in self.steps]
+        self._plan(act)
+
+    def _plan(self, act):
+        if self._left:
+            act.wake(round(self._left[0][0] * 1e6))
+
+    def on_arrival(self, job, act):
+        act.reject(job, "this mechanism serves none")
+
+    def on_timer(self, act):
+        while self._left and self._left[0][0] * 1e6 <= act.now_us:
+            _, deed, *arguments = self._left.pop(0)
+            getattr(self, f"_{deed}")(act, *arguments)
+        self._plan(act)
+
+    def _width(self, act, job, count):
+        nodes = act.cluster.nodes_of(job).tolist()
+        idle = [node for node in range(act.cluster.node_count) if act.cluster.node_job[node] < 0]
+        act.resize(job, (nodes + idle)[:count])
+
+    def _save_and_stop(self, act, job, write_s):
+        act.preempt(job, Save.NOW, write_us=round(write_s * 1e6))
+
+    def _suspend(self, act, job):
+        act.suspend(job)
+
+    def _resume(self, act, job):
+        act.resume(job)
+
+    def _rate(self, act, job, numerator, denominator):
+        act.set_rate(job, numerator, denominator)
+
+    def _keep(self, act, *nodes):
+        act.reserve(nodes, when_free=True)
