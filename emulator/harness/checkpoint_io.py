@@ -37,13 +37,15 @@ def time_for(owed: int, rate: int) -> int:
 class CheckpointIO:
     """The parameters; the paper's figures by default: 2 GB/s a node, 90 % of 240 GB/s for all.
 
-    `data_gb`: bytes of a checkpoint a node, in GB (10^9).
+    `data_gb`: bytes of a checkpoint a node, in GB (10^9). `shared`: those who transfer at once share the cap;
+    otherwise each job has it to itself, as the equations of the paper can be read.
     """
 
     data_gb: float = 4.0
     node_gb_s: float = 2.0
     write_cap_gb_s: float = 216.0
     read_cap_gb_s: float = 216.0
+    shared: bool = True
 
     def __post_init__(self) -> None:
         check_number("checkpoint io", "data_gb", self.data_gb, at_least=0, at_most=_MOST_GB)

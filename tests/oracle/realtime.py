@@ -36,6 +36,7 @@ class Site:
     node_rate: int = 2_000_000_000
     write_cap: int = 216_000_000_000
     read_cap: int = 216_000_000_000
+    shared: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,15 @@ class _Machine:
 
     # -- transfers (rule 3) --------------------------------------------------------------------------------
 
-    def rate(self, phases: tuple[str, ...], cap: int) -> int:
-        nodes = sum(life.job.units for life in self.inside if life.phase in phases) * self.site.unit_nodes
+    def rate(self, life: Life, phases: tuple[str, ...], cap: int) -> int:
+        at_it = [other for other in self.inside if other.phase in phases] if self.site.shared else [life]
+        nodes = sum(other.job.units for other in at_it) * self.site.unit_nodes
         return max(1, min(self.site.node_rate, cap // nodes)) if nodes else self.site.node_rate
 
     def rate_for(self, life: Life) -> int:
         if life.phase == "reading":
-            return self.rate(("reading",), self.site.read_cap)
-        return self.rate(("writing", "leaving"), self.site.write_cap)
+            return self.rate(life, ("reading",), self.site.read_cap)
+        return self.rate(life, ("writing", "leaving"), self.site.write_cap)
 
     def transfer(self, for_us: int) -> None:
         moved = [(life, self.rate_for(life)) for life in self.inside]

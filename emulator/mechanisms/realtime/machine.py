@@ -53,6 +53,7 @@ class RealtimeMachine:
         self.scheduler = scheduler
         self.node_count = layout.node_count
         self.realtime = realtime
+        self.scheme = scheme
         units = layout.units_for(jobs.nodes)
         self._jobs = replace(jobs, nodes=(units * layout.unit_nodes).astype(np.int32))
         self._job = self._job_rows(units, interval_us)
@@ -100,6 +101,7 @@ class RealtimeMachine:
         reg[t.CHOICE] = _CHOICE[self.scheduler.choice]
         reg[t.CLASSES] = len(self.layout.sizes)
         reg[t.TO_THE_BACK] = to_the_back
+        reg[t.SHARED] = io.shared
 
     def _layout_tables(self) -> tuple[Any, ...]:
         partitions = self.layout.partitions

@@ -47,6 +47,7 @@ from emulator.mechanisms.realtime.tables import (
     R_LOST,
     R_OUTCOME,
     R_PLACE,
+    R_READS,
     R_REDO,
     R_START,
     R_WORK,
@@ -64,6 +65,7 @@ from emulator.mechanisms.realtime.tables import (
     RUNS_N,
     SAVED,
     SCHEME,
+    SHARED,
     SINCE,
     SOFT,
     START,
@@ -146,44 +148,39 @@ def alone_us(reg: Ints, units: int, cap: int) -> int:
 
 
 @compiled
+def rate_for(job: Ints, reg: Ints, who: int) -> int:
+    """Bytes a second for each node of a job that reads or writes."""
+    nodes = job[who, UNITS] * reg[UNIT_NODES]
+    if job[who, PHASE] == READING:
+        return rate_of(reg[NODE_RATE], reg[READ_CAP], reg[READERS] if reg[SHARED] else nodes)
+    return rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS] if reg[SHARED] else nodes)
+
+
+@compiled
 def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
     """Let all transfers go on to `now`."""
     for_us = now - reg[LAST_IO]
     reg[LAST_IO] = now
     if for_us == 0 or reg[READERS] + reg[WRITERS] == 0:
         return
-    read = rate_of(reg[NODE_RATE], reg[READ_CAP], reg[READERS]) * for_us
-    written = rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS]) * for_us
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        phase = job[who, PHASE]
-        if phase == READING:
-            job[who, OWED] -= read
-        elif phase in (WRITING, LEAVING):
-            job[who, OWED] -= written
+        if job[who, PHASE] in (READING, WRITING, LEAVING):
+            job[who, OWED] -= rate_for(job, reg, who) * for_us
 
 
 @compiled
 def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     """The next end of a stretch of work or of a transfer."""
     least = NEVER
-    read = NEVER
-    written = NEVER
     for k in range(reg[RUNNING_N]):
         who = running[k]
         phase = job[who, PHASE]
         if phase == WORKING:
             least = min(least, job[who, READY])
-        elif phase == READING:
-            read = min(read, job[who, OWED])
-        elif phase in (WRITING, LEAVING):
-            written = min(written, job[who, OWED])
-    if read != NEVER:
-        rate = rate_of(reg[NODE_RATE], reg[READ_CAP], reg[READERS])
-        least = min(least, reg[LAST_IO] + max(0, time_for(read, rate)))
-    if written != NEVER:
-        rate = rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS])
-        least = min(least, reg[LAST_IO] + max(0, time_for(written, rate)))
+        elif phase in (READING, WRITING, LEAVING):
+            wanted = time_for(job[who, OWED], rate_for(job, reg, who))
+            least = min(least, reg[LAST_IO] + max(0, wanted))
     return least
 
 
@@ -335,6 +332,8 @@ def preempt(state: State, who: int, now: int) -> None:
             return
     else:  # a read or a write that is cut short was in vain
         runs[row, R_REDO] += now - job[who, SINCE]
+        if phase == READING:
+            runs[row, R_READS] += now - job[who, SINCE]
     lost = job[who, BASE] - job[who, SAVED]
     runs[row, R_LOST] += lost
     runs[row, R_REDO] += lost
@@ -357,6 +356,7 @@ def go_on(state: State, who: int, now: int) -> None:
         return
     if phase == READING:
         runs[row, R_REDO] += now - job[who, SINCE]
+        runs[row, R_READS] += now - job[who, SINCE]
         begin_work(job, reg, who, now)
         return
     runs[row, R_WRITES] += now - job[who, SINCE]

@@ -31,17 +31,20 @@ FIRST, SIZE, HARD, SOFT = range(4)
 PARTITION_COLUMNS = 4
 
 # Columns of the run table: a segment of a job on its units. WORK: progress made; LOST: progress thrown away at its
-# end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes).
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST, R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_CHECKPOINTS = range(11)
-RUN_COLUMNS = 11
+# end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes),
+# READS: the part of it that went into reads.
+(
+    R_JOB, R_START, R_END, R_OUTCOME, R_FIRST, R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS,
+) = range(12)  # fmt: skip
+RUN_COLUMNS = 12
 
 # Registers.
 (
     NOW, JOBS_N, NEXT_SUBMIT, RUNS_N, LOG_N, RUNNING_N, ENDED_N, FREE_N, HARD_N, QUEUE_N, URGENT_N, LAST_IO,
     READERS, WRITERS, UNIT_NODES, DATA_OWED, NODE_RATE, READ_CAP, WRITE_CAP, SCHEME, BACKFILL, CHOICE, CLASSES,
-    TO_THE_BACK, INSTANTS_LEFT, DIRTY,
-) = range(26)  # fmt: skip
-REGISTERS = 26
+    TO_THE_BACK, INSTANTS_LEFT, DIRTY, SHARED,
+) = range(27)  # fmt: skip
+REGISTERS = 27
 
 BASELINE, HIGH_PRIORITY, RESTART, CKPT_SYS, CKPT_APP, CKPT = range(6)
 """Schemes: from RESTART on, real-time jobs preempt."""

@@ -63,6 +63,7 @@ def random_site(rng: np.random.Generator, layout: Layout) -> Site:
         data=int(rng.choice((0, 1, 4, 16))) * GB,
         write_cap=int(rng.choice((216, 5, layout.node_count))) * GB,
         read_cap=int(rng.choice((216, 7, layout.node_count))) * GB,
+        shared=bool(rng.random() < 0.8),
     )
 
 
@@ -83,7 +84,10 @@ def compiled_machine(jobs: list[Job], layout: Layout, site: Site, rules: Rules) 
         realtime=np.array([job.realtime for job in jobs]),
         interval_us=np.array([job.interval_us if has_interval else 0 for job in jobs]),
         io=CheckpointIO(
-            data_gb=site.data / GB, write_cap_gb_s=site.write_cap / GB, read_cap_gb_s=site.read_cap / GB
+            data_gb=site.data / GB,
+            write_cap_gb_s=site.write_cap / GB,
+            read_cap_gb_s=site.read_cap / GB,
+            shared=site.shared,
         ),
         to_the_back=rules.resubmit == "back",
     )
