@@ -7,8 +7,9 @@ of so many nodes. A layout is data, so the compiled loops of a mechanism serve e
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -97,8 +98,19 @@ class Topology(Protocol):
         """What a machine of so many nodes offers. Raises ValueError if there is no such machine."""
 
 
-def make_topology(item: object) -> Topology:
-    """The topology that a scenario asks for (`flat`, `{flat: {unit_nodes: 16}}`). Raises ValueError."""
+def layout_of(item: object, node_count: int) -> Layout:
+    """What the topology that a scenario asks for (`flat`, `{flat: {unit_nodes: 16}}`) offers. Raises ValueError."""
+    return _layout(json.dumps(item, sort_keys=True), node_count)
+
+
+@lru_cache(maxsize=8)
+def _layout(item_json: str, node_count: int) -> Layout:
+    """Made once: the runs of a sweep have the same machine."""
+    return check_topology(json.loads(item_json)).layout(node_count)
+
+
+def check_topology(item: object) -> Topology:
+    """The topology's plug-in. Raises ValueError for an unknown name or parameter."""
     return cast("Topology", make_plugin(GROUP, item))
 
 

@@ -21,7 +21,7 @@ HOUR_US = 3600 * US
 SHORT_US = 120 * 60 * US
 """Short: a run time of at most 120 minutes (section 7.4)."""
 CLASSES = ("narrow_short", "narrow_long", "wide_short", "wide_long")
-_AT_ONCE_US = US
+_AT_ONCE_US = 60 * US
 
 
 def figures(machine: RealtimeMachine, *, narrow_nodes: int = 4096, threshold_s: float = 600) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def figures(machine: RealtimeMachine, *, narrow_nodes: int = 4096, threshold_s: 
 
 
 def _at_once(machine: RealtimeMachine, done: NDArray[np.bool_]) -> dict[str, Any]:
-    """The share of real-time jobs that wait at most a second, and the longest wait."""
+    """The share of real-time jobs that wait at most a minute, and the longest wait."""
     rows = done & machine.realtime
     wait_us = (machine.start_us - machine.job_table().submit_us)[rows]
     return {
-        "realtime_at_once": _mean((wait_us <= _AT_ONCE_US).astype(np.float64)),
+        "realtime_within_a_minute": _mean((wait_us <= _AT_ONCE_US).astype(np.float64)),
         "realtime_longest_wait_s": float(wait_us.max()) / US if len(wait_us) else None,
     }
 

@@ -12,6 +12,7 @@ from emulator.harness.record import RunTable
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
 from emulator.schedulers.orders import order_named
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +56,11 @@ class RealtimeMachine:
         self.realtime = realtime
         self.scheme = scheme
         units = layout.units_for(jobs.nodes)
-        self._jobs = replace(jobs, nodes=(units * layout.unit_nodes).astype(np.int32))
+        self._jobs = replace(
+            jobs,
+            nodes=(units * layout.unit_nodes).astype(np.int32),
+            kind=np.full(len(jobs), Kind.BATCH, np.int8),  # leases too wait in a queue of this machine
+        ).with_extra(real_time=realtime)
         self._job = self._job_rows(units, interval_us)
         self._reg = np.zeros(t.REGISTERS, np.int64)
         self._set_registers(scheme, io, to_the_back=to_the_back)
@@ -130,8 +135,15 @@ class RealtimeMachine:
 
     # Time.
 
-    def advance(self, until_us: int, *, stop_on_end: bool = False, pause_after: int = -1) -> Stop:  # noqa: ARG002
-        """Let everything before `until_us` happen (NEVER_US: to the end). Nobody is told of single ends."""
+    def advance(
+        self,
+        until_us: int,
+        *,
+        stop_on_end: bool = False,  # noqa: ARG002 - nobody asks for single ends or passes here
+        stop_on_pass: bool = False,  # noqa: ARG002
+        pause_after: int = -1,
+    ) -> Stop:
+        """Let everything before `until_us` happen (NEVER_US: to the end)."""
         self._reg[t.INSTANTS_LEFT] = pause_after
         while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
             self._make_room()
@@ -167,7 +179,7 @@ class RealtimeMachine:
 
     @property
     def ended_count(self) -> int:
-        """Segments that have ended so far."""
+        """Jobs that have ended so far."""
         return int(self._reg[t.ENDED_N])
 
     def __len__(self) -> int:
@@ -207,6 +219,7 @@ class RealtimeMachine:
         first, unit = self.units_of_segments()
         if self.layout.unit_nodes > 1:
             first, unit = np.zeros_like(first), unit[:0]
+        nodes = self._jobs.nodes[rows[:, t.R_JOB]].astype(np.int64)
         return RunTable(
             job=rows[:, t.R_JOB].astype(np.int32),
             start_us=rows[:, t.R_START].copy(),
@@ -214,6 +227,8 @@ class RealtimeMachine:
             outcome=rows[:, t.R_OUTCOME].astype(np.int8),
             first=first,
             node=unit,
+            done_node_us=rows[:, t.R_WORK] * nodes,
+            lost_node_us=rows[:, t.R_LOST] * nodes,
         )
 
 

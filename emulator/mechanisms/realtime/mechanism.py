@@ -9,15 +9,18 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.checkpoint_io import CheckpointIO
-from emulator.harness.topology import make_topology
+from emulator.harness.topology import layout_of
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
 from emulator.plugins import check_number
+from emulator.workload.streams import stream
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.harness.mechanism import Actions
+    from emulator.harness.record import RunRecord
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
@@ -65,7 +68,6 @@ class Realtime:
         for number in self.jobs:
             check_number("realtime", "jobs", number, whole=True)
         self.io()
-        make_topology(self.topology)
 
     def io(self) -> CheckpointIO:
         """The checkpoint model. Raises ValueError."""
@@ -74,28 +76,28 @@ class Realtime:
         )
 
     def make_machine(
-        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rng: np.random.Generator
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int
     ) -> RealtimeMachine:
         """The machine that holds jobs and nodes. Raises ValueError for what cannot be run."""
         return RealtimeMachine(
-            make_topology(self.topology).layout(node_count),
+            layout_of(self.topology, node_count),
             scheduler,
             jobs,
             scheme=self.scheme,
-            realtime=self.chosen(jobs, rng),
+            realtime=self.chosen(jobs, seed),
             interval_us=self.intervals_us(jobs),
             io=self.io(),
             to_the_back=self.resubmit == "back",
         )
 
-    def chosen(self, jobs: JobTable, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def chosen(self, jobs: JobTable, seed: int) -> NDArray[np.bool_]:
         """Which jobs are real-time. Raises ValueError for a number in `jobs` that no job has."""
         unknown = set(self.jobs) - set(jobs.number.tolist())
         if unknown:
             raise ValueError(f"realtime: jobs: there is no job {min(unknown)} in the workload")
         realtime = (jobs.kind == Kind.ON_DEMAND) | np.isin(jobs.number, self.jobs)
         others = np.flatnonzero(~realtime)
-        draw = rng.spawn(self.sample + 1)[-1]
+        draw = stream(seed, f"mechanism.realtime.{self.sample}")
         count = round(len(others) * self.percent / 100)
         realtime[draw.choice(others, count, replace=False)] = True
         return realtime
@@ -108,6 +110,14 @@ class Realtime:
             return np.maximum(1, np.rint(jobs.estimate_us * self.interval_share)).astype(np.int64)
         return np.zeros(len(jobs), np.int64)
 
-    def figures(self, machine: RealtimeMachine) -> dict[str, Any]:
+    def on_arrival(self, job: int, act: Actions) -> None:
+        """Never called: in virtual time the machine of `make_machine` serves real-time jobs itself."""
+        raise NotImplementedError(f"lease {job} at {act.now_us}: the mechanism realtime has a machine of its own")
+
+    def figures(self, record: RunRecord, machine: RealtimeMachine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's figures of the run."""
+        return self.figures_of(machine)
+
+    def figures_of(self, machine: RealtimeMachine) -> dict[str, Any]:
+        """As `figures`, of a machine without a record."""
         return figures(machine, narrow_nodes=self.narrow_nodes)

@@ -83,7 +83,7 @@ from emulator.mechanisms.realtime.tables import (
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import Ints, Ints32, State
 
-PREEMPTED = 5
+PREEMPTED = 6
 """Outcome of a segment (`RunOutcome.PREEMPTED`)."""
 
 
@@ -279,7 +279,6 @@ def leave_units(state: State, who: int) -> None:
             parts[conflicts[k], column] -= 1
     begin_phase(job, reg, who, OUT, 0)
     reg[DIRTY] = 1
-    reg[ENDED_N] += 1
 
 
 @compiled
@@ -291,6 +290,7 @@ def finish(state: State, who: int, now: int) -> None:
     runs[row, R_OUTCOME] = FINISHED
     job[who, STATE] = ENDED
     job[who, END] = now
+    state[16][ENDED_N] += 1
 
 
 @compiled
