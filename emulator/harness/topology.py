@@ -184,7 +184,9 @@ class BlueGeneQ:
             ]
             cells = np.array(list(itertools.product(*ranges))).T
             units = tuple(sorted(int(unit) for unit in np.ravel_multi_index(tuple(cells), self.torus)))
-            name = "-".join(f"{axis}{at}x{size}" for axis, at, size in zip("ABCD", corner, shape, strict=True))
+            name = "-".join(
+                f"{axis}{at}x{size}" for axis, at, size in zip("ABCD", corner, shape, strict=True)
+            )
             boxes.append((units, name))
         return boxes
 

@@ -86,13 +86,13 @@ class MiraWeek:
             nodes=sizes[order].astype(np.int32),
         )
 
-    def _run_times(
-        self, rng: np.random.Generator, week: Week, sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _run_times(self, rng: np.random.Generator, week: Week, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """With the week's mean, and as much longer on wide jobs as the load wants: a rank correlation, bisected."""
         mean_s = week.mean_walltime_min * 60 * week.accuracy
         raw_s = np.exp(_RUN_SPREAD * rng.standard_normal(week.jobs))
-        run_s = np.sort(scaled_times(raw_s, np.ones(week.jobs), mean_s * week.jobs, _LONGEST_S).astype(np.int64))
+        run_s = np.sort(
+            scaled_times(raw_s, np.ones(week.jobs), mean_s * week.jobs, _LONGEST_S).astype(np.int64)
+        )
         wanted = week.mean_node_h * 3600 * week.jobs
         if self.load is not None:
             wanted = self.load * MIRA_NODES * WEEK_S

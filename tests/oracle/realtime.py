@@ -332,11 +332,7 @@ class _Machine:
 
     def reservation(self, head: Life, *, urgent: bool) -> tuple[int, frozenset[int], int]:
         """Shadow time, reserved partition, spare units."""
-        seen = [
-            life
-            for life in self.inside
-            if (life.job.realtime or not urgent) and life.phase != "leaving"
-        ]
+        seen = [life for life in self.inside if (life.job.realtime or not urgent) and life.phase != "leaving"]
 
         def planned(life: Life) -> int:
             return max(life.planned, self.now)
@@ -351,9 +347,7 @@ class _Machine:
             return ends[place], self.partition(place), 0
 
         def free_at(time: int) -> int:
-            return self.site.units - sum(
-                life.job.units for life in seen if planned(life) > time
-            )
+            return self.site.units - sum(life.job.units for life in seen if planned(life) > time)
 
         free_now = self.site.units - sum(life.job.units for life in seen)
         if free_now >= head.job.units:

@@ -24,7 +24,7 @@ from emulator.experiments.realtime.measures import (
     share_lower,
     worst,
 )
-from emulator.experiments.realtime.runs import FEW, PREEMPTIVE, SHARES, WITH_CHECKPOINTS, percents
+from emulator.experiments.realtime.runs import FEW, ONE, PREEMPTIVE, SHARES, WITH_CHECKPOINTS, percents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,14 +40,16 @@ _CAP = (
     "At 4 GB a node a busy Mira writes half of the time through a cap of 216 GB/s that all share every 30 minutes; the"
     " equations do not say whether the cap is shared."
 )
-_WIDE = "A real-time job of half the machine waits for all other real-time jobs there: preemption does not help."
+_WIDE = (
+    "A real-time job of half the machine waits for all other real-time jobs there: preemption does not help."
+)
 
 
 def plain(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _claim(
+def _claim(  # noqa: PLR0917 - a claim reads like a row of a table
     name: str,
     statement: str,
     where: str,
@@ -189,13 +191,15 @@ def _figure_2(few: tuple[int, ...], every: tuple[int, ...]) -> tuple[Claim, ...]
 
 
 def _figures_3_to_6(few: tuple[int, ...], every: tuple[int, ...]) -> tuple[Claim, ...]:
-    low = tuple(each for each in few if each <= 20)
+    low = tuple(each for each in few if each <= ONE)
     many = tuple(each for each in every if each not in few)
 
     def against(name: str) -> Callable[[World], float]:
         def measure(world: World) -> float:
             ratios = [
-                ratio(world, scheme, "baseline", each, BJ_SLOWDOWN + name) for scheme in PREEMPTIVE for each in few
+                ratio(world, scheme, "baseline", each, BJ_SLOWDOWN + name)
+                for scheme in PREEMPTIVE
+                for each in few
             ]
             return sum(ratios) / len(ratios)
 
@@ -268,7 +272,8 @@ def _figures_7_and_8(every: tuple[int, ...]) -> tuple[Claim, ...]:
             tuple(f"pre_ckpt_app-{share}%" if share != SHARES[1] else "pre_ckpt_app" for share in SHARES),
         )
         cases = [
-            mean(world, group[1], each, BJ_SLOWDOWN) == min(mean(world, one, each, BJ_SLOWDOWN) for one in group)
+            mean(world, group[1], each, BJ_SLOWDOWN)
+            == min(mean(world, one, each, BJ_SLOWDOWN) for one in group)
             for group in groups
             for each in every
         ]

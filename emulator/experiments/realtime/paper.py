@@ -93,7 +93,9 @@ class RealtimePaper:
                 for number, name in enumerate(CLASSES, start=3)
             ),
             _table(found, "Figure 7: real-time / batch slowdown by checkpoint data", sizes, _SLOWDOWN),
-            _table(found, "Figure 8: real-time / batch slowdown by checkpoint interval", intervals, _SLOWDOWN),
+            _table(
+                found, "Figure 8: real-time / batch slowdown by checkpoint interval", intervals, _SLOWDOWN
+            ),
             _other_readings(found),
         ]
 
@@ -102,11 +104,11 @@ def _table(
     found: Sequence[World], title: str, variants: dict[str, str], figures: Iterable[tuple[str, float, int]]
 ) -> Table:
     """A row a variant, a column a share of real-time jobs."""
-    shown = [share for share in PERCENTS if _median(found, "baseline", share, BJ_SLOWDOWN, 1, 1)]
+    shown = [share for share in PERCENTS if _median(found, "baseline", share, _SLOWDOWN[1])]
     table = Table("", *(f"{share} %" for share in shown), title=title)
     for name, variant in variants.items():
         cells = [
-            " / ".join(_median(found, variant, share, *figure) or "-" for figure in figures) for share in shown
+            " / ".join(_median(found, variant, share, figure) or "-" for figure in figures) for share in shown
         ]
         table.add_row(name, *cells)
     return table
@@ -122,7 +124,7 @@ def _other_readings(found: Sequence[World]) -> Table:
     table.title = f"Read otherwise, and other weeks: real-time / batch slowdown at {ONE} %"
     for name, prefix in readings.items():
         cells = [
-            " / ".join(_median(found, prefix + scheme, ONE, *figure) or "-" for figure in _SLOWDOWN)
+            " / ".join(_median(found, prefix + scheme, ONE, figure) or "-" for figure in _SLOWDOWN)
             for scheme in SCHEMES
         ]
         if any(cell != "- / -" for cell in cells):
@@ -130,8 +132,9 @@ def _other_readings(found: Sequence[World]) -> Table:
     return table
 
 
-def _median(found: Sequence[World], variant: str, share: int, figure: str, factor: float, digits: int) -> str:
+def _median(found: Sequence[World], variant: str, share: int, shown: tuple[str, float, int]) -> str:
     """Over the seeds; empty if there are no such runs."""
+    figure, factor, digits = shown
     values = []
     for world in found:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
@@ -65,7 +65,7 @@ def seeds(options: Options) -> list[int]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _baseline_slowdown(seed: int) -> float:
     scenario = from_mapping({"nodes": NODES, "seed": seed, "workload": week("a")})
     mechanism = Realtime(scheme="baseline", topology="blue_gene_q")

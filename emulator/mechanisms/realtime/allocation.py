@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
-from emulator.mechanisms.realtime.segments import at_risk, begin_segment, preempt, running_insert, running_remove
+from emulator.mechanisms.realtime.segments import (
+    at_risk,
+    begin_segment,
+    preempt,
+    running_insert,
+    running_remove,
+)
 from emulator.mechanisms.realtime.tables import (
     ANYWHERE,
     CLAIM,
@@ -102,23 +108,21 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
         if waits:
             for k in range(reg[RUNNING_N]):
                 other = running[k]
-                if not job[other, REALTIME] and job[other, PHASE] != LEAVING:
-                    if overlap[place, job[other, PLACE]]:
-                        units += job[other, UNITS]
-                        lost += job[other, UNITS] * at_risk(job, reg, other, now)
-                        if units > best_units:
-                            break
+                if (
+                    not job[other, REALTIME]
+                    and job[other, PHASE] != LEAVING
+                    and overlap[place, job[other, PLACE]]
+                ):
+                    units += job[other, UNITS]
+                    lost += job[other, UNITS] * at_risk(job, reg, other, now)
+                    if units > best_units:
+                        break
         if units > best_units or (
             units == best_units and (waits > best_waits or (waits == best_waits and lost > best_lost))
         ):
             continue
         blocked = blocked_by(state, place)
-        if (
-            units == best_units
-            and waits == best_waits
-            and lost == best_lost
-            and blocked >= best_blocked
-        ):
+        if units == best_units and waits == best_waits and lost == best_lost and blocked >= best_blocked:
             continue
         best = place
         best_units = units
@@ -187,9 +191,25 @@ def take_from(state: State, who: int, other: int, wanted: int) -> int:
 @compiled
 def claim(state: State, who: int, place: int, now: int) -> None:
     """Keep units for a real-time job, preempt who is on them, and start it if they are free."""
-    job, unit, parts, part_units, conflicts, conflict_first, overlap, _, _, running, _, _, _, _, take, _, reg = (
-        state
-    )
+    (
+        job,
+        unit,
+        parts,
+        part_units,
+        conflicts,
+        conflict_first,
+        overlap,
+        _,
+        _,
+        running,
+        _,
+        _,
+        _,
+        _,
+        take,
+        _,
+        reg,
+    ) = state
     job[who, PLACE] = place
     wanted = job[who, UNITS]
     reg[HARD_N] += wanted
@@ -202,7 +222,11 @@ def claim(state: State, who: int, place: int, now: int) -> None:
         for k in range(reg[RUNNING_N]):
             other = running[k]
             take[k] = 0
-            if not job[other, REALTIME] and job[other, PHASE] != LEAVING and overlap[place, job[other, PLACE]]:
+            if (
+                not job[other, REALTIME]
+                and job[other, PHASE] != LEAVING
+                and overlap[place, job[other, PLACE]]
+            ):
                 take[k] = 1
                 victims += 1
     else:

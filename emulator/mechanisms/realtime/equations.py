@@ -167,7 +167,9 @@ def eq21(wait: float, runtime: float, threshold: float) -> float:
     return (wait + max(runtime, threshold)) / max(runtime, threshold)
 
 
-def eq22(useful: float, ch_ckpt_jobs: float, ch_pre_sys: float, ch_ckpt_sys: float, available: float) -> float:
+def eq22(
+    useful: float, ch_ckpt_jobs: float, ch_pre_sys: float, ch_ckpt_sys: float, available: float
+) -> float:
     """System utilisation. `useful`: sum of runtime x nodes over all jobs; `available`: makespan x nodes."""
     return (useful + ch_ckpt_jobs + ch_pre_sys + ch_ckpt_sys) / available
 

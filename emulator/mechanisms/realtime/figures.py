@@ -24,7 +24,9 @@ CLASSES = ("narrow_short", "narrow_long", "wide_short", "wide_long")
 _AT_ONCE_US = 60 * US
 
 
-def figures(machine: RealtimeMachine, *, narrow_nodes: int = 4096, threshold_s: float = 600) -> dict[str, Any]:
+def figures(
+    machine: RealtimeMachine, *, narrow_nodes: int = 4096, threshold_s: float = 600
+) -> dict[str, Any]:
     """Flat names; a figure that does not exist (no such job) is None.
 
     `realtime_*` and `batch_*`: mean bounded slowdown (eq. 21), mean turnaround time in seconds, and number, over

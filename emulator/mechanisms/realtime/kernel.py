@@ -13,7 +13,6 @@ from emulator.mechanisms.realtime.tables import (
     CLAIMED,
     CLASSES,
     DIRTY,
-    FUTURE,
     INSTANTS_LEFT,
     JOBS_N,
     LOG_N,

@@ -159,7 +159,9 @@ class RealtimeMachine:
         units = self.layout.units
         now_us = int(self._reg[t.NOW])
         if len(self._runs) - self._reg[t.RUNS_N] <= 2 * units:
-            self._runs = np.concatenate((self._runs, np.zeros((len(self._runs) + 2 * units, t.RUN_COLUMNS), np.int64)))
+            self._runs = np.concatenate(
+                (self._runs, np.zeros((len(self._runs) + 2 * units, t.RUN_COLUMNS), np.int64))
+            )
         if len(self._log) - self._reg[t.LOG_N] <= 2 * units:
             self._log = np.concatenate((self._log, np.zeros(len(self._log) + 2 * units, np.int32)))
         wanted = kernel.scratch_wanted(self._job, units, self._reg, now_us)

@@ -95,7 +95,7 @@ class Realtime:
         unknown = set(self.jobs) - set(jobs.number.tolist())
         if unknown:
             raise ValueError(f"realtime: jobs: there is no job {min(unknown)} in the workload")
-        realtime = (jobs.kind == Kind.ON_DEMAND) | np.isin(jobs.number, self.jobs)
+        realtime: NDArray[np.bool_] = (jobs.kind == Kind.ON_DEMAND) | np.isin(jobs.number, self.jobs)
         others = np.flatnonzero(~realtime)
         draw = stream(seed, f"mechanism.realtime.{self.sample}")
         count = round(len(others) * self.percent / 100)
@@ -107,12 +107,15 @@ class Realtime:
         if self.scheme == "pre_ckpt_sys":
             return np.full(len(jobs), round(self.interval_s * US), np.int64)
         if self.scheme == "pre_ckpt_app":
-            return np.maximum(1, np.rint(jobs.estimate_us * self.interval_share)).astype(np.int64)
+            shares: NDArray[np.float64] = np.rint(jobs.estimate_us * self.interval_share)
+            return np.maximum(1, shares.astype(np.int64))
         return np.zeros(len(jobs), np.int64)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         """Never called: in virtual time the machine of `make_machine` serves real-time jobs itself."""
-        raise NotImplementedError(f"lease {job} at {act.now_us}: the mechanism realtime has a machine of its own")
+        raise NotImplementedError(
+            f"lease {job} at {act.now_us}: the mechanism realtime has a machine of its own"
+        )
 
     def figures(self, record: RunRecord, machine: RealtimeMachine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's figures of the run."""

@@ -39,13 +39,15 @@ from emulator.mechanisms.realtime.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.realtime.tables import Ints, State
+    from emulator.mechanisms.realtime.tables import State
 
 _ANY = 1 << 60
 
 
 @compiled
-def find_place(state: State, who: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int) -> int:
+def find_place(
+    state: State, who: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int
+) -> int:
     if urgent:
         return urgent_place(state, who, now, in_time=in_time, reserved=reserved, spare=spare)
     return free_place(state, who, in_time=in_time, reserved=reserved, spare=spare)
@@ -120,7 +122,9 @@ def tried_before(state: State, who: int, in_time: bool) -> bool:
 
 
 @compiled
-def backfill_place(state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool) -> int:
+def backfill_place(
+    state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
+) -> int:
     """Where a job behind the head may start (EASY rule 3), or NOWHERE."""
     job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
     in_time = now + segment_us(job, reg, who) <= shadow
@@ -135,7 +139,7 @@ def backfill_place(state: State, who: int, now: int, shadow: int, reserved: int,
 @compiled
 def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
     """One pass over one queue."""
-    job, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, tried, reg = state
+    _, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, _, reg = state
     queue = urgent_queue if realtime else batch_queue
     count = URGENT_N if realtime else QUEUE_N
     while reg[count] > 0:
@@ -145,8 +149,16 @@ def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
             break
         queue_remove_at(queue, reg, count, 0)
         launch(state, head, place, now, urgent=urgent)
-    if reg[BACKFILL] == 0 or reg[count] < 2:
-        return
+    if reg[BACKFILL] != 0 and reg[count] > 1:
+        backfill(state, now, urgent=urgent, realtime=realtime)
+
+
+@compiled
+def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
+    """Start what may start behind the head: the first that fits, the widest, or the shortest, again and again."""
+    job, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, tried, reg = state
+    queue = urgent_queue if realtime else batch_queue
+    count = URGENT_N if realtime else QUEUE_N
     spare = 0
     reserved = -1
     if reg[CLASSES] == 0:
@@ -155,33 +167,24 @@ def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
         shadow, reserved = reservation_partition(state, queue[0], now, urgent=urgent)
     for k in range(2 * reg[CLASSES]):
         tried[k] = 0
-    if reg[CHOICE] == FIRST_FIT:
-        at = 1
-        while at < reg[count]:
-            who = queue[at]
-            place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
-            if place == NOWHERE:
-                at += 1
-                continue
-            if now + segment_us(job, reg, who) > shadow:
-                spare -= job[who, UNITS]
-            queue_remove_at(queue, reg, count, at)
-            launch(state, who, place, now, urgent=urgent)
-        return
+    first = 1
     while True:
         best_at = -1
         best_place = NOWHERE
         best_score = -_ANY
-        for at in range(1, reg[count]):
+        for at in range(first, reg[count]):
             who = queue[at]
             score = job[who, UNITS] if reg[CHOICE] == BEST_FIT else -job[who, ESTIMATE]
-            if score <= best_score:
+            if score <= best_score and reg[CHOICE] != FIRST_FIT:
                 continue
             place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
             if place != NOWHERE:
                 best_at = at
                 best_place = place
                 best_score = score
+                if reg[CHOICE] == FIRST_FIT:
+                    first = at  # who did not fit before will not fit now
+                    break
         if best_at < 0:
             return
         who = queue[best_at]

@@ -21,7 +21,6 @@ from emulator.mechanisms.realtime.tables import (
     ENDED_N,
     ESTIMATE,
     FINISHED,
-    FIRST,
     FREE_N,
     HARD,
     HARD_N,
@@ -209,7 +208,7 @@ def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
 @compiled
 def segment_us(job: Ints, reg: Ints, who: int) -> int:
     """How long the scheduler expects the next segment to be: what is left of the walltime, the read and the writes."""
-    left = max(job[who, ESTIMATE] - job[who, SAVED], 1)
+    left: int = max(job[who, ESTIMATE] - job[who, SAVED], 1)
     if job[who, SAVED] > 0:
         left += alone_us(reg, job[who, UNITS], READ_CAP)
     interval = job[who, INTERVAL]
@@ -313,7 +312,7 @@ def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
     """Work of a batch job that would be lost if it were preempted now."""
     if reg[SCHEME] == CKPT:
         return 0
-    done = job[who, BASE]
+    done: int = job[who, BASE]
     if job[who, PHASE] == WORKING:
         done += now - job[who, SINCE]
     return done if reg[SCHEME] == RESTART else done - job[who, SAVED]

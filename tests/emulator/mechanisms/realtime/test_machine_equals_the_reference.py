@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,8 @@ from oracle.realtime import Job, Rules, Segment, Site, reference_segments
 
 US = 1_000_000
 SMALL_TORUS = BlueGeneQ(
-    torus=(1, 3, 2, 2), shapes=((1, 1, 1, 1), (1, 1, 1, 2), (1, 1, 2, 2), (1, 3, 1, 2), (1, 2, 2, 2), (1, 3, 2, 2))
+    torus=(1, 3, 2, 2),
+    shapes=((1, 1, 1, 1), (1, 1, 1, 2), (1, 1, 2, 2), (1, 3, 1, 2), (1, 2, 2, 2), (1, 3, 2, 2)),
 )
 
 
@@ -125,9 +128,7 @@ def assert_conserved(machine: RealtimeMachine) -> None:
     """Work done = work owed + work redone, and all time on the units is work, checkpoints or rework."""
     rows, jobs = machine.segments, machine.job_table()
     length = rows[:, t.R_END] - rows[:, t.R_START]
-    assert (
-        length == rows[:, t.R_WORK] - rows[:, t.R_LOST] + rows[:, t.R_WRITES] + rows[:, t.R_REDO]
-    ).all()
+    assert (length == rows[:, t.R_WORK] - rows[:, t.R_LOST] + rows[:, t.R_WRITES] + rows[:, t.R_REDO]).all()
     kept = np.zeros(len(jobs), np.int64)
     np.add.at(kept, rows[:, t.R_JOB], rows[:, t.R_WORK] - rows[:, t.R_LOST])
     assert (kept == jobs.run_us).all()
@@ -142,7 +143,7 @@ def assert_never_shared(machine: RealtimeMachine) -> None:
         for k in range(len(rows))
         for each in unit[first[k] : first[k + 1]]
     )
-    for (one, _, end), (other, start, _) in zip(stays, stays[1:], strict=False):
+    for (one, _, end), (other, start, _) in pairwise(stays):
         assert one != other or start >= end
 
 
