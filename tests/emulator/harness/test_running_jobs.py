@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.work import TickedJob
 
 from emulator.harness.cluster import Cluster, IllegalJobTransition
 from emulator.harness.harness import Harness
@@ -18,6 +16,7 @@ from emulator.harness.running import RunningJobs, Save
 from emulator.harness.work import WIDTH
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
+from oracle.work import TickedJob
 
 
 def jobs_of(*rows, **extra):
@@ -231,14 +230,13 @@ ACTIONS = ("checkpoint", "resize", "rate", "suspend", "resume", "preempt", "save
 
 @settings(max_examples=300, deadline=None)
 @given(
-    owed=st.integers(1, 60),
-    width=st.integers(1, 4),
-    setup=st.integers(0, 5),
-    interval=st.integers(0, 6),
-    cost=st.integers(0, 4),
+    job=st.tuples(
+        st.integers(1, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 6), st.integers(0, 4)
+    ),
     deeds=st.lists(st.tuples(st.integers(1, 12), st.sampled_from(ACTIONS), st.integers(1, 4)), max_size=8),
 )
-def test_the_work_of_a_job_is_what_the_slow_truth_says(owed, width, setup, interval, cost, deeds):
+def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
+    owed, width, setup, interval, cost = job
     jobs = jobs_of(
         (0, owed, width), setup_us=[setup], checkpoint_interval_us=[interval], checkpoint_us=[cost]
     )
@@ -261,7 +259,7 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(owed, width, setup, inter
         assert (done, saved) == (slow.done, pending[1] if pending and now < pending[0] else slow.saved)
         if slow.stands_still and deed not in {"resume", "rate", "preempt"}:
             continue
-        pending = apply(deed, value, now, running, slow, pending)
+        pending = apply((deed, value), now, running, slow, pending)
         if deed in {"preempt", "save"}:
             now += value - 1 if deed == "save" else 0
             cluster.finish_instant(now)
@@ -280,8 +278,9 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(owed, width, setup, inter
     assert int((done - lost).sum()) == owed * width
 
 
-def apply(deed, value, now, running, slow, pending):
+def apply(what, now, running, slow, pending):
     """One deed, done to both. Returns the checkpoint on demand that is being written, if there is one."""
+    deed, value = what
     idle = slow.idle_us
     if deed == "checkpoint":
         old = pending[1] if pending and now < pending[0] else slow.saved
