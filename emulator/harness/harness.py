@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
     HasBegin,
     HasCompletion,
+    HasFigures,
     HasJobEnd,
     HasNotice,
     HasPass,
@@ -371,7 +372,7 @@ class Harness:
         if "running" in self.__dict__:
             done, lost = self.running.work_of_runs(runs.job, runs.outcome, horizon_us)
             runs = replace(runs, done_node_us=done, lost_node_us=lost)
-        return RunRecord(
+        record = RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
             state=cluster.state.astype(np.int8),
@@ -385,6 +386,8 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        return replace(record, figures=counts.figures(record, cluster)) if counts else record
 
     def _started_from_the_queue(self) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
@@ -409,6 +412,7 @@ def _next_pause(instants: int, took_us: int) -> int:
     return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
 
 
+@lru_cache(maxsize=4)
 def default_node_names(count: int) -> tuple[str, ...]:
     """n001, n002, ...; as many digits as the last one needs, at least three."""
     digits = max(3, len(str(count)))
