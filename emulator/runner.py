@@ -66,9 +66,7 @@ def prepare(scenario: Scenario) -> Prepared:
             raise ScenarioError(f"{name}: {error}") from error
     try:
         counted = dict(prepared.counted)
-        jobs = apply_transforms(
-            transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted
-        )
+        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
     except ValueError as error:
         raise ScenarioError(f"workload.transforms: {error}") from error
     left_out = dict(prepared.left_out)

@@ -19,6 +19,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
     HasBegin,
     HasCompletion,
+    HasFigures,
     HasJobEnd,
     HasNotice,
     HasPass,
@@ -139,13 +140,13 @@ class Harness:
         return taken, busy
 
     def release(self, nodes: Iterable[int]) -> None:
-        given = [int(node) for node in nodes]
+        given = _listed(nodes)
         self.cluster.bring_online(given, self.now_us)
         self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
         self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
-        chosen = [int(node) for node in nodes]
+        chosen = _listed(nodes)
         if self.cluster.state[job] == JobState.QUEUED:
             self.running.start(job, chosen, self.now_us)
             self._lend(chosen)
@@ -360,7 +361,7 @@ class Harness:
         if "running" in self.__dict__:
             done, lost = self.running.work_of_runs(runs.job, runs.outcome, horizon_us)
             runs = replace(runs, done_node_us=done, lost_node_us=lost)
-        return RunRecord(
+        record = RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
             state=cluster.state.astype(np.int8),
@@ -374,6 +375,8 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        return replace(record, figures=counts.figures(record, cluster)) if counts else record
 
     def _started_from_the_queue(self) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
@@ -389,6 +392,12 @@ def _points(
     times_us: NDArray[np.int64], jobs: NDArray[np.intp], point: _Point
 ) -> list[tuple[int, _Point, int]]:
     return [(int(times_us[job]), point, int(job)) for job in jobs if times_us[job] >= 0]
+
+
+def _listed(nodes: Iterable[int]) -> list[int]:
+    """As plain integers, however they come."""
+    listed: list[int] = np.fromiter(nodes, np.int64).tolist()
+    return listed
 
 
 def _next_pause(instants: int, took_us: int) -> int:

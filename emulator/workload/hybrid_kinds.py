@@ -33,6 +33,7 @@ MIXES: dict[str, tuple[float, float, float, float]] = {
 GROUPED_BY_USER = "project unknown, user taken"
 GROUPED_BY_SHAPE = "project and user unknown, jobs of one size and walltime taken as a project"
 _DAY_S = 86_400
+_ROUNDING = 1e-6
 
 
 class JobClass(IntEnum):
@@ -196,7 +197,9 @@ class HybridKinds:
         after_notice_us = np.floor(ahead_us * share).astype(np.int64)
         late_us = np.floor(micros(self.late_s) * share).astype(np.int64)
         predicted_us = arrival_us + np.select(
-            [sort == 2, sort == 3], [ahead_us - after_notice_us, -late_us], 0
+            [sort == NOTICES.index("early"), sort == NOTICES.index("late")],
+            [ahead_us - after_notice_us, -late_us],
+            0,
         )
         known = on_demand & (sort > 0)
         notice_us = np.where(known, np.maximum(predicted_us - ahead_us, 0), -1)
@@ -209,9 +212,11 @@ def _tells_apart(column: NDArray[np.int32]) -> bool:
 
 
 def _pair(owner: str, name: str, value: object) -> tuple[float, float]:
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return value[0], value[1]
-    raise ValueError(f"{owner}: {name} is a range such as [0.05, 0.1], not {value!r}")
+    match value:
+        case [low, high]:
+            return low, high
+        case _:
+            raise ValueError(f"{owner}: {name} is a range such as [0.05, 0.1], not {value!r}")
 
 
 def _mix(notices: str | Mapping[str, float]) -> tuple[float, ...]:
@@ -228,6 +233,6 @@ def _mix(notices: str | Mapping[str, float]) -> tuple[float, ...]:
     shares = tuple(notices.get(name, 0.0) for name in NOTICES)
     for name, share in zip(NOTICES, shares, strict=True):
         check_number("hybrid_kinds", f"notices.{name}", share, at_least=0, at_most=1)
-    if abs(sum(shares) - 1) > 1e-6:
+    if abs(sum(shares) - 1) > _ROUNDING:
         raise ValueError(f"hybrid_kinds: the shares of notices add up to {sum(shares):g}, not to 1")
     return shares

@@ -29,6 +29,8 @@ _DAY_S = 24 * _HOUR_S
 _MOST_JOBS = 100_000_000
 _NIGHT_LEVEL, _WEEKEND_LEVEL = 0.4, 0.6
 _QUARTER_S = 900
+_POWERS_OF_TWO = 0.7
+_WORKDAYS = 5
 _LOAD_LIMIT = 0.02
 
 
@@ -117,7 +119,7 @@ class _Machine:
             exponent = np.log2(size.least) + rng.random(count) * np.log2((size.most + 1) / size.least)
             any_width = np.clip(np.floor(2.0**exponent), size.least, size.most)
             power = np.clip(2.0 ** np.floor(exponent), size.least, size.most)
-            parts.append(np.where(rng.random(count) < 0.7, power, any_width))
+            parts.append(np.where(rng.random(count) < _POWERS_OF_TWO, power, any_width))
         return np.concatenate(parts)
 
     def _alike(self, rng: np.random.Generator, project: Whole, values: Floats) -> Floats:
@@ -134,7 +136,11 @@ class _Machine:
         weights = np.arange(1, self.projects + 1, dtype=np.float64) ** -self.zipf
         weights = rng.permutation(weights / weights.sum())
         count = max(1, round(self.jobs / self.campaign_jobs))
-        sizes = rng.multinomial(self.jobs - count, rng.dirichlet(np.ones(count))) + 1 if self.jobs > count else None
+        sizes = (
+            rng.multinomial(self.jobs - count, rng.dirichlet(np.ones(count))) + 1
+            if self.jobs > count
+            else None
+        )
         sizes = np.ones(self.jobs, np.int64) if sizes is None else sizes
         project_of = rng.choice(self.projects, len(sizes), p=weights)
         begin_s = self._begins_s(rng, len(sizes))
@@ -151,7 +157,7 @@ class _Machine:
         hours = np.arange(int(self.days * 24))
         curve = np.clip(np.sin(np.pi * (hours % 24 + 0.5 - 7) / 14), 0, None)
         rate = _NIGHT_LEVEL + (1 - _NIGHT_LEVEL) * curve
-        rate = rate * np.where(hours // 24 % 7 < 5, 1.0, _WEEKEND_LEVEL)
+        rate = rate * np.where(hours // 24 % 7 < _WORKDAYS, 1.0, _WEEKEND_LEVEL)
         hour = rng.choice(len(hours), count, p=rate / rate.sum())
         begin: Whole = hour * _HOUR_S + rng.integers(0, _HOUR_S, count)
         return begin

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Running:
     """Running batch jobs that may be preempted, in order of their rows; one entry a job in each array.
 
-    `overhead_us` is what preempting the job now costs it: rigid with checkpoints, the work since the last one and the
-    setup; without, the time since its start; malleable, the setup. `spare` is how many nodes it can give and go on: 0 for
-    rigid jobs, `nodes` less its least width for malleable ones.
+    `overhead_us` is what preempting the job now costs it: rigid with checkpoints, the work since the last one and
+    the setup; without, the time since its start; malleable, the setup. `spare` is how many nodes it can give and go
+    on: 0 for rigid jobs, `nodes` less its least width for malleable ones.
     """
 
     job: NDArray[np.int64]

@@ -24,9 +24,9 @@ _HOUR_US = 3600 * US
 def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
     """Figures by name, units in the names; None where there is no such figure.
 
-    `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when they
-    arrived (the time to preempt or shrink is not counted, as in the paper), over all that arrived. `preemption_ratio_*`:
-    jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time of all runs less work
+    `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when
+    they arrived (the time to preempt or shrink is not counted, as in the paper), over all that arrived.
+    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time of all runs less work
     done twice, setups of restarts and warnings, over nodes x makespan. `lost_*_node_h`: what was lost, by cause.
     """
     jobs = record.jobs
@@ -142,4 +142,8 @@ def _decision_times(times_us: list[int]) -> dict[str, Any]:
     if not times_us:
         return {"decision_median_ms": None, "decision_p99_ms": None, "decision_max_ms": None}
     median, p99, most = np.percentile(np.array(times_us), (50, 99, 100)) / 1000
-    return {"decision_median_ms": float(median), "decision_p99_ms": float(p99), "decision_max_ms": float(most)}
+    return {
+        "decision_median_ms": float(median),
+        "decision_p99_ms": float(p99),
+        "decision_max_ms": float(most),
+    }

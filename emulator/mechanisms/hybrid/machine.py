@@ -10,7 +10,6 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.record import RunOutcome
 from emulator.mechanisms.hybrid import reserved as r
-from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
 
 _FIRST_ROOM = 64
 

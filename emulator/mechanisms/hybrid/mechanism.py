@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
     from emulator.mechanisms.hybrid.decisions import Arrival
@@ -66,8 +67,8 @@ class Tally:
 class HybridMechanism:
     """Makes room for on-demand jobs by holding nodes, preempting and shrinking (hybrid-fan-2021).
 
-    `strategy`: what is done at the notice and at the arrival, such as `cua+spaa` (n, cua, cup; paa, spaa; or plug-ins of
-    one's own), or `baseline`: on-demand jobs wait in the queue like all others. `release_after_s`: held nodes are
+    `strategy`: what is done at the notice and at the arrival, such as `cua+spaa` (n, cua, cup; paa, spaa; or plug-ins
+    of one's own), or `baseline`: on-demand jobs wait in the queue like all others. `release_after_s`: held nodes are
     released so long after the predicted arrival. `warning_s`: a malleable job has so long to write down where it is
     before its nodes are taken. `mtbf_s`: mean time between failures in the whole system, 0 for none; `repair_s`: mean
     time until a failed node is back.
@@ -422,6 +423,6 @@ class HybridMechanism:
         if at_us != NEVER_US:
             act.wake(at_us)
 
-    def figures(self, record: RunRecord) -> dict[str, Any]:
+    def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's metrics of this run (section IV-D), and what the mechanism did."""
         return figures(self, record)

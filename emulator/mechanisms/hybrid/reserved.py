@@ -1,7 +1,7 @@
 """Nodes that are held for announced on-demand jobs, compiled: who collects freed nodes, who may run there meanwhile.
 
-A *claim* is the hold of one on-demand job. A node it holds is out of the batch pool (`OFFLINE`), has the claim's slot as
-`OWNER`, and is idle or runs a *guest*: a batch job that goes when the on-demand job comes (hybrid-fan-2021, section
+A *claim* is the hold of one on-demand job. A node it holds is out of the batch pool (`OFFLINE`), has the claim's slot
+as `OWNER`, and is idle or runs a *guest*: a batch job that goes when the on-demand job comes (hybrid-fan-2021, section
 III-B.1). Idle held nodes of a claim are a list linked by `BEHIND`. Claims are kept in order of notice.
 """
 
@@ -51,19 +51,19 @@ if TYPE_CHECKING:
     from emulator.harness.work import Work
 
 # Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
-# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised ones.
+# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised.
 C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS = range(6)
 CLAIM_COLUMNS = 6
 # Columns of the held nodes.
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2
-# Columns of the jobs, -1 for none. GUEST: the claim on whose nodes it runs; PROMISED: the claim that gets its nodes when
-# it ends; LEAVING: it writes its last checkpoint and goes; SEEN: a mark of loops that meet a job on several nodes.
+# Columns of the jobs, -1 for none. GUEST: the claim on whose nodes it runs; PROMISED: the claim that gets its nodes
+# when it ends; LEAVING: it writes its last checkpoint and goes; SEEN: a mark of loops that meet a job on many nodes.
 CLASS, LEAST, GUEST, PROMISED, LEAVING, SEEN = range(6)
 JOB_COLUMNS = 6
 MALLEABLE = 2
-# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the whole queue has to be looked through, for
-# somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
+# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the whole queue has to be looked through,
+# for somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
 # IN_ORDER: the last submitted is the last of the queue.
 CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER = range(7)
 COUNTERS = 7
