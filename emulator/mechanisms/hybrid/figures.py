@@ -26,8 +26,9 @@ def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
 
     `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when
     they arrived (the time to preempt or shrink is not counted, as in the paper), over all that arrived.
-    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time of all runs less work
-    done twice, setups of restarts and warnings, over nodes x makespan. `lost_*_node_h`: what was lost, by cause.
+    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time
+    of all runs less work done twice, setups of restarts and warnings, over nodes x makespan. `lost_*_node_h`: what was
+    lost, by cause.
     """
     jobs = record.jobs
     on_demand = jobs.kind == Kind.ON_DEMAND

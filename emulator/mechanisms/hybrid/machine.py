@@ -129,7 +129,7 @@ class HybridCluster(Cluster):
         """Idle nodes of the pool go to the claim, at most as many as it needs."""
         r.take_free(self._state, self._claims, slot, at_most, now_us)
 
-    def hold(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
+    def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
         """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
         r.hold_given(self._state, self._claims, slot, np.fromiter(nodes, np.int64), now_us)
 

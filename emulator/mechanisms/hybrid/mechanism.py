@@ -298,7 +298,7 @@ class HybridMechanism:
         cluster = self._cluster
         if self._claims.get(claim.job) is not claim:
             return
-        cluster.hold(claim.slot, nodes, act.now_us)
+        cluster.hold_for(claim.slot, nodes, act.now_us)
         held = cluster.held_of(claim.slot, nodes)
         self.loans.lend(claim.job, Loan(job, held, len(nodes)))
 
@@ -307,7 +307,7 @@ class HybridMechanism:
         nodes = cluster.nodes_of(job)
         self.tally.shrinks += 1
         act.resize(job, nodes[:-fewer])
-        cluster.hold(claim.slot, nodes[-fewer:], act.now_us)
+        cluster.hold_for(claim.slot, nodes[-fewer:], act.now_us)
         start_us = int(cluster.start_us[job])
         self.loans.lend(claim.job, Loan(job, fewer, len(nodes), shrunk_run_us=start_us))
 
