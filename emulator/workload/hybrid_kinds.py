@@ -212,11 +212,11 @@ def _tells_apart(column: NDArray[np.int32]) -> bool:
 
 
 def _pair(owner: str, name: str, value: object) -> tuple[float, float]:
-    match value:
-        case [low, high]:
-            return low, high
-        case _:
-            raise ValueError(f"{owner}: {name} is a range such as [0.05, 0.1], not {value!r}")
+    if isinstance(value, list | tuple):
+        match value:
+            case [low, high]:
+                return low, high
+    raise ValueError(f"{owner}: {name} is a range such as [0.05, 0.1], not {value!r}")
 
 
 def _mix(notices: str | Mapping[str, float]) -> tuple[float, ...]:

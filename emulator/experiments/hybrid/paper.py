@@ -51,7 +51,7 @@ class HybridPaper:
 
     def about(self, options: Options) -> str:
         length = (
-            "two months of Theta and four days of Cori" if options.quick else "Theta's year and Cori's months"
+            "a month of Theta and two days of Cori" if options.quick else "Theta's year and Cori's months"
         )
         return (
             f"Workload: made traces, {length}, with the machines, numbers and sizes of Table I (the logs are not"

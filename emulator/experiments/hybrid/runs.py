@@ -43,7 +43,7 @@ class Trace:
 def traces(options: Options) -> tuple[Trace, Trace]:
     """Theta's and Cori's."""
     theta, cori = ThetaYear(), CoriMonths()
-    theta_days, cori_days = (60, 4) if options.quick else (int(theta.days), int(cori.days))
+    theta_days, cori_days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
     return (
         Trace("theta", theta.NODES, theta.NAME, theta_days, round(theta.jobs * theta_days / theta.days)),
         Trace("cori", cori.NODES, cori.NAME, cori_days, round(cori.jobs * cori_days / cori.days)),

@@ -144,12 +144,11 @@ class HybridCluster(Cluster):
         self.close_claim(slot, now_us)
         return nodes
 
-    def drop_idle(self, node: int, now_us: int) -> int:
-        """A held idle node breaks. Returns the slot of the claim that has lost it, -1 if nobody held it."""
+    def drop_idle(self, node: int, now_us: int) -> None:
+        """A node breaks. If a claim holds it, the claim needs another one."""
         slot = int(self._held[node, r.OWNER])
         if slot >= 0:
             r.drop(self._claims, slot, node, now_us)
-        return slot
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes."""

@@ -375,19 +375,14 @@ class HybridMechanism:
 
     def _fail(self, node: int, act: Actions) -> None:
         """A node breaks: a malleable job goes on with one node less if it can, others restart."""
-        cluster = act.cluster
-        job = int(cluster.node_job[node])
-        if self.is_baseline:
-            self._take_from(job, node, act)
-            return
-        slot = self._cluster.drop_idle(node, act.now_us) if job < 0 else -1
+        job = int(act.cluster.node_job[node])
         if job >= 0:
             self._take_from(job, node, act)
-            slot = self._cluster.drop_idle(node, act.now_us)
+        if not self.is_baseline:
+            self._cluster.drop_idle(node, act.now_us)
         act.take_down([node])
         for claim in list(self._claims.values()):
-            if claim.slot == slot:
-                self._start_if_complete(claim, act)
+            self._start_if_complete(claim, act)
 
     def _take_from(self, job: int, node: int, act: Actions) -> None:
         """The node of a running job breaks: the job does not run on it any more."""
