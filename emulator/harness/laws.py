@@ -271,7 +271,8 @@ def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
         lambda row: f"{facts.job(row)} owed {owed[row]} node-us of work and did {kept[row]}",
     )
     ends_us = np.where(runs.outcome == RunOutcome.RUNNING, facts.record.horizon_us, runs.end_us)
-    possible = np.maximum(ends_us - runs.start_us, 0) * np.diff(runs.first)
+    wide = np.diff(runs.first) if facts.has_node_identities else jobs.nodes[runs.job]
+    possible = np.maximum(ends_us - runs.start_us, 0) * wide
     yield from _tell(
         (done < 0) | (done > possible),
         lambda row: f"{facts.run(row)} did {done[row]} node-us of work, its nodes could do {possible[row]}",

@@ -54,7 +54,8 @@ def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
         **{f"lost_{name}_node_h": lost / _HOUR_US for name, lost in losses.items()},
         "longest_wait_h": _longest_wait(record) / _HOUR_US,
         **_counts(mechanism),
-        **_decision_times(mechanism.tally.decision_us),
+        **_wall_times("decision", mechanism.tally.decision_us),
+        **_wall_times("handling", mechanism.tally.handling_us),
     }
 
 
@@ -138,13 +139,10 @@ def _counts(mechanism: HybridMechanism) -> dict[str, Any]:
     }
 
 
-def _decision_times(times_us: list[int]) -> dict[str, Any]:
-    """Wall time of one decision: from the event to the last instruction."""
+def _wall_times(name: str, times_us: list[int]) -> dict[str, Any]:
+    """Of choices (`decision`) and of whole events with all that they cause (`handling`)."""
+    names = [f"{name}_{which}_ms" for which in ("median", "p99", "max")]
     if not times_us:
-        return {"decision_median_ms": None, "decision_p99_ms": None, "decision_max_ms": None}
-    median, p99, most = np.percentile(np.array(times_us), (50, 99, 100)) / 1000
-    return {
-        "decision_median_ms": float(median),
-        "decision_p99_ms": float(p99),
-        "decision_max_ms": float(most),
-    }
+        return dict.fromkeys(names)
+    values = np.percentile(np.array(times_us), (50, 99, 100)) / 1000
+    return dict(zip(names, values.tolist(), strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import NEVER_US, micros, wall_us
 from emulator.harness.cluster import Cluster
+from emulator.harness.harness import Harness
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
@@ -18,9 +19,10 @@ from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.mechanisms.hybrid.reserved import LEAVING, PROMISED
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.plugins import check_number, make_plugin
+from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.streams import stream
-from emulator.workload.table import Kind
+from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
     from emulator.mechanisms.hybrid.decisions import Arrival
     from emulator.mechanisms.hybrid.preparing import Notice
-    from emulator.schedulers.config import SchedulerConfig
-    from emulator.workload.table import JobTable
 
 NOTICES, ARRIVALS = "emulator.hybrid_notices", "emulator.hybrid_arrivals"
 BASELINE = "baseline"
@@ -61,6 +61,9 @@ class Tally:
     shrinks: int = 0
     warning_node_us: int = 0
     decision_us: list[int] = field(default_factory=list)
+    """Wall time of each choice at a notice or an arrival: from the event to the plan."""
+    handling_us: list[int] = field(default_factory=list)
+    """Wall time of each event of an on-demand job, with all that is done to jobs and nodes."""
 
 
 @dataclass(slots=True)
@@ -131,6 +134,34 @@ class HybridMechanism:
             return Cluster(node_count, scheduler, jobs)
         return HybridCluster(node_count, scheduler, jobs)
 
+    @classmethod
+    def warm_up(cls) -> None:
+        """Use every compiled function once."""
+        jobs = JobTable.build(
+            submit_us=[0, 0, 0, 1, 9],
+            run_us=[20, 20, 20, 3, 3],
+            nodes=[2, 1, 2, 2, 1],
+            kind=[Kind.BATCH, Kind.BATCH, Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
+            extra={
+                "job_class": [
+                    JobClass.RIGID,
+                    JobClass.RIGID,
+                    JobClass.MALLEABLE,
+                    JobClass.RIGID,
+                    JobClass.RIGID,
+                ],
+                "min_nodes": [2, 1, 1, 2, 1],
+                "setup_us": 1,
+                "checkpoint_interval_us": [4, 0, 0, 0, 0],
+                "checkpoint_us": [1, 0, 0, 0, 0],
+                "notice_us": [-1, -1, -1, -1, 2],
+                "predicted_us": [-1, -1, -1, -1, 12],
+            },
+        )
+        for strategy in ("cua+spaa", "cup+paa"):
+            mechanism = cls(strategy, mtbf_s=1e-5)
+            Harness(mechanism.make_machine(5, SchedulerConfig(), jobs, 1), mechanism).run()
+
     def on_begin(self, act: Actions) -> None:
         table = act.cluster.job_table()
         self._on_demand = table.kind == Kind.ON_DEMAND
@@ -159,7 +190,7 @@ class HybridMechanism:
             return
         began_us = wall_us()
         self._prepare(job, act, self._notice)
-        self.tally.decision_us.append(wall_us() - began_us)
+        self.tally.handling_us.append(wall_us() - began_us)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         if self._arrival is None:
@@ -168,7 +199,7 @@ class HybridMechanism:
         began_us = wall_us()
         if self._arrive(job, act, self._arrival):
             self.tally.instant.add(job)
-        self.tally.decision_us.append(wall_us() - began_us)
+        self.tally.handling_us.append(wall_us() - began_us)
 
     def on_timer(self, act: Actions) -> None:
         """Predicted arrivals that were too long ago, planned preemptions, failures and repairs."""
@@ -192,8 +223,8 @@ class HybridMechanism:
 
     def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:
         began_us = wall_us()
-        self._give_back(job, [int(node) for node in nodes], act)
-        self.tally.decision_us.append(wall_us() - began_us)
+        self._give_back(job, nodes.tolist(), act)
+        self.tally.handling_us.append(wall_us() - began_us)
 
     def on_preempted(self, job: int, nodes: list[int], act: Actions) -> None:
         """A malleable job has written down where it is and has left its nodes."""
@@ -212,7 +243,9 @@ class HybridMechanism:
         wanted = cluster.nodes_wanted(job)
         predicted_us = int(self._predicted_us[job])
         free = 0 if cluster.on_demand_waits() else cluster.free_count
+        began_us = wall_us()
         preparation = notice.prepare(NoticeOutlook(self._view, now_us, wanted, free, predicted_us))
+        self.tally.decision_us.append(wall_us() - began_us)
         if preparation is None:
             return
         slot = cluster.open_claim(job, wanted, deadline_us=predicted_us, collects=preparation.collects)
@@ -249,7 +282,9 @@ class HybridMechanism:
         claim.arrived = True
         cluster.expect_nothing(claim.slot)
         missing = cluster.needed(claim.slot) - sum(claim.leaving.values()) - cluster.free_count
+        began_us = wall_us()
         room = arrival.make_room(self._view.running(now_us), missing) if missing > 0 else Room()
+        self.tally.decision_us.append(wall_us() - began_us)
         if room is None:
             self._close(claim, act)
             act.enqueue(job, front=True)
