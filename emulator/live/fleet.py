@@ -19,7 +19,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
-from emulator.harness.mechanism import HasNotice, ability
+from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
@@ -74,6 +74,10 @@ class Fleet:
         mechanism = make_mechanism(scenario)
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
+        if scenario.live.jobs != "sleep" and ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+            raise ScenarioError(
+                "live.jobs: the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
+            )
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -180,7 +184,7 @@ class Fleet:
         if self.hosted:
             store.save(self.prepared.jobs, self.workload)
             hosted = {"mechanism": self.scenario.mechanism, "workload": self.workload}
-            settings |= hosted | {"queues": ["batch", "ondemand"]}
+            settings |= hosted | {"queues": ["batch", "ondemand"], "seed": self.scenario.seed}
         config = self._config("batch", settings)
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
@@ -363,9 +367,17 @@ class Fleet:
                 )  # before its last lines are read
                 counts.look()
                 progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                if is_replayed and counts.ended >= batch_jobs - counts.failed:
+                if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
                     return ""
                 pause.wait(_LOOK_S)
+
+    def _is_stuck(self) -> bool:
+        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
+        address = read_address(self.batch_home) if self.hosted else None
+        try:
+            return address is not None and bool(request(address, {"do": "is_over"})["is_over"])
+        except OSError:
+            return False  # it is gone, which is noticed elsewhere
 
     def _lag(self, clock: SharedClockMaster) -> str:
         live = self.scenario.live
