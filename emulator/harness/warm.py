@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from emulator.harness.cluster import Cluster
 from emulator.harness.record import RunOutcome
+from emulator.plugins import find_plugin, plugin_names
+from emulator.runner import GROUP
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
@@ -33,6 +35,15 @@ def warm() -> None:
     live.end(rows[0], _SECOND_US, RunOutcome.FINISHED)
     live.requeue(rows[1], _SECOND_US)
     live.cancel(rows[1], _SECOND_US)
+    _warm_mechanisms()
+
+
+def _warm_mechanisms() -> None:
+    """Mechanisms with kernels of their own have a static method `warm`."""
+    for name in plugin_names(GROUP):
+        mechanism_warm = getattr(find_plugin(GROUP, name), "warm", None)
+        if mechanism_warm is not None:
+            mechanism_warm()
 
 
 if __name__ == "__main__":
