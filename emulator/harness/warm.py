@@ -5,11 +5,11 @@ from __future__ import annotations
 from emulator.harness.cluster import Cluster
 from emulator.harness.record import RunOutcome
 from emulator.plugins import find_plugin, plugin_names
-from emulator.runner import GROUP
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
 _SECOND_US = 1_000_000
+MECHANISMS = "emulator.mechanisms"
 
 
 def warm() -> None:
@@ -35,16 +35,16 @@ def warm() -> None:
     live.end(rows[0], _SECOND_US, RunOutcome.FINISHED)
     live.requeue(rows[1], _SECOND_US)
     live.cancel(rows[1], _SECOND_US)
-    _warm_mechanisms()
 
 
-def _warm_mechanisms() -> None:
-    """Mechanisms with kernels of their own have a static method `warm`."""
-    for name in plugin_names(GROUP):
-        mechanism_warm = getattr(find_plugin(GROUP, name), "warm", None)
-        if mechanism_warm is not None:
-            mechanism_warm()
+def warm_mechanisms() -> None:
+    """Let mechanisms that have compiled functions of their own use them once (`warm_up`, a class method)."""
+    for name in plugin_names(MECHANISMS):
+        warm_up = getattr(find_plugin(MECHANISMS, name), "warm_up", None)
+        if warm_up is not None:
+            warm_up()
 
 
 if __name__ == "__main__":
     warm()
+    warm_mechanisms()

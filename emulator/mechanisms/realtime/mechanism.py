@@ -111,7 +111,7 @@ class Realtime:
         return np.zeros(len(jobs), np.int64)
 
     @staticmethod
-    def warm() -> None:
+    def warm_up() -> None:
         """Compile the kernels: a real-time job that preempts another one on two nodes."""
         jobs = JobTable.build(submit_us=[0, US], run_us=[2 * US, US], nodes=[2, 1])
         machine = Realtime(jobs=[2]).make_machine(2, SchedulerConfig(), jobs, 0)
