@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from math import isfinite
 from typing import Any
@@ -14,6 +15,7 @@ def plugin_names(group: str) -> list[str]:
     return sorted({entry.name for entry in entry_points(group=group)})
 
 
+@cache
 def find_plugin(group: str, name: str) -> Any:
     """The class behind a name. Raises ValueError with the nearest right name for an unknown one."""
     for entry in entry_points(group=group, name=name):
