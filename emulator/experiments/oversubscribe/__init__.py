@@ -1,0 +1,1 @@
+PAPER = None
