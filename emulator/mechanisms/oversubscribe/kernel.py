@@ -19,7 +19,7 @@ from emulator.harness.tables import (
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE, CAP, CHOSEN_N, CORE_SLOTS, CORES, DIRTY, ESTIMATE_LEFT, EVENT, EXPECTED, FAILED_ESTIMATE, FAILED_STAMP,
     FIRST_SLOT, FREE_MEMORY, FULL, GPU_SLOTS, GPUS, HAS_MEMORY, HEAD, HEAP_AT, IS_IDLE, LIMIT, MARK, MEMORY, NODE_CORES,
-    OCCUPIED, OPEN, PHASE, PHASE_END, PHASE_LEFT, RATE, READY, SEEN, SETTLED, STAMP, TAKEN, TOUCHED_N,
+    OCCUPIED, OPEN, PAUSE_AT, PHASE, PHASE_END, PHASE_LEFT, RATE, READY, SEEN, SETTLED, STAMP, TAKEN, TOUCHED_N,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -485,8 +485,8 @@ def still_starts(state: State, head: int, at: int) -> bool:
 
 @compiled
 def book(state: State, who: int, now: int) -> None:
-    """The job runs: note it in the tables."""
-    job, _, _, _, _, _, _, _, _, _, _, chosen, runs, log, _, _, _, reg = state
+    """The job runs: note it and its slots in the tables."""
+    job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
     runs[row, R_JOB] = who
@@ -494,9 +494,11 @@ def book(state: State, who: int, now: int) -> None:
     runs[row, R_END] = -1
     runs[row, R_OUTCOME] = 0
     runs[row, R_FIRST] = reg[LOG_N]
-    for k in range(reg[CHOSEN_N]):
-        log[reg[LOG_N] + k] = chosen[k]
-    reg[LOG_N] += reg[CHOSEN_N]
+    place = job[who, FIRST_SLOT]
+    while place >= 0:
+        log[reg[LOG_N]] = place
+        reg[LOG_N] += 1
+        place = slot_next[place]
     reg[STARTED_N] += 1
     job[who, RUN_ROW] = row
     job[who, START] = now
@@ -643,7 +645,7 @@ def advance(state: State, until: int) -> int:
             if until != NEVER:
                 reg[NOW] = until
             return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
+        if reg[INSTANTS_LEFT] == 0 or now > reg[PAUSE_AT]:
             return PAUSED
         reg[INSTANTS_LEFT] -= 1
         reg[NOW] = now

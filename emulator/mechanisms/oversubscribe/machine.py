@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
+from emulator.harness.harness import default_node_names
 from emulator.harness.record import RunTable
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
@@ -16,6 +17,8 @@ from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_tabl
 from emulator.schedulers.orders import order_named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from emulator.mechanisms.oversubscribe.contention import Contention
@@ -39,6 +42,18 @@ class NodeShape:
     memory_kib: int = 0
     gpus: int = 0
     gpu_slots: int = 1
+
+    @property
+    def slot_count(self) -> int:
+        """Slots of a node."""
+        return self.cores * self.slots + self.gpus * self.gpu_slots
+
+    def slot_names(self, node: str) -> Iterator[str]:
+        """Of the slots of a node, in order: `n001/c03.2` is the second slot of core 3."""
+        for kind, units, slots in (("c", self.cores, self.slots), ("g", self.gpus, self.gpu_slots)):
+            for unit in range(units):
+                for slot in range(1, slots + 1):
+                    yield f"{node}/{kind}{unit:02d}.{slot}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +111,38 @@ class _Room:
 
 
 class SharedCluster:
-    """`node_count` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
+    """`nodes` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
+
+    To the harness and in records a *slot* is what a node is elsewhere: a job has slots to itself, one of each core
+    (and GPU) that it uses, so that all laws hold of them. `node_count` is the number of slots, `job_table` has as
+    many nodes a job as it has slots, and `nodes` of the jobs given is in its extra column `whole_nodes`.
 
     Raises ValueError for a scheduler that it does not have and for a job that no empty machine could run.
     """
 
     def __init__(
         self,
-        node_count: int,
+        nodes: int,
         shape: NodeShape,
         scheduler: SchedulerConfig,
         jobs: JobTable,
         demands: Demands,
         contention: Contention | None = None,
     ) -> None:
-        self.node_count = node_count
+        self.nodes = nodes
+        self.node_count = nodes * shape.slot_count
         self.shape = shape
-        self._jobs = jobs
+        self._jobs = in_slots(jobs, demands)
+        self._demands = demands
         _check_scheduler(scheduler)
-        _check_jobs(jobs, demands, node_count, shape)
+        _check_jobs(jobs, demands, nodes, shape)
         full, speeds = speed_table(contention or EqualShares(), max(shape.slots, shape.gpu_slots))
         longest_us = int(np.maximum(jobs.run_us, jobs.estimate_us).max(initial=1))
         if longest_us > t.NEVER // 2 // full:
             raise ValueError(
                 f"a job of {longest_us / 1e6:g} s is too long to be counted in 1/{full} us; round the contention"
             )
-        self._room = _make_room(node_count, shape, scheduler, jobs, demands, full, speeds)
+        self._room = _make_room(nodes, shape, scheduler, jobs, demands, full, speeds)
 
     # What a reader may look at.
 
@@ -195,7 +216,19 @@ class SharedCluster:
             raise ValueError("a machine of shared nodes does not stop after passes")
         self._room.reg[t.STOP_ON_END] = stop_on_end
         self._room.reg[t.INSTANTS_LEFT] = pause_after
+        self._room.reg[s.PAUSE_AT] = t.NEVER
         return Stop(kernel.advance(self._room.kernel, until_us))
+
+    def catch_up(self, to_us: int) -> None:
+        """Let everything up to and at this time happen."""
+        self._room.reg[t.INSTANTS_LEFT] = -1
+        self._room.reg[s.PAUSE_AT] = to_us
+        kernel.advance(self._room.kernel, t.NEVER)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """A name for each slot."""
+        return slot_names(self.nodes, self.shape)
 
     def finish_instant(self, now_us: int) -> None:
         kernel.finish_instant(self._room.kernel, now_us)
@@ -209,14 +242,47 @@ class SharedCluster:
         room = self._room
         count, logged = int(room.reg[t.RUNS_N]), int(room.reg[t.LOG_N])
         runs = room.runs[:count]
+        place = room.log[:logged]
+        units, slots = room.slot_job.shape[1:]
+        node, unit, slot = place // (units * slots), place // slots % units, place % slots
+        shape = self.shape
+        gpu = unit - shape.cores
+        within = np.where(
+            gpu < 0, unit * shape.slots + slot, shape.cores * shape.slots + gpu * shape.gpu_slots + slot
+        )
+        wide = np.diff(np.append(runs[:, t.R_FIRST], logged))
         return RunTable(
             job=runs[:, t.R_JOB].astype(np.int32),
             start_us=runs[:, t.R_START].copy(),
             end_us=runs[:, t.R_END].copy(),
             outcome=runs[:, t.R_OUTCOME].astype(np.int8),
             first=np.append(runs[:, t.R_FIRST], logged),
-            node=room.log[:logged].copy(),
+            node=(node * shape.slot_count + within).astype(np.int32),
+            done_node_us=self._done_us(runs[:, t.R_JOB]) * wide,
+            lost_node_us=np.zeros(count, np.int64),
         )
+
+    def _done_us(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What these jobs have done of their run times so far, in whole microseconds."""
+        job, reg = self._room.job[rows], self._room.reg
+        done = job[:, t.RUN].copy()
+        later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
+        for k in np.flatnonzero(job[:, t.STATE] == t.RUNNING):
+            left = job[k, s.PHASE_LEFT] - (reg[t.NOW] - job[k, s.SETTLED]) * job[k, s.RATE]
+            rest = later[job[k, s.PHASE_END]] - later[job[k, s.PHASE] + 1]
+            done[k] -= -(-max(left, 0) // reg[s.FULL]) + rest
+        return done
+
+
+def in_slots(jobs: JobTable, demands: Demands) -> JobTable:
+    """The jobs as records know them: as many nodes as they have slots; the nodes they are on as `whole_nodes`."""
+    slots = (jobs.nodes * (demands.cores + demands.gpus)).astype(np.int32)
+    return replace(jobs.with_extra(cores=demands.cores, whole_nodes=jobs.nodes), nodes=slots)
+
+
+def slot_names(nodes: int, shape: NodeShape) -> tuple[str, ...]:
+    """The slots of all nodes, in order."""
+    return tuple(name for node in default_node_names(nodes) for name in shape.slot_names(node))
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:
@@ -275,7 +341,7 @@ def _make_room(
     slot_next = np.full(node_count * units * slots, -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
     runs = np.zeros((max(count, 1), t.RUN_COLUMNS), np.int64)
-    log = np.zeros(max(int(jobs.nodes.sum()), 1), np.int32)
+    log = np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32)
     heap = np.zeros(max(count, 1), np.int32)
     failed = np.zeros((2, node_count, shape.cores), np.int64)
     scratch = np.zeros((3, max(node_count, units * slots + 1)), np.int64)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Actions
+    from emulator.harness.record import RunRecord
     from emulator.schedulers.config import SchedulerConfig
 
 _KIB_PER_GIB = 1 << 20
@@ -61,18 +62,17 @@ class _SharedNodes:
         """Never called: `make_machine` takes no leases."""
         raise NotImplementedError(f"lease {job} at {act.now_us}: shared nodes run batch jobs only")
 
-    def figures(self, machine: Machine) -> dict[str, Any]:
+    def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's figures of a run so far, over the jobs that have ended."""
-        jobs = machine.job_table()
-        over = np.flatnonzero((machine.start_us >= 0) & (machine.end_us >= 0))
-        per_node = jobs.column("cores", self.cores)
+        over = np.flatnonzero((record.start_us >= 0) & (record.end_us >= 0))
+        jobs = record.jobs.take(over)
         return figures(
             Outcomes(
-                jobs=jobs.take(over),
-                cores=(per_node * jobs.nodes)[over],
-                start_us=machine.start_us[over],
-                end_us=machine.end_us[over],
-                is_responsive=self.is_responsive(jobs)[over],
+                jobs=jobs,
+                cores=jobs.column("cores") * jobs.column("whole_nodes"),
+                start_us=record.start_us[over],
+                end_us=record.end_us[over],
+                is_responsive=self.is_responsive(jobs),
             ),
             self.follow,
         )
@@ -159,13 +159,13 @@ class DedicatedNodes(_SharedNodes):
         shape = NodeShape(self.cores, 1, self.memory_kib)
         responsive = self.is_responsive(jobs)
         parts = []
-        for first, count, rows in (
-            (0, node_count - dedicated, np.flatnonzero(~responsive)),
-            (node_count - dedicated, dedicated, np.flatnonzero(responsive)),
+        for count, rows in (
+            (node_count - dedicated, np.flatnonzero(~responsive)),
+            (dedicated, np.flatnonzero(responsive)),
         ):
             fitting = rows[jobs.nodes[rows] <= count] if self.refuse_too_wide else rows
             mine = jobs.take(fitting)
-            parts.append(Part(SharedCluster(count, shape, scheduler, mine, Demands.of(mine, shape)), first, fitting))
-        return PartedCluster(jobs, parts)
+            parts.append(Part(SharedCluster(count, shape, scheduler, mine, Demands.of(mine, shape)), fitting))
+        return PartedCluster(jobs, Demands.of(jobs, shape), parts)
 
 

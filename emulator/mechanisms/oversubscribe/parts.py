@@ -9,32 +9,37 @@ import numpy as np
 
 from emulator.harness.cluster import Stop
 from emulator.harness.record import JobState, RunTable
+from emulator.mechanisms.oversubscribe.machine import in_slots, slot_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.mechanisms.oversubscribe.machine import SharedCluster
+    from emulator.mechanisms.oversubscribe.machine import Demands, SharedCluster
     from emulator.workload.table import JobTable
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`cluster` has the nodes from `first_node` on, and the jobs that are `rows` of the whole table."""
+    """A machine with the jobs that are `rows` of the whole table."""
 
     cluster: SharedCluster
-    first_node: int
     rows: NDArray[np.intp]
 
 
 class PartedCluster:
-    """Parts that share nothing but the time. `jobs`: those of all parts, and those that no part takes."""
+    """Parts that share nothing but the time. `jobs`: those of all parts, and those that no part takes.
 
-    def __init__(self, jobs: JobTable, parts: Sequence[Part]) -> None:
-        self._jobs = jobs
+    As in a part, slots are what nodes are elsewhere; those of the first part come first.
+    """
+
+    def __init__(self, jobs: JobTable, demands: Demands, parts: Sequence[Part]) -> None:
+        self._jobs = in_slots(jobs, demands)
         self._parts = parts
         self.node_count = sum(part.cluster.node_count for part in parts)
+        nodes = sum(part.cluster.nodes for part in parts)
+        self.node_names = slot_names(nodes, parts[0].cluster.shape)
 
     @property
     def now_us(self) -> int:
@@ -73,8 +78,16 @@ class PartedCluster:
         """As `Cluster.advance`; parts go on one after the other, so nobody can ask it to stop at an end or a pass."""
         if stop_on_end or stop_on_pass:
             raise ValueError("parts of a machine do not stop at ends or passes")
-        stops = [part.cluster.advance(until_us, pause_after=pause_after) for part in self._parts]
-        return Stop.PAUSED if Stop.PAUSED in stops else Stop.AT_UNTIL
+        clusters = [part.cluster for part in self._parts]
+        leader = min(clusters, key=lambda cluster: cluster.next_event_us)
+        stop = leader.advance(until_us, pause_after=pause_after)
+        for cluster in clusters:
+            if cluster is not leader:
+                if stop == Stop.PAUSED:
+                    cluster.catch_up(leader.now_us)
+                else:
+                    cluster.advance(until_us)
+        return stop
 
     def finish_instant(self, now_us: int) -> None:
         for part in self._parts:
@@ -89,9 +102,9 @@ class PartedCluster:
         start_us = np.concatenate([table.start_us for table in tables])
         order = np.argsort(start_us, kind="stable")
         widths = np.concatenate([np.diff(table.first) for table in tables])
-        nodes = np.concatenate(
-            [table.node + part.first_node for table, part in zip(tables, self._parts, strict=True)]
-        )
+        counts = [part.cluster.node_count for part in self._parts]
+        before = np.cumsum([0, *counts])
+        nodes = np.concatenate([table.node + first for table, first in zip(tables, before[:-1], strict=True)])
         begins = np.concatenate(([0], np.cumsum(widths)))[:-1]
         first = np.concatenate(([0], np.cumsum(widths[order])))
         picks = np.repeat(begins[order] - first[:-1], widths[order]) + np.arange(first[-1])
@@ -103,4 +116,6 @@ class PartedCluster:
             outcome=np.concatenate([table.outcome for table in tables])[order],
             first=first,
             node=nodes[picks].astype(np.int32),
+            done_node_us=np.concatenate([table.done_node_us for table in tables])[order],
+            lost_node_us=np.zeros(len(order), np.int64),
         )

@@ -30,11 +30,12 @@ NODE_COLUMNS = 5
 TAKEN, ACTIVE, CAP = range(3)
 PLANES = 3
 # Registers behind the harness's own. NODE_CORES: units that are cores; CORE_SLOTS, GPU_SLOTS: of one unit;
-# FULL: speed of a job alone; HEAD: whose READY times are kept; TOUCHED_N; STAMP; HAS_MEMORY.
+# FULL: speed of a job alone; HEAD: whose READY times are kept; TOUCHED_N; STAMP; HAS_MEMORY;
+# PAUSE_AT: nothing later happens.
 (
-    NODE_CORES, CORE_SLOTS, GPU_SLOTS, FULL, HEAD, TOUCHED_N, STAMP, HAS_MEMORY, CHOSEN_N,
-) = range(t.REGISTERS, t.REGISTERS + 9)  # fmt: skip
-REGISTERS = t.REGISTERS + 9
+    NODE_CORES, CORE_SLOTS, GPU_SLOTS, FULL, HEAD, TOUCHED_N, STAMP, HAS_MEMORY, CHOSEN_N, PAUSE_AT,
+) = range(t.REGISTERS, t.REGISTERS + 10)  # fmt: skip
+REGISTERS = t.REGISTERS + 10
 # Planes of the memory of failed candidates: the pass's stamp and the least estimate that failed.
 FAILED_STAMP, FAILED_ESTIMATE = range(2)
 
