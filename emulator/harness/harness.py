@@ -19,6 +19,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
     HasBegin,
     HasCompletion,
+    HasFigures,
     HasJobEnd,
     HasNotice,
     HasPass,
@@ -360,7 +361,7 @@ class Harness:
         if "running" in self.__dict__:
             done, lost = self.running.work_of_runs(runs.job, runs.outcome, horizon_us)
             runs = replace(runs, done_node_us=done, lost_node_us=lost)
-        return RunRecord(
+        record = RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
             state=cluster.state.astype(np.int8),
@@ -374,6 +375,8 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        return replace(record, figures=counts.figures(record, cluster)) if counts else record
 
     def _started_from_the_queue(self) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
