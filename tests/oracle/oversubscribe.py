@@ -93,7 +93,9 @@ class SharedReference:
 
     def run(self) -> dict[int, tuple[int, int]]:
         while self.future or self.running:
-            times = [job.submit_us for job in self.future[:1]] + [self.phase_end(each) for each in self.running]
+            times = [job.submit_us for job in self.future[:1]] + [
+                self.phase_end(each) for each in self.running
+            ]
             self.to(min(times))
             changed = False
             while due := [each for each in self.running if self.phase_end(each) == self.now]:

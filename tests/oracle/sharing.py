@@ -29,7 +29,11 @@ def job(number: int, submit_s: float, run_s: float, shape: str, **more) -> Share
 
 
 def cluster_of(
-    machine: Machine, jobs: list[SharedJob], *, scheduler: str = "fcfs+easy", contention: Contention | None = None
+    machine: Machine,
+    jobs: list[SharedJob],
+    *,
+    scheduler: str = "fcfs+easy",
+    contention: Contention | None = None,
 ) -> SharedCluster:
     table = JobTable.build(
         number=[each.number for each in jobs],
@@ -52,7 +56,12 @@ def cluster_of(
         if len(by_number[number].phases_us) > 1
     }
     return SharedCluster(
-        machine.nodes, shape, SchedulerConfig.parse(scheduler), table, Demands.of(table, shape, phases), contention
+        machine.nodes,
+        shape,
+        SchedulerConfig.parse(scheduler),
+        table,
+        Demands.of(table, shape, phases),
+        contention,
     )
 
 
@@ -70,7 +79,11 @@ def seconds_of(cluster: SharedCluster) -> dict[int, tuple[float, float]]:
 
 
 def reference_of(
-    machine: Machine, jobs: list[SharedJob], *, scheduler: str = "fcfs+easy", contention: Contention | None = None
+    machine: Machine,
+    jobs: list[SharedJob],
+    *,
+    scheduler: str = "fcfs+easy",
+    contention: Contention | None = None,
 ) -> SharedReference:
     model = contention or EqualShares()
     return SharedReference(machine, jobs, easy=scheduler.endswith("easy"), speed=model.speed)

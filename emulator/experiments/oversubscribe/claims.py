@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 _M = "mechanism."
 _DETAILS = (
-    "Which jobs wait, and how long, hangs on details of the scheduler that the paper leaves open: see the other readings."
-    " The authors' program plans in whole seconds, runs a pass after each event, holds the head to the very nodes that"
-    " it was planned for, and lets no victim of a backfilled job slow down that ends before the planned start."
+    "Which jobs wait, and how long, hangs on details of the scheduler that the paper leaves open: see the other"
+    " readings. The authors' program plans in whole seconds, runs a pass after each event, holds the head to the very"
+    " nodes that it was planned for, and lets no victim of a backfilled job slow down that ends before the planned"
+    " start."
 )
 _STAND_IN = "The KIT log is not here; the stand-in has its printed figures and not its jobs."
 
@@ -113,7 +114,9 @@ def _responsive() -> tuple[Claim, ...]:
             statement="UniLu: the longest HRR wait falls with M; M=2 over M=1",
             where="4.3.1, Fig. 4",
             paper="falls",
-            measure=ratio(figure("unilu/M2", "max_wait_s_responsive"), figure("unilu/M1", "max_wait_s_responsive")),
+            measure=ratio(
+                figure("unilu/M2", "max_wait_s_responsive"), figure("unilu/M1", "max_wait_s_responsive")
+            ),
             accepted=Between(high=0.9),
             show=plain,
         ),
@@ -157,7 +160,8 @@ def _slowdown(options: Options) -> tuple[Claim, ...]:
             where="4.3.3, Fig. 8",
             paper="4",
             measure=lambda world: max(
-                world("unilu/M4", _M + "max_slowdown_normal"), world("unilu/M4", _M + "max_slowdown_responsive")
+                world("unilu/M4", _M + "max_slowdown_normal"),
+                world("unilu/M4", _M + "max_slowdown_responsive"),
             ),
             accepted=Between(high=4.0),
             show=plain,
@@ -191,7 +195,7 @@ def _by_length(conventional: str, shared: str, *, short: bool) -> Measure:
         if text is None:
             raise MissingRunError(f"run {label!r} has no heat map")
         cells = [cell for row in json.loads(text) for cell in (row[:2] if short else row[-2:])]
-        return sum(jobs * slowdown for jobs, slowdown in cells) / sum(jobs for jobs, _ in cells)
+        return float(sum(jobs * slowdown for jobs, slowdown in cells) / sum(jobs for jobs, _ in cells))
 
     return lambda world: mean(world, conventional) / mean(world, shared)
 
@@ -378,7 +382,7 @@ def _beyond() -> tuple[Claim, ...]:
     return (
         Claim(
             id="S5-phases",
-            statement="UniLu, M=4: with phases of thinking the cost for normal jobs falls; mean excess slowdown, over without",
+            statement="UniLu, M=4: with phases of thinking normal jobs pay less; mean excess slowdown, with / without",
             where="5.2 (expected by the paper)",
             paper="falls",
             measure=lambda world: (
@@ -387,17 +391,21 @@ def _beyond() -> tuple[Claim, ...]:
             ),
             accepted=Between(high=1.0),
             show=plain,
-            open_points="HRR jobs use 0.8 % of the core-time, so that normal jobs hardly notice; they profit themselves.",
+            open_points="HRR jobs use 0.8 % of the core-time, so normal jobs hardly notice; they profit themselves.",
             also={
-                "of HRR jobs": lambda world: (world("unilu-thinking/M4", _M + hrr) - 1) / (world("unilu/M4", _M + hrr) - 1)
+                "of HRR jobs": lambda world: (
+                    (world("unilu-thinking/M4", _M + hrr) - 1) / (world("unilu/M4", _M + hrr) - 1)
+                )
             },
         ),
         Claim(
             id="S5-low-use",
-            statement="UniLu, M=4: sharing among HRR jobs only leaves normal jobs to wait; their mean slowdown over plain M=4",
+            statement="UniLu, M=4: sharing only among HRR jobs lets normal jobs wait; their mean slowdown / plain M=4",
             where="5.2 (our comparison)",
             paper="not said",
-            measure=ratio(figure("unilu-low-use/M4", "mean_slowdown_normal"), figure("unilu/M4", "mean_slowdown_normal")),
+            measure=ratio(
+                figure("unilu-low-use/M4", "mean_slowdown_normal"), figure("unilu/M4", "mean_slowdown_normal")
+            ),
             accepted=Between(low=1),
             show=plain,
             also={"of HRR jobs": ratio(figure("unilu-low-use/M4", hrr), figure("unilu/M4", hrr))},

@@ -39,12 +39,12 @@ class OversubscribePaper:
         kit = "KIT: a generated stand-in with the figures of Table 2, calibrated with other seeds."
         if options.traces is None:
             return (
-                "UniLu: a generated stand-in (no --traces) with the figures of Table 1; what only the log can show is left"
-                f" out. {kit}"
+                "UniLu: a generated stand-in (no --traces) with the figures of Table 1; what only the log can show is"
+                f" left out. {kit}"
             )
         return (
-            "UniLu: the log itself, 51,871 jobs: interactive jobs wider than a node are left out (R=1 % is one node), and so"
-            f" are jobs with neither run time nor processor time. {kit}"
+            "UniLu: the log itself, 51,871 jobs: interactive jobs wider than a node are left out (R=1 % is one node),"
+            f" and so are jobs with neither run time nor processor time. {kit}"
         )
 
     def sweep(self, options: Options) -> Sweep:
@@ -101,8 +101,9 @@ def _overview(site: Site, labels: Sequence[str], found: Sequence[World]) -> Tabl
         title=f"{site.name}: Figures {numbers}", title_justify="left",
     )  # fmt: skip
     names = (
-        ("max_wait_s_responsive", "{:,.0f}"), ("max_wait_s_normal", "{:,.0f}"), ("max_slowdown_responsive", "{:,.2f}"),
-        ("max_slowdown_normal", "{:,.1f}"), ("mean_slowdown_responsive", "{:,.2f}"), ("mean_slowdown_normal", "{:,.2f}"),
+        ("max_wait_s_responsive", "{:,.0f}"), ("max_wait_s_normal", "{:,.0f}"),
+        ("max_slowdown_responsive", "{:,.2f}"), ("max_slowdown_normal", "{:,.1f}"),
+        ("mean_slowdown_responsive", "{:,.2f}"), ("mean_slowdown_normal", "{:,.2f}"),
         ("slowdown_100", "{:,.0f}"), ("last_end_s", "{:,.0f}"), ("completion_90_h", "{:,.1f}"),
         ("completion_95_h", "{:,.1f}"),
     )  # fmt: skip
@@ -120,7 +121,8 @@ def _distribution(site: Site, labels: Sequence[str], found: Sequence[World]) -> 
     )  # fmt: skip
     for label in labels:
         cells = [
-            _cell(_middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}"), "{:.1%}") for level in LEVELS
+            _cell(_middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}"), "{:.1%}")
+            for level in LEVELS
         ]
         table.add_row(label, *cells)
     return table
@@ -133,15 +135,29 @@ def _jobs(found: Sequence[World]) -> Table:
         9121: "20,920 / 12,702 / 7.07; 41,840 / 0 / 2.00 (the log has 21,500 s; 7.07 is that of 2,092 s)",
     }
     table = Table(
-        "job", "setting", "run (s)", "wait (s)", "slowdown", "paper (R=5 %; M=4)", title="Table 3", title_justify="left"
+        "job",
+        "setting",
+        "run (s)",
+        "wait (s)",
+        "slowdown",
+        "paper (R=5 %; M=4)",
+        title="Table 3",
+        title_justify="left",
     )
     for number in FOLLOWED:
         for label in ("unilu/R5", "unilu/M4"):
-            values = [_middle(found, label, f"{_M}job_{number}_{name}") for name in ("run_s", "wait_s", "slowdown")]
+            values = [
+                _middle(found, label, f"{_M}job_{number}_{name}") for name in ("run_s", "wait_s", "slowdown")
+            ]
             # The numbers of the stand-in's jobs mean nothing.
             if None not in values and any(world.has(label) and _is_log(world) for world in found):
                 table.add_row(
-                    str(number), label, _cell(values[0]), _cell(values[1]), _cell(values[2], "{:.2f}"), paper[number]
+                    str(number),
+                    label,
+                    _cell(values[0]),
+                    _cell(values[1]),
+                    _cell(values[2], "{:.2f}"),
+                    paper[number],
                 )
     return table
 

@@ -74,7 +74,13 @@ def _all(options: Options) -> Iterator[_Item]:
         for percent in (5, 7):
             yield f"unilu-{prefix}/R{percent}", UNILU.nodes, unilu, conventional(UNILU, percent), scheduler
         for multiplicity in (2, 4):
-            yield f"unilu-{prefix}/M{multiplicity}", UNILU.nodes, unilu, shared(UNILU, multiplicity), scheduler
+            yield (
+                f"unilu-{prefix}/M{multiplicity}",
+                UNILU.nodes,
+                unilu,
+                shared(UNILU, multiplicity),
+                scheduler,
+            )
     yield from _future_work(unilu)
 
 
@@ -116,4 +122,6 @@ def unilu_workload(traces: Path | None) -> dict[str, Any]:
     if traces is None:
         return {"generate": [{"core_jobs_like": {"site": "unilu"}}]}
     log = str((traces / LOG).absolute())
-    return {"generate": [{"core_jobs": {"trace": log, "cores": UNILU.cores, "widest_responsive": UNILU.cores}}]}
+    return {
+        "generate": [{"core_jobs": {"trace": log, "cores": UNILU.cores, "widest_responsive": UNILU.cores}}]
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -77,7 +78,7 @@ def speed_table(model: Contention, most: int) -> tuple[int, NDArray[np.int64]]:
     """
     speeds = [Fraction(1), *(model.speed(jobs) for jobs in range(1, most + 1))]
     full = lcm(*(speed.denominator for speed in speeds))
-    if speeds[1] != 1 or any(one < other for one, other in zip(speeds, speeds[1:], strict=False)) or speeds[-1] <= 0:
+    if speeds[1] != 1 or any(one < other for one, other in pairwise(speeds)) or speeds[-1] <= 0:
         raise ValueError(
             f"contention {model}: a job alone must have speed 1, more jobs must not be faster, none may stand still"
         )

@@ -12,14 +12,79 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import submit_due
 from emulator.harness.structures import queue_insert, queue_remove_at
 from emulator.harness.tables import (
-    AT_ENDS, AT_UNTIL, BACKFILL, BACKFILL_EASY, END, ENDED, ENDED_N, ESTIMATE, EVERY_EVENT, FINISHED, HEAP_N,
-    INSTANTS_LEFT, JOBS_N, LOG_N, NEVER, NEXT_SUBMIT, NODES, NOW, PAUSED, QUEUE_HI, QUEUE_LO, R_END, R_FIRST, R_JOB,
-    R_OUTCOME, R_START, RUN_ROW, RUNNING, RUNS_N, START, STARTED_N, STATE, STOP_ON_END, SUBMIT,
+    AT_ENDS,
+    AT_UNTIL,
+    BACKFILL,
+    BACKFILL_EASY,
+    END,
+    ENDED,
+    ENDED_N,
+    ESTIMATE,
+    EVERY_EVENT,
+    FINISHED,
+    HEAP_N,
+    INSTANTS_LEFT,
+    JOBS_N,
+    LOG_N,
+    NEVER,
+    NEXT_SUBMIT,
+    NODES,
+    NOW,
+    PAUSED,
+    QUEUE_HI,
+    QUEUE_LO,
+    R_END,
+    R_FIRST,
+    R_JOB,
+    R_OUTCOME,
+    R_START,
+    RUN_ROW,
+    RUNNING,
+    RUNS_N,
+    START,
+    STARTED_N,
+    STATE,
+    STOP_ON_END,
+    SUBMIT,
 )  # fmt: skip
 from emulator.mechanisms.oversubscribe.tables import (
-    ACTIVE, CAP, CHOSEN_N, CORE_SLOTS, CORES, DIRTY, ESTIMATE_LEFT, EVENT, EXPECTED, FAILED_ESTIMATE, FAILED_STAMP,
-    FIRST_SLOT, FREE_MEMORY, FULL, GPU_SLOTS, GPUS, HAS_MEMORY, HEAD, HEAP_AT, IS_IDLE, LIMIT, MARK, MEMORY, NODE_CORES,
-    OCCUPIED, OPEN, PAUSE_AT, PHASE, PHASE_END, PHASE_LEFT, RATE, READY, SEEN, SETTLED, STAMP, TAKEN, TOUCHED_N,
+    ACTIVE,
+    CAP,
+    CHOSEN_N,
+    CORE_SLOTS,
+    CORES,
+    DIRTY,
+    ESTIMATE_LEFT,
+    EVENT,
+    EXPECTED,
+    FAILED_ESTIMATE,
+    FAILED_STAMP,
+    FIRST_SLOT,
+    FREE_MEMORY,
+    FULL,
+    GPU_SLOTS,
+    GPUS,
+    HAS_MEMORY,
+    HEAD,
+    HEAP_AT,
+    IS_IDLE,
+    LIMIT,
+    MARK,
+    MEMORY,
+    NODE_CORES,
+    OCCUPIED,
+    OPEN,
+    PAUSE_AT,
+    PHASE,
+    PHASE_END,
+    PHASE_LEFT,
+    RATE,
+    READY,
+    SEEN,
+    SETTLED,
+    STAMP,
+    TAKEN,
+    TOUCHED_N,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -111,7 +176,7 @@ def speed_of(job: Ints, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
                 if count[who, gpu * half + m] > 0:
                     speed = min(speed, rate[gpu, m])
                     break
-    return speed
+    return int(speed)
 
 
 @compiled
@@ -182,7 +247,7 @@ def count_open(state: State, node_: int) -> None:
 @compiled
 def take_units(state: State, who: int, node_: int, first: int, last: int, wanted: int) -> None:
     """Put the job on the `wanted` least taken units of `first..last - 1`, the lower number first."""
-    job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, _, reg = state
+    job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, _, _ = state
     slots = slot_job.shape[2]
     base = rate.shape[1] if first > 0 else 0
     limit = job[who, LIMIT]
@@ -286,7 +351,7 @@ def has_units(state: State, node_: int, who: int, first: int, last: int, wanted:
 
 @inlined
 def suits(state: State, node_: int, who: int) -> bool:
-    """Can the node take the job now?"""
+    """Whether the node can take the job now."""
     job = state[0]
     node = state[1]
     reg = state[17]
@@ -297,7 +362,7 @@ def suits(state: State, node_: int, who: int) -> bool:
         good = has_units(state, node_, who, 0, reg[NODE_CORES], job[who, CORES])
     if good and job[who, GPUS] > 0:
         good = has_units(state, node_, who, reg[NODE_CORES], state[2].shape[1], job[who, GPUS])
-    return good
+    return bool(good)
 
 
 @compiled
@@ -377,15 +442,13 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
 def units_ready(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> int:
     """When so many of these units can take the job."""
     times = state[16][2]
-    found = 0
     for u in range(first, last):
         at = unit_ready(state, node_, u, who)
-        place = found
+        place = u - first
         while place > 0 and times[place - 1] > at:
             times[place] = times[place - 1]
             place -= 1
         times[place] = at
-        found += 1
     return int(times[wanted - 1])
 
 
@@ -471,7 +534,7 @@ def planned_start(state: State, head: int, now: int) -> int:
 
 @compiled
 def still_starts(state: State, head: int, at: int) -> bool:
-    """Could the head start at this time as things are now?"""
+    """Whether the head could start at this time as things are now."""
     node = state[1]
     update_ready(state, head)
     wanted = state[0][head, NODES]
@@ -524,7 +587,11 @@ def backfill(state: State, now: int) -> None:
         is_plain = job[who, GPUS] == 0 and job[who, LIMIT] >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
         n = job[who, NODES] - 1
         c = job[who, CORES] - 1
-        if is_plain and failed[FAILED_STAMP, n, c] == stamp and failed[FAILED_ESTIMATE, n, c] <= job[who, ESTIMATE]:
+        if (
+            is_plain
+            and failed[FAILED_STAMP, n, c] == stamp
+            and failed[FAILED_ESTIMATE, n, c] <= job[who, ESTIMATE]
+        ):
             place += 1
             continue
         good = choose_nodes(state, who)
@@ -589,7 +656,7 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
 @compiled
 def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
-    job, _, slot_job, slot_next, _, _, _, phases, _, _, touched, _, _, _, _, _, _, reg = state
+    job, _, slot_job, slot_next, _, _, _, phases, _, _, _, _, _, _, _, _, _, reg = state
     settle(job, who, now)
     job[who, PHASE] += 1
     job[who, PHASE_LEFT] = phases[job[who, PHASE]] * reg[FULL]

@@ -72,7 +72,9 @@ class Demands:
     phase_us: NDArray[np.int64]
 
     @classmethod
-    def of(cls, jobs: JobTable, shape: NodeShape, phases: dict[int, NDArray[np.int64]] | None = None) -> Demands:
+    def of(
+        cls, jobs: JobTable, shape: NodeShape, phases: dict[int, NDArray[np.int64]] | None = None
+    ) -> Demands:
         """By the extra columns `cores`, `memory_kib`, `gpus` and `share_limit`; `phases` by row.
 
         A job without `cores` wants whole nodes.
@@ -127,6 +129,7 @@ class SharedCluster:
         scheduler: SchedulerConfig,
         jobs: JobTable,
         demands: Demands,
+        *,
         contention: Contention | None = None,
     ) -> None:
         self.nodes = nodes
@@ -142,7 +145,7 @@ class SharedCluster:
             raise ValueError(
                 f"a job of {longest_us / 1e6:g} s is too long to be counted in 1/{full} us; round the contention"
             )
-        self._room = _make_room(nodes, shape, scheduler, jobs, demands, full, speeds)
+        self._room = _make_room(nodes, shape, scheduler, jobs, demands, full=full, speeds=speeds)
 
     # What a reader may look at.
 
@@ -323,6 +326,7 @@ def _make_room(
     scheduler: SchedulerConfig,
     jobs: JobTable,
     demands: Demands,
+    *,
     full: int,
     speeds: NDArray[np.int64],
 ) -> _Room:
@@ -362,7 +366,16 @@ def _make_room(
         np.zeros(node_count, np.int32), runs, log, failed, open_nodes, scratch, reg,
     )  # fmt: skip
     return _Room(
-        kernel=state, job=job, node=node, slot_job=slot_job, unit=unit, queue=queue, runs=runs, log=log, heap=heap, reg=reg
+        kernel=state,
+        job=job,
+        node=node,
+        slot_job=slot_job,
+        unit=unit,
+        queue=queue,
+        runs=runs,
+        log=log,
+        heap=heap,
+        reg=reg,
     )
 
 

@@ -105,10 +105,17 @@ class Oversubscribe(_SharedNodes):
 
     def __post_init__(self) -> None:
         self._check("oversubscribe")
-        check_number("oversubscribe", "multiplicity", self.multiplicity, at_least=1, at_most=_MOST_SLOTS, whole=True)
+        check_number(
+            "oversubscribe", "multiplicity", self.multiplicity, at_least=1, at_most=_MOST_SLOTS, whole=True
+        )
         check_number("oversubscribe", "gpus", self.gpus, at_least=0, at_most=_MOST_CORES, whole=True)
         check_number(
-            "oversubscribe", "gpu_multiplicity", self.gpu_multiplicity, at_least=1, at_most=_MOST_SLOTS, whole=True
+            "oversubscribe",
+            "gpu_multiplicity",
+            self.gpu_multiplicity,
+            at_least=1,
+            at_most=_MOST_SLOTS,
+            whole=True,
         )
         if self.sharing not in ("all", "responsive"):
             raise ValueError(f"oversubscribe: sharing is all or responsive, not {self.sharing!r}")
@@ -124,15 +131,17 @@ class Oversubscribe(_SharedNodes):
         demands = Demands.of(jobs, shape, phases)
         if self.sharing == "responsive":
             demands = replace(demands, limit=np.where(self.is_responsive(jobs), demands.limit, 1))
-        return SharedCluster(node_count, shape, scheduler, jobs, demands, make_contention(self.contention))
+        return SharedCluster(
+            node_count, shape, scheduler, jobs, demands, contention=make_contention(self.contention)
+        )
 
 
 @dataclass(slots=True)
 class DedicatedNodes(_SharedNodes):
     """The conventional system: `percent` of the nodes, rounded down, only for the responsive class, one job a core.
 
-    Each part has its own queue and scheduler (Minami et al. 2023, section 4.1.1). `refuse_too_wide`: a job that wants more
-    nodes than its part has is rejected when it is submitted; otherwise it is an error.
+    Each part has its own queue and scheduler (Minami et al. 2023, section 4.1.1). `refuse_too_wide`: a job that wants
+    more nodes than its part has is rejected when it is submitted; otherwise it is an error.
     """
 
     percent: float = 5.0
@@ -167,5 +176,3 @@ class DedicatedNodes(_SharedNodes):
             mine = jobs.take(fitting)
             parts.append(Part(SharedCluster(count, shape, scheduler, mine, Demands.of(mine, shape)), fitting))
         return PartedCluster(jobs, Demands.of(jobs, shape), parts)
-
-

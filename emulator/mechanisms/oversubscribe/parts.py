@@ -65,7 +65,9 @@ class PartedCluster:
     def end_us(self) -> NDArray[np.int64]:
         return self._gather([part.cluster.end_us for part in self._parts], self._jobs.submit_us)
 
-    def _gather(self, columns: list[NDArray[np.int64]], refused: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def _gather(
+        self, columns: list[NDArray[np.int64]], refused: NDArray[np.int64] | int
+    ) -> NDArray[np.int64]:
         """A column of the whole table, `refused` where no part took the job."""
         whole = np.broadcast_to(np.asarray(refused, np.int64), len(self._jobs)).copy()
         for part, column in zip(self._parts, columns, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,9 @@ class CoreJobs:
 
     def of(self, log: SwfLog) -> JobTable:
         """The jobs of a log."""
-        procs = np.where(log.column("allocated_procs") > 0, log.column("allocated_procs"), log.column("requested_procs"))
+        procs = np.where(
+            log.column("allocated_procs") > 0, log.column("allocated_procs"), log.column("requested_procs")
+        )
         run_s = np.where(log.column("run_s") < 0, log.column("cpu_s"), log.column("run_s"))
         too_wide = np.isin(log.column("queue"), self.responsive_queues) & (procs > self.widest_responsive)
         kept = (procs > 0) & (run_s >= 0) & ~(too_wide & (self.widest_responsive > 0))
@@ -70,16 +72,23 @@ class CoreJobs:
             run_us=_us(run_s),
             estimate_us=_us(np.maximum(log.column("requested_s")[kept], run_s)),
             nodes=-(-procs // self.cores),
-            queue=log.column("queue")[kept],
-            user=log.column("user")[kept],
-            group=log.column("group")[kept],
-            status=log.column("status")[kept],
+            queue=_labels(log.column("queue")[kept]),
+            user=_labels(log.column("user")[kept]),
+            group=_labels(log.column("group")[kept]),
+            status=_labels(log.column("status")[kept]),
             extra=extra,
         )
 
 
 def _us(time_s: NDArray[np.generic]) -> NDArray[np.int64]:
     return np.rint(time_s.astype(np.float64) * US).astype(np.int64)
+
+
+def _labels(values: NDArray[Any]) -> NDArray[np.int32]:
+    """Numbers that only tell things apart; those beyond 32 bits (hashes) are replaced by 1, 2, ..."""
+    if len(values) and np.abs(values).max() > np.iinfo(np.int32).max:
+        values = np.unique(values, return_inverse=True)[1] + 1
+    return values.astype(np.int32)
 
 
 def _by_node(procs: NDArray[np.int64], cores: int) -> dict[str, NDArray[np.int64]]:
@@ -174,7 +183,9 @@ class CoreJobsLike:
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         site = _SITES[self.site]
         parts = [_jobs_of(rng, one, site.users, self.share) for one in site.classes]
-        submit_s, procs, run_s, estimate_s, user = (np.concatenate(column) for column in zip(*parts, strict=True))
+        submit_s, procs, run_s, estimate_s, user = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
         which = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
         longest_s, queue, is_scaled = (
             np.array([getattr(one, name) for one in site.classes])[which]
@@ -195,7 +206,13 @@ class CoreJobsLike:
         )
 
 
-_Drawn = tuple["NDArray[np.float64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.int64]", "NDArray[np.int64]"]
+_Drawn = tuple[
+    "NDArray[np.float64]",
+    "NDArray[np.int64]",
+    "NDArray[np.float64]",
+    "NDArray[np.int64]",
+    "NDArray[np.int64]",
+]
 
 
 def _jobs_of(rng: np.random.Generator, one: _Class, users: int, share: float) -> _Drawn:
@@ -214,7 +231,9 @@ def _jobs_of(rng: np.random.Generator, one: _Class, users: int, share: float) ->
     procs = rng.choice(cores.astype(np.int64), campaigns, p=shares / shares.sum())[which]
     inner = 0.3 * one.log_spread
     outer = np.sqrt(one.log_spread**2 - inner**2)
-    log_run = one.log_mean + outer * rng.standard_normal(campaigns)[which] + inner * rng.standard_normal(count)
+    log_run = (
+        one.log_mean + outer * rng.standard_normal(campaigns)[which] + inner * rng.standard_normal(count)
+    )
     walltime_s = rng.choice(np.array(one.walltimes_s), campaigns)[which]
     user = (rng.geometric(4 / users, campaigns) % users + 1)[which]
     return submit_s, procs, np.minimum(np.exp(log_run), one.longest_s), walltime_s, user
@@ -231,7 +250,7 @@ def _arrivals(
     weight = np.diff(grid) * rng.lognormal(0, 0.8, len(middle))
     weight *= (np.diff(shares) / np.bincount(part, weight))[part]
     places = np.concatenate(([0], np.cumsum(weight)))
-    return np.interp(rng.random(count) * places[-1], places, grid) * _HOUR_S
+    return np.asarray(np.interp(rng.random(count) * places[-1], places, grid) * _HOUR_S)
 
 
 def _scaled(

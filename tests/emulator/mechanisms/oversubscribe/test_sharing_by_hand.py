@@ -52,7 +52,11 @@ def case_1(candidate_run_s: float):
     Job 3 gets core 1 of node 0 and core 0 of node 1, beside job 0, which it does not slow down further.
     """
     return run(
-        NODES, job(0, 0, 100, "n2c2"), job(1, 0, 50, "n1c1"), job(2, 1, 10, "n2c2"), job(3, 2, candidate_run_s, "n2c1")
+        NODES,
+        job(0, 0, 100, "n2c2"),
+        job(1, 0, 50, "n1c1"),
+        job(2, 1, 10, "n2c2"),
+        job(3, 2, candidate_run_s, "n2c1"),
     )
 
 
@@ -134,7 +138,9 @@ def test_an_idle_phase_leaves_the_core_to_the_neighbour():
 
 def test_gpus_are_shared_like_cores():
     machine = Machine(1, 4, slots=1, gpus=1, gpu_slots=2)
-    done = run(machine, job(1, 0, 10, "n1c1", gpus=1), job(2, 0, 10, "n1c1", gpus=1), job(3, 0, 10, "n1c1", gpus=1))
+    done = run(
+        machine, job(1, 0, 10, "n1c1", gpus=1), job(2, 0, 10, "n1c1", gpus=1), job(3, 0, 10, "n1c1", gpus=1)
+    )
     assert done == {1: (0, 20), 2: (0, 20), 3: (20, 30)}
 
 

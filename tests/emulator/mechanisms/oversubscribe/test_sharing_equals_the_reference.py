@@ -25,7 +25,9 @@ MODELS = (EqualShares(), Overhead(percent=10), PartialUse(percent=40))
 def compare(machine: Machine, jobs: list[SharedJob], scheduler: str, contention: Contention) -> None:
     def both(part: list[SharedJob]) -> tuple[dict, dict]:
         reference = reference_of(machine, part, scheduler=scheduler, contention=contention)
-        return schedule_of(cluster_of(machine, part, scheduler=scheduler, contention=contention)), reference.run()
+        return schedule_of(
+            cluster_of(machine, part, scheduler=scheduler, contention=contention)
+        ), reference.run()
 
     def differ(part: list[SharedJob]) -> bool:
         ours, expected = both(part)
