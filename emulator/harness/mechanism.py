@@ -45,7 +45,7 @@ class Actions(Protocol):
 
     @property
     def ended_jobs(self) -> list[int]:
-        """Jobs that left their nodes since `on_job_end` was last called."""
+        """The jobs that ended now, for `on_job_end`."""
 
     def reserve(self, nodes: Iterable[int], *, when_free: bool = False) -> tuple[list[int], list[int]]:
         """Take idle nodes out of the batch pool. Returns (taken, not taken because a job runs on them).

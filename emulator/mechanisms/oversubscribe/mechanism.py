@@ -13,6 +13,7 @@ from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, Shared
 from emulator.mechanisms.oversubscribe.parts import Part, PartedCluster
 from emulator.mechanisms.oversubscribe.phases import draw_phases
 from emulator.plugins import check_number
+from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
-    from emulator.schedulers.config import SchedulerConfig
 
 _KIB_PER_GIB = 1 << 20
 _MOST_CORES = 4096
@@ -134,6 +134,31 @@ class Oversubscribe(_SharedNodes):
         return SharedCluster(
             node_count, shape, scheduler, jobs, demands, contention=make_contention(self.contention)
         )
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Use every compiled function once: sharing, memory, GPUs, limits, phases, a victim and a refused candidate."""
+        jobs = JobTable.build(
+            submit_us=[0, 0, 0, 1, 2, 3, 4],
+            run_us=[40_000, 20_000, 200_000, 10_000, 5_000, 5_000, 90_000],
+            nodes=[1, 1, 1, 2, 1, 1, 2],
+            extra={
+                "cores": [1, 3, 2, 1, 1, 1, 1],
+                "memory_kib": [6, 6, 0, 6, 0, 1, 0],
+                "gpus": [1, 0, 0, 1, 0, 0, 0],
+                "share_limit": [1, -1, -1, -1, -1, 2, -1],
+                "active_us": [-1, 2_000, -1, -1, -1, -1, -1],
+                "idle_us": [-1, 2_000, -1, -1, -1, -1, -1],
+            },
+        )
+        for passes in ("instant", "event"):
+            scheduler = SchedulerConfig.from_mapping({"order": "fcfs", "backfill": "easy", "pass": passes})
+            for memory_gib in (0.0, 10 / _KIB_PER_GIB):
+                full = cls(cores=3, multiplicity=2, memory_gib=memory_gib, gpus=1, gpu_multiplicity=2)
+                machine = full.make_machine(2, scheduler, jobs, 1)
+                machine.advance(50_000)
+                machine.finish_instant(50_000)
+                machine.catch_up(10_000_000)
 
 
 @dataclass(slots=True)
