@@ -8,7 +8,7 @@ poll apart that agree in a lie are beyond what any reader of reports can survive
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
@@ -53,6 +53,9 @@ class Host:
     """A fault or a person took the mark off, and nobody has set it again."""
     by_hand: bool = False
     """A person marked it."""
+
+    def copy(self) -> Host:
+        return Host(self.name, self.marked, self.note, self.jobs, self.down, self.listed)
 
 
 @dataclass(slots=True)
@@ -191,7 +194,7 @@ class Torque:
     def listing(self, names: list[str]) -> str:
         world = self.world
         now_us = world.time.now_us
-        copy = {name: replace(host) for name, host in self.hosts.items()}
+        copy = {name: host.copy() for name, host in self.hosts.items()}
         while self.past and self.past[0][0] < now_us - _STALE_US:
             self.past.popleft()
         hosts = copy
@@ -201,7 +204,9 @@ class Torque:
                 at_us, hosts = world.rng.choice(self.past)
                 world.trace(f"torque answers as of {(now_us - at_us) // US} s ago")
             else:
-                hosts = {name: replace(host, jobs=()) for name, host in copy.items()}
+                hosts = {name: host.copy() for name, host in copy.items()}
+                for host in hosts.values():
+                    host.jobs = ()
                 world.trace("torque leaves out jobs")
         self.lied = lies
         self.past.append((now_us, copy))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 import logging
+import os
 import random
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -27,6 +29,8 @@ from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US, SystemClock
 from balancer.commands import CommandSettings
 from balancer.engine import Engine, EngineSettings
+from balancer.ledger import reading
+from balancer.ledger.connect import create_engine
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.settings import Settings
 from balancer.metrics import Metrics
@@ -37,6 +41,8 @@ from simulation.torque import Host, Job, SimulatedTorqueDriver, Torque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import sqlalchemy as sa
 
 _MINUTE_US = 60 * US
 _POLL_S, _LIMIT_S, _PERIOD_S, _TIMEOUT_S = 10.0, 60.0, 300.0, 15.0
@@ -76,7 +82,7 @@ class World:
         drawn_rates = drawn(self.rng)
         self.rates = drawn_rates if rates is None else rates
         self.names = [f"n{number:02d}" for number in range(1, self.size.nodes + 1)]
-        self.db = folder / f"ledger-{seed}.db"
+        self.db = folder / "ledger.db"
         self.time = Time()
         self.torque = Torque(self, {name: Host(name) for name in self.names})
         self.vms: dict[str, str] = {}
@@ -373,6 +379,7 @@ def simulated(world: World) -> Iterator[None]:
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
         mock.patch.object(balancer.clock, "time", world.time),
+        mock.patch.object(reading, "create_engine", _engine),
         mock.patch.object(shipped_hooks, "_post", world.hooks.post),
         mock.patch.object(shipped_hooks, "_say", return_value=None),
     ):
@@ -384,11 +391,24 @@ def simulated(world: World) -> Iterator[None]:
             structlog.reset_defaults()
 
 
+@lru_cache(maxsize=2)
+def _engine(url: sa.URL) -> sa.Engine:
+    """One for each file, so that a statement is compiled once and not at each of a thousand starts."""
+    return create_engine(url)
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder in memory where there is one: the simulated disk need not be a slow one."""
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """An empty folder: in memory where there is one (the simulated disk need not be a slow one).
+
+    In `parent` it has the name of this process, whose worlds one after the other use the same files.
+    """
     memory = Path("/dev/shm")  # noqa: S108 - a new folder of our own inside
-    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None))
+    if parent is None:
+        folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None))
+    else:
+        folder = parent / str(os.getpid())
+        folder.mkdir()
     try:
         yield folder
     finally:
