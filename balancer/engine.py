@@ -20,6 +20,7 @@ from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
     NodesObserved,
+    NodesReclaimed,
     NodesReleased,
     NodesRequested,
     NodesUpdated,
@@ -142,6 +143,7 @@ class Engine:
             report=self._on_outcome,
             observer=metrics,
             check_writer=ledger.check_writer,
+            signature=lambda: f"epoch {ledger.epoch}",
             threaded=threaded,
         )
         self._readings: Mapping[str, NodeStatus] = {}
@@ -298,6 +300,7 @@ class Engine:
             )
 
         with self.clock.held():
+            self._give_up_late(busy)
             try:
                 self._write(
                     updated,
@@ -313,6 +316,15 @@ class Engine:
             if job is not None:
                 self._last_jobs.update(dict.fromkeys(idle, job))
         self.metrics.hook_event(hook, "accepted")
+
+    def _give_up_late(self, busy: tuple[str, ...]) -> None:
+        """A job starts on nodes that were to be reclaimed long ago, so nobody could tell batch: it keeps them.
+
+        Refused, it would come back at once, again and again, for as long as the batch system does not listen to us.
+        """
+        late = self._commander.give_up_late(busy)
+        if late:
+            self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
 
     def add_reserve(
         self,

@@ -93,8 +93,11 @@ def compare(
             continue
         name, status = record.name, states.get(record.name)
         action = TABLE[record.state][seen(status, (cloud or {}).get(name))]
-        if action is Action.FINISH and name not in in_hand:
-            lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
+        if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
+            # Its command sees to it, and looks more often than we do.
+            if name not in in_hand:
+                lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
+            continue
         if action is Action.MARK:
             lists["unmarked"].append(name)
         if action is Action.SET_ASIDE:

@@ -47,7 +47,7 @@ class FakeBatch:
             if name in self.fails:
                 raise self.fails[name]
 
-    def reclaim_nodes(self, nodes: Iterable[str]) -> None:
+    def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
 
@@ -63,6 +63,8 @@ class FakeBatch:
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         wanted = tuple(nodes)
         self._command("status", wanted)
+        if self.reports is not None:
+            return {node: self.reports.get(node, UNKNOWN) for node in wanted}
         return {node: self.status(node) for node in wanted}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:

@@ -100,7 +100,7 @@ class Client:
         for node in nodes:
             self.world.checks.vm_starts(node, self.name)
         self.world.vms.update(dict.fromkeys(nodes, self.name))
-        self.world.later(self.use_us, self._leave)
+        self.world.later(0 if self.world.is_over else self.use_us, self._leave)
 
     def _leave(self) -> None:
         if self.world.vms.get(self.nodes[0]) != self.name:

@@ -92,6 +92,7 @@ class World:
         self.starts = 0
         self.paused_until_us = 0
         self.is_faulty = True
+        self.is_over = False
         self.points: dict[str, int] = {}
         self.lines: list[str] = []
         self._digest = hashlib.blake2b(digest_size=16)
@@ -252,7 +253,10 @@ class World:
             script(self)
             self.run_until(self.time.now_us + round(self.size.hours * 3600 * US))
             self.heal()
-            self.run_until(self.time.now_us + 2 * _MOVE_US + 2400 * US)
+            healed_us = self.time.now_us
+            self.run_until(healed_us + _MOVE_US)
+            self.checks.moves_ended(healed_us)
+            self.run_until(healed_us + 2 * _MOVE_US + 2400 * US)
             self.end_work()
             self.run_until(self.time.now_us + self._settings.idle_hold_us + 2 * _MOVE_US)
             self.checks.healed()
@@ -344,7 +348,9 @@ class World:
     def _clear_by_hand(self, host: Host) -> None:
         if host.by_hand and self.is_faulty:
             self.trace(f"an operator clears {host.name}")
-            host.marked, host.by_hand, host.note = False, False, ""
+            # A node that is lent by now has lost its mark with this.
+            is_lent = self.checks.states[host.name] in ("RECLAIMING", "OD_RESERVE", "OD_ALLOC")
+            host.marked, host.by_hand, host.mark_lost, host.note = False, False, is_lent, ""
             self.torque.cycle()
 
     def _up(self, host: Host) -> None:
@@ -365,6 +371,7 @@ class World:
     def end_work(self) -> None:
         """Whoever has nodes gives them back; jobs that need more nodes than there are left are taken away."""
         self.trace("work ends")
+        self.is_over = True
         for client in self.clients.values():
             client.stop_using()
         for job in list(self.torque.jobs.values()):
