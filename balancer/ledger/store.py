@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from balancer.clock import NEVER_US
 from balancer.ledger import schema
 from balancer.ledger.connect import cause, is_sqlite, shown, url_of
 from balancer.ledger.errors import LedgerError, StaleError
@@ -57,16 +58,19 @@ class Entry:
 class Ledger(Reader):
     """A store at a PostgreSQL URL, or at a file path (SQLite). Raises LedgerError.
 
-    `take_epoch` comes before the first `commit`.
+    `take_epoch` comes before the first `commit`. `locked` (SQLite): a lock on the file keeps others away; without
+    it, as in PostgreSQL, the lease does. `threaded=False`: whoever drives the clock renews the lease.
     """
 
-    def __init__(self, target: str | Path, *, lock_wait_s: float = 3.0) -> None:
+    def __init__(
+        self, target: str | Path, *, lock_wait_s: float = 3.0, locked: bool = True, threaded: bool = True
+    ) -> None:
         url = url_of(target)
         path = Path(url.database or "")
-        self._lock_fd = lock(path, lock_wait_s) if is_sqlite(url) else None
+        self._lock_fd = lock(path, lock_wait_s) if locked and is_sqlite(url) else None
         try:
             super().__init__(url)
-            self._lease = Lease(self._engine, exclusive=self._lock_fd is not None)
+            self._lease = Lease(self._engine, exclusive=self._lock_fd is not None, threaded=threaded)
             writes = self._engine.execution_options(writes=True)
             with writes.begin() as connection:
                 schema.migrate(connection)
@@ -105,6 +109,14 @@ class Ledger(Reader):
     def epoch(self) -> int | None:
         """The number of this writer; None before `take_epoch`."""
         return self._lease.epoch
+
+    @property
+    def lease_due_us(self) -> int:
+        """When `keep_lease` has something to do, by `wall_us`. For who drives it without threads."""
+        return NEVER_US if self._lease.threaded else self._lease.due_us
+
+    def keep_lease(self) -> None:
+        self._lease.keep()
 
     @property
     def is_lost(self) -> bool:

@@ -19,7 +19,9 @@ _WAYS = {"request": ("there",), "reply": ("back",), "both": ("there", "back")}
 def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
     """A world whose only faults are those of the script (and of `rates`), to its end."""
     with scratch() as folder:
-        world = World(seed, folder, Size(nodes=nodes, hours=hours, leases=leases), rates or Rates())
+        world = World(
+            seed, folder, Size(nodes=nodes, hours=hours, leases=leases, instances=1), rates or Rates()
+        )
         world.run(script)
     return world
 

@@ -12,6 +12,7 @@ from simulation.parts import Stuck, Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from balancer.ledger.store import Ledger
     from simulation.torque import Host, Job
     from simulation.world import World
 
@@ -61,6 +62,13 @@ class Checks:
         if jobs:
             raise Violation("I2", f"{host.name} {what} while it runs {jobs[0]}", host.name)
 
+    # I12: one writer
+
+    def leads(self, ledger: Ledger) -> None:
+        ((epoch,),) = self._rows("SELECT epoch FROM writer")
+        if ledger.epoch != epoch:
+            raise Violation("I12", f"a Balancer of epoch {ledger.epoch} gives a command in epoch {epoch}")
+
     # I5: intent before effect
 
     def commanded(self, option: str, nodes: Sequence[str]) -> None:
@@ -108,6 +116,8 @@ class Checks:
             self.since_us[name] = self.world.time.now_us
             self.world.entered(record.state.value)
         host = self.world.torque.hosts[name]
+        if before == "DOWN" and record.state.value == "OA_IDLE":
+            self.world.cloud.seen_idle(name)
         if before == "RECLAIMING" and record.state.value in _LENT:
             if not host.marked and not host.mark_lost:
                 raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)

@@ -18,6 +18,7 @@ from balancer.drivers.torque import TorqueDriver, TorqueSettings
 from simulation.parts import Violation
 
 if TYPE_CHECKING:
+    from balancer.ledger.store import Ledger
     from simulation.world import World
 
 _STALE_US = 60 * US
@@ -217,13 +218,18 @@ class Torque:
         return f"<Data>{''.join(_node(host, is_down) for host in wanted)}</Data>"
 
 
+def shown(job_id: str) -> str:
+    """The number that Torque shows: a server that went back in time gives one out again."""
+    return job_id.partition("#")[0]
+
+
 def _node(host: Host, is_down: bool) -> str:
     states = ["down"] if host.down or is_down else []
     if host.marked:
         states.append("offline")
     if host.jobs:
         states.append("job-exclusive")
-    jobs = f"<jobs>{','.join(f'0-1/{job}' for job in host.jobs)}</jobs>" if host.jobs else ""
+    jobs = f"<jobs>{','.join(f'0-1/{shown(job)}' for job in host.jobs)}</jobs>" if host.jobs else ""
     note = f"<note>{escape(host.note)}</note>" if host.note else ""
     return f"<Node><name>{host.name}</name><state>{','.join(states) or 'free'}</state>{jobs}{note}</Node>"
 
@@ -231,9 +237,9 @@ def _node(host: Host, is_down: bool) -> str:
 class SimulatedTorqueDriver(TorqueDriver):
     """The shipped driver; programs are calls of the fake, with faults on the way there and back."""
 
-    def __init__(self, world: World, settings: TorqueSettings | None = None) -> None:
-        super().__init__(settings or TorqueSettings())
-        self._world = world
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        super().__init__(TorqueSettings())
+        self._world, self._ledger = world, ledger
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False, **_: Any) -> str:
         world = self._world
@@ -271,6 +277,7 @@ class SimulatedTorqueDriver(TorqueDriver):
         if rest[:1] == ["-N"]:
             note, rest = rest[1], rest[2:]
         world.trace(what)
+        world.checks.leads(self._ledger)
         world.checks.commanded(command[1], rest)
         rest = [name for name in rest if torque.hosts[name].listed]
         if world.chance("no_effect"):

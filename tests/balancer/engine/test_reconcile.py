@@ -8,9 +8,10 @@ import pytest
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus
+from balancer.drivers.cloud import CloudStatus
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
-from balancer.reconcile import CloudStatus, seen
+from balancer.reconcile import seen
 from balancer.reconcile_table import TABLE, Action, Seen, page
 
 _CLOUD_ON, _CLOUD_OFF, _CLOUD_VM = CloudStatus(True), CloudStatus(False), CloudStatus(False, ("vm",))
@@ -71,7 +72,8 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     commands = len(w.batch.commands())
     batch, cloud = _REPORTS[what]
     w.batch.reports = {"n01": batch} if batch is not None else {}
-    w.engine.reconcile(cloud={"n01": cloud} if cloud is not None else None)
+    w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
+    w.engine.reconcile()
     if action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
         kit.until(lambda: w.states() == {"n01": "OA_BUSY"})  # on its way back batch has it already
     else:
@@ -100,7 +102,8 @@ def _its_command_sees_to_it(w, kit, state, what):
     looks = len(w.batch.calls)
     kit.until(lambda: has_looked(3))
     before = w.batch.commands()
-    w.engine.reconcile(cloud={"n01": cloud} if cloud is not None else None)
+    w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
+    w.engine.reconcile()
     match TABLE[state][what]:
         case Action.HAND_OVER:
             kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
