@@ -205,6 +205,11 @@ class Engine:
     def is_stopping(self) -> bool:
         return self._writer.is_stopping
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
+        return self.ledger.epoch is not None and not self.ledger.is_lost
+
     def problem(self) -> str | None:
         """Why the service is not ready; None when it is."""
         problem = self._writer.problem()

@@ -188,6 +188,21 @@ def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(wor
     kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
 
 
+def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world):
+    w = world(nodes=1, reconcile_period_s=0)
+    w.settled()
+    w.cloud.hosts = {"n01": _CLOUD_VM}
+    w.engine.reconcile()
+    assert w.states() == {"n01": "DOWN"}
+    w.cloud.hosts = None
+    w.engine.reconcile()
+    w.engine.refresh()
+    assert w.states() == {"n01": "DOWN"}
+    w.cloud.hosts = {"n01": _CLOUD_OFF}
+    w.engine.reconcile()
+    assert w.states() == {"n01": "OA_IDLE"}
+
+
 def test_one_look_does_not_hand_a_node_over(world, kit):
     w = world(nodes=1, wait_s=600, reconcile_period_s=0)
     w.start_job("1.server", "n01")
