@@ -63,13 +63,15 @@ class Rank(IntEnum):
 
     JOB_END = 0
     """Also everything that is being worked on at this moment (`Clock.held`)."""
-    TIMER = 1
-    COMPLETION = 2
-    ARRIVAL = 3
-    NOTICE = 4
-    SUBMIT = 5
-    SCHEDULE = 6
-    WATCH = 7
+    FORECAST = 1
+    """A predictor: a new slot's reserve comes before the timers that end the old one's."""
+    TIMER = 2
+    COMPLETION = 3
+    ARRIVAL = 4
+    NOTICE = 5
+    SUBMIT = 6
+    SCHEDULE = 7
+    WATCH = 8
 
 
 class Alarm(Protocol):
@@ -220,7 +222,7 @@ _SLOT = 2
 _SLOTS = 32
 _SLOT_PLACES = tuple(range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT))
 _POLL_S = 0.0004
-_RANK_BITS = 3
+_RANK_BITS = 4
 
 
 def _limit(due_us: int, rank: int) -> int:
