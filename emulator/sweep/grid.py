@@ -121,14 +121,12 @@ def load_sweep(path: Path) -> Sweep:
 
 def on_clocks(sweep: Sweep, clocks: Sequence[str]) -> Sweep:
     """Each run once on each clock, `virtual` or `live`; with several, `clock` is among the varied keys."""
-    return Sweep(
-        sweep.name,
-        tuple(
-            replace(run, varied={**run.varied, CLOCK: clock} if len(clocks) > 1 else run.varied, is_live=clock == "live")
-            for run in sweep.runs
-            for clock in clocks
-        ),
-    )
+
+    def on(run: Run, clock: str) -> Run:
+        varied = {**run.varied, CLOCK: clock} if len(clocks) > 1 else run.varied
+        return replace(run, varied=varied, is_live=clock == "live")
+
+    return Sweep(sweep.name, tuple(on(run, clock) for run in sweep.runs for clock in clocks))
 
 
 def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), where: str = "sweep") -> Sweep:

@@ -18,8 +18,9 @@ _OURS = ("name", "slots_per_day", "keep", "history")
 
 @dataclass(frozen=True, slots=True)
 class PredictorSettings:
-    """The mechanism's parameter `predictor`: a name, or a mapping with `name`, the predictor's own parameters and
+    """The mechanism's parameter `predictor`: a name, or a mapping.
 
+    A mapping has `name`, the predictor's own parameters,
     `slots_per_day` (4), `keep` (`slot`: a reserve lasts as long as its slot; `hold`: for I, as in the paper's
     text) and `history` (nodes requested in the slots before time 0, oldest first; what a service remembers).
     """
@@ -36,10 +37,12 @@ class PredictorSettings:
         if isinstance(item, str):
             return cls(item, {})
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            raise ValueError(f"a predictor is written as its name or as {{name: NAME, ...}}, not {item!r}")
+            raise ValueError(f"a predictor is written as its name or as {{name: NAME, ...}}, not {item!r}")  # noqa: TRY004 - a border: one kind of error
         own = {str(key): value for key, value in item.items() if key not in _OURS}
         history, keep = item.get("history", ()), item.get("keep", "slot")
-        if not isinstance(history, list | tuple) or not all(type(each) is int and each >= 0 for each in history):
+        if not isinstance(history, list | tuple) or not all(
+            type(each) is int and each >= 0 for each in history
+        ):
             raise ValueError(
                 "predictor: history is a list of whole numbers: nodes requested in each past slot"
             )
