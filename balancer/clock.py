@@ -63,15 +63,17 @@ class Rank(IntEnum):
 
     JOB_END = 0
     """Also everything that is being worked on at this moment (`Clock.held`)."""
-    FORECAST = 1
+    CHECKPOINT = 1
+    FORECAST = 2
     """A predictor: a new slot's reserve comes before the timers that end the old one's."""
-    TIMER = 2
-    COMPLETION = 3
-    ARRIVAL = 4
-    NOTICE = 5
-    SUBMIT = 6
-    SCHEDULE = 7
-    WATCH = 8
+    TIMER = 3
+    COMPLETION = 4
+    ARRIVAL = 5
+    PREDICTED = 6
+    NOTICE = 7
+    SUBMIT = 8
+    SCHEDULE = 9
+    WATCH = 10
 
 
 class Alarm(Protocol):

@@ -111,7 +111,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
 
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("week", no_wrap=True)
-    for heading in ("jobs", "free nodes", "full", "on demand", "core-hours", "first from", "score"):
+    for heading in ("jobs", "free", "full", "on demand", "core-hours", "first at", "score"):
         table.add_column(heading, justify="right", no_wrap=True)
     hardest = most_challenging_week(figures)
     for week in figures:
@@ -127,7 +127,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
             style="bold" if week is hardest else None,
         )
     table.caption = (
-        "* the most challenging week; first from: with more core-hours on demand than that a week would be it"
+        "* the most challenging week; first at: with more core-hours on demand than that a week would be it"
     )
     return table
 
