@@ -89,5 +89,6 @@ def test_what_is_tried_unless_said_otherwise():
     assert default_reserves(68) == [0, 6, 12, 24, 34]
     labels = [each.label for each in settings([0, 12], [0, 5], [30], ["peak"])]
     assert labels == [
-        "split", "batch only", "basic R=0 W=0", "basic R=0 W=5", "basic R=12 W=0", "basic R=12 W=5", "hint H=30", "peak",
+        "split", "batch only", "basic R=0 W=0", "basic R=0 W=5", "basic R=12 W=0", "basic R=12 W=5",
+        "hint H=30", "peak",
     ]  # fmt: skip
