@@ -65,7 +65,8 @@ def prepare(scenario: Scenario) -> Prepared:
         except ValueError as error:
             raise ScenarioError(f"{name}: {error}") from error
     try:
-        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed)
+        counted = dict(prepared.counted)
+        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
     except ValueError as error:
         raise ScenarioError(f"workload.transforms: {error}") from error
     left_out = dict(prepared.left_out)
@@ -75,7 +76,7 @@ def prepare(scenario: Scenario) -> Prepared:
         jobs = jobs.take(fits)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
-    return replace(prepared, jobs=jobs, left_out=left_out)
+    return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
 
 
 @lru_cache(maxsize=2)
