@@ -63,13 +63,15 @@ class Rank(IntEnum):
 
     JOB_END = 0
     """Also everything that is being worked on at this moment (`Clock.held`)."""
-    TIMER = 1
-    COMPLETION = 2
-    ARRIVAL = 3
-    NOTICE = 4
-    SUBMIT = 5
-    SCHEDULE = 6
-    WATCH = 7
+    CHECKPOINT = 1
+    TIMER = 2
+    COMPLETION = 3
+    ARRIVAL = 4
+    PREDICTED = 5
+    NOTICE = 6
+    SUBMIT = 7
+    SCHEDULE = 8
+    WATCH = 9
 
 
 class Alarm(Protocol):

@@ -236,5 +236,4 @@ def _run_table(runs: list[Run]) -> RunTable:
 
 def _with_submits(jobs: JobTable, submit_us: np.ndarray[Any, np.dtype[np.int64]]) -> JobTable:
     """The jobs with the submit times they really had; a lease keeps the time it asked at."""
-    columns = {name: getattr(jobs, name) for name in JobTable.__slots__}
-    return JobTable(**columns | {"submit_us": np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us)})
+    return replace(jobs, submit_us=np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us))

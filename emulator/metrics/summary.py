@@ -55,6 +55,7 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
         "begin_s": seconds(record.begin_us),
         "horizon_s": seconds(record.horizon_us),
         "lost_node_h": used.lost_node_us / HOUR_US,
+        "overhead_node_h": used.overhead_node_us / HOUR_US,
     }
     if _has_ondemand(record):
         summary |= {
@@ -119,6 +120,8 @@ def _job_counts(record: RunRecord) -> dict[str, Any]:
         "jobs_left_out": dict(sorted(record.left_out.items())),
         "jobs_changed": dict(sorted(record.counted.items())),
         "requeues": int((outcome == RunOutcome.REQUEUED).sum()),
+        "preemptions": int((outcome == RunOutcome.PREEMPTED).sum()),
+        "resizes": int((outcome == RunOutcome.RESIZED).sum()),
     }
 
 
