@@ -55,7 +55,6 @@ class PlanningMachine:
                 f" not {scheduler.order}+{scheduler.backfill}"
             )
         self.node_count = node_count
-        self._jobs = jobs
         count = len(jobs)
         longest_us = int(jobs.estimate_us.max(initial=1))
         self._speed, row = speed_table(rules.speedup, jobs.nodes, node_count, longest_us)
@@ -97,6 +96,10 @@ class PlanningMachine:
             raise ValueError(
                 f"job {jobs.number[at]} runs on {least[at]} to {most[at]} nodes of {self.node_count}: on none"
             )
+        bounds = {"job_class": kind, "min_nodes": least, "max_nodes": most}
+        if not isinstance(rules.speedup, Linear):
+            bounds["sublinear"] = np.ones(len(jobs), np.int64)
+        self._jobs = jobs.with_extra(**bounds)
         tick = rules.tick_us
         estimate_us = np.maximum(jobs.estimate_us, 1)
         unit = self._speed[row, nodes]
@@ -140,7 +143,7 @@ class PlanningMachine:
         return int(kernel.next_event(self._state))
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._job)
 
     # Time.
 
