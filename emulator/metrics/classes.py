@@ -36,7 +36,10 @@ def class_figures(record: RunRecord) -> dict[str, Any]:
         "slowdown_weighted_by_area": _weighted(area, response, length),
         "mean_queue_at_submit": job_figures.mean(queue_at_submit(submit, start)),
     }
-    for name, chosen in (("", np.ones(len(rows), np.bool_)), *((f"{c}_", kind == k) for k, c in enumerate(CLASSES))):
+    for name, chosen in (
+        ("", np.ones(len(rows), np.bool_)),
+        *((f"{c}_", kind == k) for k, c in enumerate(CLASSES)),
+    ):
         widths = area[chosen & lasting] / length[chosen & lasting]
         figures |= {
             f"{name}jobs": int(chosen.sum()),
@@ -55,7 +58,9 @@ def queue_at_submit(submit_us: NDArray[np.int64], start_us: NDArray[np.int64]) -
     return (np.arange(len(submit_us)) - started).astype(np.float64)
 
 
-def _weighted(area: NDArray[np.int64], response: NDArray[np.int64], length: NDArray[np.int64]) -> float | None:
+def _weighted(
+    area: NDArray[np.int64], response: NDArray[np.int64], length: NDArray[np.int64]
+) -> float | None:
     """SLDwA: sum(area x response / length) / sum(area) (section 4)."""
     lasting = (length > 0) & (area > 0)
     if not lasting.any():

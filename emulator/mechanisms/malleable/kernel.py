@@ -1,4 +1,4 @@
-"""The planner's loop between decision points, compiled: ends, submits, passes and changes of width, instant by instant."""
+"""The planner's loop between decision points, compiled: ends, submits, passes and changes of width."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def nominal(state: State, who: int, work: int) -> int:
     job, speed, _, _, _, _, _, _, _, _, _, _, _ = state
     unit = speed[job[who, SPEED], job[who, NODES]]
     nodes = job[who, NODES]
-    return work // unit * nodes + work % unit * nodes // unit
+    node_us: int = work // unit * nodes + work % unit * nodes // unit
+    return node_us
 
 
 @compiled
@@ -186,7 +187,8 @@ def end_due(state: State, now: int) -> int:
     reg[ENDED_N] += count - left
     reg[KEPT] = 0
     reg[CHANGED] = 1
-    return count - left
+    ended: int = count - left
+    return ended
 
 
 @compiled

@@ -14,7 +14,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.record import JobState, RunTable
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
-from emulator.mechanisms.malleable.speedup import Linear, Speedup, speed_table
+from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.schedulers.orders import order_named
 from emulator.workload.table import Kind
 
@@ -34,7 +34,7 @@ class Rules:
 
     minimum: Minimum = "least"
     place_at_minimum: bool = False
-    speedup: Speedup = Linear()
+    speedup: Speedup = LINEAR
     penalty_us: int = 0
     tick_us: int = 1
 
@@ -42,8 +42,8 @@ class Rules:
 class PlanningMachine:
     """`node_count` whole nodes, a queue and a plan. Jobs end by themselves: it is a simulated machine.
 
-    Extra columns read: `job_class`, `min_nodes`, `max_nodes` (0 or less: unknown). A job without class is rigid, a flexible
-    one without limits runs on anything from one node to all.
+    Extra columns read: `job_class`, `min_nodes`, `max_nodes` (0 or less: unknown). A job without class is rigid, a
+    flexible one without limits runs on anything from one node to all.
     """
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:

@@ -22,13 +22,14 @@ _PLACEMENTS = ("earliest_completion", "at_minimum")
 class Malleable:
     """Plans jobs that choose their width at the start (moldable) or change it while they run (malleable).
 
-    Which job is what is in the workload's column `job_class` (transform `flexible_jobs`). On-demand leases are rejected.
+    Which job is what is in the workload's column `job_class` (transform `flexible_jobs`). Leases are rejected.
 
-    `minimum`: what a running malleable job keeps, whoever comes: `least`, its `min_nodes`; `placed`, the width it was placed
-    with; `shared`, that too, but malleable jobs share what they keep among themselves.
-    `placement`: a malleable job is placed like a moldable one (`earliest_completion`) or for its minimum (`at_minimum`).
-    `speedup`: a plug-in of the group `emulator.speedups`. `reconfiguration_s`: run time that each change of width costs.
-    `tick_s`: lengths are whole multiples of it; 0: of a microsecond.
+    `minimum`: what a running malleable job keeps, whoever comes: `least`, its `min_nodes`; `placed`, the width it was
+    placed with; `shared`, that too, but malleable jobs share what they keep among themselves.
+    `placement`: a malleable job is placed like a moldable one (`earliest_completion`) or for its minimum
+    (`at_minimum`).
+    `speedup`: a plug-in of the group `emulator.speedups`. `reconfiguration_s`: run time that each change of width
+    costs. `tick_s`: lengths are whole multiples of it; 0: of a microsecond.
     """
 
     minimum: Minimum = "least"
@@ -57,7 +58,11 @@ class Malleable:
         )
 
     def make_machine(
-        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int  # noqa: ARG002
+        self,
+        node_count: int,
+        scheduler: SchedulerConfig,
+        jobs: JobTable,
+        seed: int,  # noqa: ARG002
     ) -> PlanningMachine:
         """The machine that plans; the harness runs it in place of the one for rigid jobs."""
         return PlanningMachine(node_count, scheduler, jobs, self._rules)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.mechanisms.malleable.profile import earliest_completion, earliest_start, length_us, reserve, widest_from
+from emulator.mechanisms.malleable.profile import (
+    earliest_completion,
+    earliest_start,
+    length_us,
+    reserve,
+    widest_from,
+)
 from emulator.mechanisms.malleable.tables import (
     AT_MINIMUM,
     CHANGED,
@@ -54,7 +60,8 @@ def done_at(job: Ints, speed: Ints, who: int, now: int) -> int:
     """Work that a running job has done."""
     computing = now - job[who, SINCE] - job[who, OVERHEAD]
     done: int = job[who, DONE]
-    return done + max(computing, 0) * speed[job[who, SPEED], job[who, WIDTH]]
+    done += max(computing, 0) * speed[job[who, SPEED], job[who, WIDTH]]
+    return done
 
 
 @inlined
@@ -62,7 +69,9 @@ def expected_end(job: Ints, speed: Ints, who: int, now: int, tick: int) -> int:
     """When a malleable job that runs ends by its estimate if it gets no more than its minimum (section 5)."""
     left = max(job[who, GUESSED] - done_at(job, speed, who, now), 1)
     standing = max(job[who, SINCE] + job[who, OVERHEAD] - now, 0)
-    return now + standing + length_us(left, speed[job[who, SPEED], job[who, FLOOR]], tick)
+    length: int = length_us(left, speed[job[who, SPEED], job[who, FLOOR]], tick)
+    end: int = now + standing + length
+    return end
 
 
 @compiled
@@ -112,7 +121,15 @@ def may_start_now(state: State, who: int) -> bool:
         return False
     speeds = speed[job[who, SPEED]]
     width, _ = widest_from(
-        at, level, reg[STEPS], 0, speeds, job[who, GUESSED], job[who, MIN], most_nodes(job, reg, who), reg[TICK]
+        at,
+        level,
+        reg[STEPS],
+        0,
+        speeds,
+        job[who, GUESSED],
+        job[who, MIN],
+        most_nodes(job, reg, who),
+        reg[TICK],
     )
     return bool(width > 0)
 
@@ -159,8 +176,8 @@ def begin(state: State, who: int, floor: int, end: int) -> None:
 def plan(state: State, now: int) -> None:
     """Place the waiting jobs in queue order and choose those whose place is now.
 
-    The plan is made from scratch, unless nothing has happened since the last one but submits behind the jobs that are in it
-    (and no malleable job runs, whose expected end moves): then it would come out the same, and is gone on with.
+    The plan is made from scratch, unless nothing has happened since the last one but submits behind the jobs in it, and
+    no malleable job runs, whose expected end moves: then it would come out the same, and is gone on with.
     """
     job, speed, _, _, queue, _, at, level, _, _, _, _, reg = state
     waiting = reg[QUEUE_N]
@@ -193,9 +210,9 @@ def plan(state: State, now: int) -> None:
 
 
 @compiled
-def join(state: State, now: int) -> None:
+def join(state: State) -> None:
     """Malleable jobs that wait start beside those that run and share their minima evenly (reading `shared`)."""
-    job, speed, running, _, queue, started, _, _, _, _, _, _, reg = state
+    job, _, running, _, queue, started, _, _, _, _, _, _, reg = state
     if reg[MALLEABLE_N] == 0:
         return
     held = 0
@@ -237,7 +254,7 @@ def choose(state: State, now: int) -> None:
         return
     plan(state, now)
     if reg[MINIMUM] == SHARED:
-        join(state, now)
+        join(state)
     if reg[STARTED_N] == 0:
         return
     left = 0

@@ -1,6 +1,7 @@
 """The profile of vacant nodes over time and where a job is placed in it, compiled.
 
-`level[k]` nodes are vacant from `at[k]` to `at[k + 1]`, the last ones for ever. (malleable-hungershoefer-2004, section 5.)
+`level[k]` nodes are vacant from `at[k]` to `at[k + 1]`, the last ones for ever (malleable-hungershoefer-2004,
+section 5).
 """
 
 from __future__ import annotations

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 @inlined
 def share_of(job: Ints, who: int, even: int) -> int:
     """An even share within what the job may have."""
-    return max(job[who, FLOOR], min(job[who, MAX], even))
+    mine: int = max(job[who, FLOOR], min(job[who, MAX], even))
+    return mine
 
 
 @compiled
 def share(state: State) -> None:
     """Set TARGET of the malleable jobs that run, from what the others leave.
 
-    All get the same, but not less than their minimum nor more than their maximum. Of the nodes that remain because they do not divide,
-    each goes to a job that has it already, then to the jobs that started first: no width changes without need.
+    All get the same, but not less than their minimum nor more than their maximum. Nodes that remain because they do not
+    divide go to jobs that have one more already, then to those that started first: no width changes without need.
     """
     job, _, running, _, _, _, _, _, free, _, _, _, reg = state
     nodes = free.shape[0]

@@ -21,6 +21,7 @@ _FINEST = 1 << 20
 """Units of work that a job on one node does in a microsecond, where speed-ups are not whole."""
 _COARSEST = 1 << 8
 _MOST_WORK = 1 << 61
+_ROUNDING = 1e-9
 
 
 @runtime_checkable
@@ -37,6 +38,9 @@ class Linear:
 
     def of(self, widths: NDArray[np.int64], nominal: int) -> NDArray[np.float64]:  # noqa: ARG002
         return widths.astype(np.float64)
+
+
+LINEAR = Linear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,8 @@ class Amdahl:
 class Downey:
     """Downey's model (Downey 1997, A parallel workload model and its implications for processor allocation).
 
-    `sigma`: how much the parallelism varies, 0 for not at all. `parallelism`: its mean A, as a multiple of the job's width
-    in the log (at least one node).
+    `sigma`: how much the parallelism varies, 0 for not at all. `parallelism`: its mean A, as a multiple of the job's
+    width in the log (at least one node).
     """
 
     sigma: float
@@ -94,7 +98,7 @@ def speed_table(
         return table, np.zeros(len(nominal), np.int64)
     kinds, row = np.unique(nominal, return_inverse=True)
     speeds = np.array([model.of(widths, int(kind)) for kind in kinds]).reshape(len(kinds), nodes)
-    if not np.isfinite(speeds).all() or (speeds <= 0).any() or (np.diff(speeds, axis=1) < -1e-9).any():
+    if not np.isfinite(speeds).all() or (speeds <= 0).any() or (np.diff(speeds, axis=1) < -_ROUNDING).any():
         raise ValueError(f"malleable: {model} is no speed-up: it must be above 0 and not fall with the width")
     unit = _FINEST
     while unit > _COARSEST and longest_us * float(speeds.max(initial=1.0)) * unit > _MOST_WORK:

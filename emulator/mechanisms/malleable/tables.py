@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 63) - 1
 
-# Columns of the job table, fixed ones first. SPEED: row of the speed table; OWED, GUESSED: work by the run time and by the
-# estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at SINCE, BEGUN: work at the
-# beginning of the present segment; OVERHEAD: time from SINCE on in which no work is done; EXPECTED: end by the estimate.
+# Columns of the job table, fixed ones first. SPEED: row of the speed table; OWED, GUESSED: work by the run time and
+# by the estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at SINCE, BEGUN: work at
+# the beginning of the present segment; OVERHEAD: time from SINCE on without work; EXPECTED: end by the estimate.
 (
     SUBMIT, KEY, RUN, ESTIMATE, NODES, CLASS, MIN, MAX, SPEED, OWED, GUESSED,
     STATE, START, END, WIDTH, TARGET, FLOOR, DONE, BEGUN, OVERHEAD, SINCE, ENDS, EXPECTED, TOP_NODE, RUN_ROW,

@@ -33,14 +33,26 @@ READINGS = {
 
 
 def flexible_jobs(rng: np.random.Generator) -> tuple[list[Flexible], int]:
-    rigid, nodes = random_workload(rng, jobs=30, nodes=12, estimates=str(rng.choice(["exact", "longer", "mixed"])))
+    rigid, nodes = random_workload(
+        rng, jobs=30, nodes=12, estimates=str(rng.choice(["exact", "longer", "mixed"]))
+    )
     shares = rng.dirichlet((1, 1, 1))
     jobs = []
     for job in rigid:
         kind = int(rng.choice(3, p=shares))
-        least = job.nodes if kind == RIGID else int(rng.integers(1, job.nodes + 1)) if rng.random() < 0.4 else 1
-        most = job.nodes if kind == RIGID else int(rng.integers(least, nodes + 1)) if rng.random() < 0.4 else nodes
-        jobs.append(Flexible(job.number, job.submit_us, job.run_us, job.estimate_us, job.nodes, kind, least, most))
+        least = (
+            job.nodes if kind == RIGID else int(rng.integers(1, job.nodes + 1)) if rng.random() < 0.4 else 1
+        )
+        most = (
+            job.nodes
+            if kind == RIGID
+            else int(rng.integers(least, nodes + 1))
+            if rng.random() < 0.4
+            else nodes
+        )
+        jobs.append(
+            Flexible(job.number, job.submit_us, job.run_us, job.estimate_us, job.nodes, kind, least, most)
+        )
     return jobs, nodes
 
 
@@ -98,13 +110,17 @@ def test_every_segment_is_the_reference_planners(name):
             )
 
 
-@pytest.mark.parametrize("model", [Amdahl(0.1), Amdahl(1), Downey(0.5), Downey(2.0, parallelism=1.5), Downey(0)])
+@pytest.mark.parametrize(
+    "model", [Amdahl(0.1), Amdahl(1), Downey(0.5), Downey(2.0, parallelism=1.5), Downey(0)]
+)
 def test_speed_ups_that_are_not_linear_are_planned_as_the_reference_plans_them(model):
     for seed in range(SEEDS // 3):
         jobs, nodes = flexible_jobs(np.random.default_rng(seed))
         longest = max(job.estimate_us for job in jobs)
         speeds, rows = speed_table(model, np.array([job.nodes for job in jobs], np.int32), nodes, longest)
-        jobs = [replace(job, speed=speeds[row].tolist().__getitem__) for job, row in zip(jobs, rows, strict=True)]
+        jobs = [
+            replace(job, speed=speeds[row].tolist().__getitem__) for job, row in zip(jobs, rows, strict=True)
+        ]
         expected = reference_plan(jobs, nodes, Reading())
         assert segments(planned(jobs, nodes, Reading(), model)) == expected, f"seed {seed}"
 
