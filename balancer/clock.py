@@ -222,7 +222,7 @@ _SLOT = 2
 _SLOTS = 32
 _SLOT_PLACES = tuple(range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT))
 _POLL_S = 0.0004
-_RANK_BITS = 3
+_RANK_BITS = max(Rank).bit_length()
 
 
 def _limit(due_us: int, rank: int) -> int:

@@ -271,7 +271,7 @@ def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
         lambda row: f"{facts.job(row)} owed {owed[row]} node-us of work and did {kept[row]}",
     )
     ends_us = np.where(runs.outcome == RunOutcome.RUNNING, facts.record.horizon_us, runs.end_us)
-    given = np.diff(runs.first)
+    given = np.diff(runs.first) if facts.has_node_identities else jobs.nodes[runs.job]
     # Where speed-up is less than linear, a job on fewer nodes than it asked for makes more of each.
     busy = np.where(jobs.column("sublinear", 0)[runs.job] > 0, np.maximum(given, jobs.nodes[runs.job]), given)
     possible = np.maximum(ends_us - runs.start_us, 0) * busy

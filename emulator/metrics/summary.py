@@ -65,6 +65,8 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
             **_ondemand(record),
         }
     summary |= _node_time(line, with_reserve=_has_ondemand(record))
+    if record.figures:
+        summary["mechanism"] = plain(record.figures)
     if record.pace:
         summary["pace"] = _in_seconds(record.pace)
     if class_figures.COLUMN in record.jobs.extra:

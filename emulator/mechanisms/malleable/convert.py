@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class FlexibleJobs:
     """Draws so many jobs at random; the rest stays rigid. Shares from 0 to 1, of the number of jobs.
 
-    Writes the columns `job_class`, `min_nodes` and `max_nodes`. A flexible job runs on anything from `least` (a
-    share of the nodes it asks for, at least one node) to the whole machine. A job drawn for a small share is drawn for a larger
-    one too, and malleable ones are drawn before moldable ones.
+    Writes the columns `job_class`, `min_nodes` and `max_nodes`. A flexible job runs on anything from `least` (a share
+    of the nodes it asks for, at least one node) to the whole machine. A job drawn for a small share is drawn for a
+    larger one too, and malleable ones are drawn before moldable ones.
     """
 
     moldable: float = 0.0
