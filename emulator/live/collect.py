@@ -142,6 +142,7 @@ def _hosted_record(fleet: Fleet, found: dict[str, Any], interrupted: str) -> Run
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
+        figures=found["figures"],
     )
 
 

@@ -10,11 +10,12 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
+from emulator.harness.mechanism import HasMachine, ability
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
@@ -22,6 +23,7 @@ from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.host import MechanismHost
+from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
 from emulator.plugins import make_plugin
@@ -61,7 +63,14 @@ class TorqueServer:
             epoch_us=0 if isinstance(clock, SystemClock) else config.epoch_us,
         )
         if mechanism is not None:
-            self._batch.host = MechanismHost(cluster, mechanism, config.nodes, self._executor, self._batch)
+            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+            parts = (mechanism, config.nodes, self._executor, self._batch)
+            if maker is None or jobs is None:
+                self._batch.host = MechanismHost(cluster, *parts)
+            else:
+                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
+                # As in virtual time it is asked for no more than `Machine` has.
+                self._batch.host = MachineHost(cast("Cluster", machine), *parts)
         else:
             self._batch.start_cycle(clock.now_us())
         self._listener = socket.create_server((config.host, config.port), backlog=512)
@@ -109,6 +118,10 @@ class TorqueServer:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
+            case "is_over":
+                host = self._batch.host
+                over = self._executor.call(lambda _: host is not None and host.is_over)
+                connection.send({"is_over": over})
             case "export":
                 connection.send(self._executor.call(lambda _: self._batch.export()))
             case "register":
