@@ -133,7 +133,7 @@ _KIT_EVEN, _KIT_LATE = ((0, 0), (1, 13_560)), ((0, 13_560), (0.5, 13_720), (1, 1
 _SITES = {
     # Table 1; sizes, lengths and the many short jobs of the last week as in the log.
     "unilu": _Site(
-        cores=12, users=82, hours=2137, load=0.42,
+        cores=12, users=82, hours=2137, load=0.46,
         classes=(
             _Class(0, 1_762, ((1, 0.74), (12, 0.17), (4, 0.06), (6, 0.03)), 7.1, 2.38, 43_507, (7_200, 43_200),
                    _UNILU_EVEN, 1.5),
