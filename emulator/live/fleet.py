@@ -29,6 +29,7 @@ from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_mechanism
 from emulator.scenario import ScenarioError
@@ -86,10 +87,6 @@ class Fleet:
             )
         self.scenario = scenario
         self.prepared = prepared
-        if mechanism is not None and mechanism.predictor is not None:
-            raise FleetError(
-                "the predictor of a scenario is for virtual time; for a live service there is `balancer predict`"
-            )
         self.mechanism = mechanism
         self.work = work
         self.logs = work / "logs"
@@ -140,6 +137,8 @@ class Fleet:
                 partial(self._start_balancer, self.mechanism),
                 partial(self._start_manager, self.mechanism),
             ]
+            if self.mechanism.predictor is not None:
+                steps.append(partial(self._start_predictor, self.mechanism.predictor))
         for step in (*steps, self._start_replayer):
             if interrupted:
                 return
@@ -308,6 +307,25 @@ class Fleet:
         party = self._party("ondemand", "-m", "emulator.live.ondemand", "--config", config)
         party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
+    def _start_predictor(self, settings: str | dict[str, Any]) -> None:
+        """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""
+        predictor = PredictorSettings.parse(settings)
+        before, ready = self.work / "before.json", self.work / "predictor.ready"
+        past = [{"nodes_requested": nodes} for nodes in predictor.history]
+        before.write_text(json.dumps({"slots": past}), encoding="utf-8")
+        last_submit_us = int(self.prepared.jobs.submit_us.max(initial=0))
+        party = self._party(
+            "predictor",
+            "-m", "balancer", "predict", "--url", self.balancer_url,
+            "--predictor", predictor.name,
+            *(f"--set={name}={json.dumps(value)}" for name, value in predictor.parameters.items()),
+            "--slots-per-day", str(predictor.slots_per_day), "--keep", predictor.keep,
+            "--before", before, "--until-s", repr(seconds(last_submit_us)),
+            "--clock-file", self.work / "clock", "--ready-file", ready,
+            environ={"BALANCER_TOKEN": self.token},
+        )  # fmt: skip
+        party.wait_until(lambda: read_ready(ready) is not None)
+
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
         settings: dict[str, Any] = {
@@ -387,12 +405,12 @@ class Fleet:
         return ""
 
     def _look_at_parties(self, clock: SharedClockMaster) -> str:
-        """The Balancer and the manager may fail, batch goes on; without the others there is no run."""
+        """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""
         for name, party in list(self.parties.items()):
             status = party.exit_status
-            if status is None or (name == "replayer" and status == 0):
+            if status is None or (name in {"replayer", "predictor"} and status == 0):
                 continue
-            if name in {"balancer", "ondemand"}:
+            if name in {"balancer", "ondemand", "predictor"}:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
                 party.stop()  # what is left of its session
                 del self.parties[name]

@@ -1,6 +1,6 @@
 """Jobs that share cores, compiled: who runs where, how fast, until when, and who may start.
 
-The rules: `docs/oversubscribe.md`; the slow truth: `tests/oracle/oversubscribe.py`. All of it is in one module, because
+The rules: `docs/mechanisms/oversubscribe.md`; the slow truth: `tests/oracle/oversubscribe.py`. All of it is in one module, because
 the cache of machine code looks at the module of a function only.
 """
 
