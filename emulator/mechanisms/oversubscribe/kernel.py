@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import submit_due
-from emulator.harness.structures import queue_insert, queue_remove_at
+from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     AT_ENDS,
     AT_UNTIL,
@@ -690,11 +690,6 @@ def finish_instant(state: State, now: int) -> None:
     else:
         submit_due(job, queue, reg, now, NEVER)
     schedule_pass(state, now)
-
-
-@compiled
-def enqueue(state: State, who: int) -> None:
-    queue_insert(state[0], state[9], state[17], who)
 
 
 @compiled
