@@ -145,7 +145,7 @@ _SITES = {
                    _UNILU_EVEN, 12),
         ),
     ),
-    # Table 2, and Table 5 for when jobs are over. Sizes, lengths and load are calibrated (docs/mechanisms/oversubscribe.md).
+    # Table 2, and Table 5 for when jobs are over; sizes, lengths and load are calibrated (the docs page says on what).
     "kit": _Site(
         cores=20, users=161, hours=13_880, load=0.55,
         classes=(
