@@ -147,7 +147,7 @@ _SITES = {
     ),
     # Table 2, and Table 5 for when jobs are over; sizes, lengths and load are calibrated (the docs page says on what).
     "kit": _Site(
-        cores=20, users=161, hours=13_880, load=0.55,
+        cores=20, users=161, hours=13_880, load=0.57,
         classes=(
             _Class(0, 2_349, ((20, 0.5), (1, 0.2), (10, 0.1), (40, 0.15), (48, 0.05)), 9.2, 1.6, 259_200,
                    (86_400, 259_200), _KIT_EVEN, 5),
