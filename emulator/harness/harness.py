@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
     HasBegin,
     HasCompletion,
+    HasFigures,
     HasJobEnd,
     HasNotice,
     HasPass,
@@ -139,13 +140,13 @@ class Harness:
         return taken, busy
 
     def release(self, nodes: Iterable[int]) -> None:
-        given = [int(node) for node in nodes]
+        given = _listed(nodes)
         self.cluster.bring_online(given, self.now_us)
         self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
         self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
-        chosen = [int(node) for node in nodes]
+        chosen = _listed(nodes)
         if self.cluster.state[job] == JobState.QUEUED:
             self.running.start(job, chosen, self.now_us)
             self._lend(chosen)
@@ -243,8 +244,6 @@ class Harness:
 
     def watch_ends(self, watching: bool) -> None:
         self._watching = watching
-        self._seen_ends = self.cluster.ended_count
-        self._ended = []
 
     def watch_passes(self, watching: bool) -> None:
         self._watching_passes = watching
@@ -265,6 +264,8 @@ class Harness:
         cluster = self.cluster
         pause_after = _PAUSE_AFTER
         while True:
+            self._drop_stale_points()
+            self._seen_ends = cluster.ended_count
             until_us = self._points[0][0] if self._points else NEVER_US
             if until_us == NEVER_US and cluster.next_event_us == NEVER_US:
                 return True
@@ -292,17 +293,28 @@ class Harness:
             ):
                 return False
 
+    def _drop_stale_points(self) -> None:
+        """What was put off or called off is no instant of its own: nothing happens then."""
+        while self._points and self._is_stale(*self._points[0]):
+            heapq.heappop(self._points)
+
+    def _is_stale(self, at_us: int, point: int, job: int) -> bool:
+        if point == _Point.TIMER:
+            return at_us != self._wake_us
+        if point == _Point.COMPLETION:
+            return self._lease_ends.get(job) != at_us
+        return point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] != at_us
+
     def _jobs_ended(self) -> None:
-        cluster = self.cluster
-        if not (self._watching or self._held):
-            return
-        self._ended = cluster.ended_since(self._seen_ends)
-        self._seen_ends = cluster.ended_count
-        if self._held:
-            for job in self._ended:
-                if cluster.state[job] == JobState.ENDED:
-                    self._left(cluster.nodes_of(job))
-        if self._watching and self._at_job_end is not None:
+        if self._watching or self._held:
+            self._tell_of_ends(self.cluster.ended_since(self._seen_ends))
+
+    def _tell_of_ends(self, ended: list[int]) -> None:
+        """These jobs have come to their ends, all at this time."""
+        self._ended = ended
+        for job in ended if self._held else ():
+            self._left(self.cluster.nodes_of(job))
+        if ended and self._watching and self._at_job_end is not None:
             self._at_job_end.on_job_end(self)
 
     def _finish_instant(self) -> None:
@@ -360,7 +372,7 @@ class Harness:
         if "running" in self.__dict__:
             done, lost = self.running.work_of_runs(runs.job, runs.outcome, horizon_us)
             runs = replace(runs, done_node_us=done, lost_node_us=lost)
-        return RunRecord(
+        record = RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
             state=cluster.state.astype(np.int8),
@@ -374,6 +386,8 @@ class Harness:
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        return replace(record, figures=counts.figures(record, cluster)) if counts else record
 
     def _started_from_the_queue(self) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
@@ -391,6 +405,12 @@ def _points(
     return [(int(times_us[job]), point, int(job)) for job in jobs if times_us[job] >= 0]
 
 
+def _listed(nodes: Iterable[int]) -> list[int]:
+    """As plain integers, however they come."""
+    listed: list[int] = np.fromiter(nodes, np.int64).tolist()
+    return listed
+
+
 def _next_pause(instants: int, took_us: int) -> int:
     """Twice as many instants or half as many, when the last ones were far from the aim."""
     if took_us < _PAUSE_US // 2:
@@ -398,6 +418,7 @@ def _next_pause(instants: int, took_us: int) -> int:
     return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
 
 
+@lru_cache(maxsize=4)
 def default_node_names(count: int) -> tuple[str, ...]:
     """n001, n002, ...; as many digits as the last one needs, at least three."""
     digits = max(3, len(str(count)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.cluster import Cluster
     from emulator.harness.machine import Machine
+    from emulator.harness.record import RunRecord
     from emulator.harness.running import RunningJobs
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
@@ -44,7 +45,7 @@ class Actions(Protocol):
 
     @property
     def ended_jobs(self) -> list[int]:
-        """Jobs that left their nodes since `on_job_end` was last called."""
+        """The jobs that ended now, for `on_job_end`."""
 
     def reserve(self, nodes: Iterable[int], *, when_free: bool = False) -> tuple[list[int], list[int]]:
         """Take idle nodes out of the batch pool. Returns (taken, not taken because a job runs on them).
@@ -161,6 +162,12 @@ class HasPredicted(Protocol):
 class HasMachine(Protocol):
     def make_machine(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int) -> Machine:
         """The thing that holds jobs and nodes, where whole nodes and a queue over them are not enough."""
+
+
+@runtime_checkable
+class HasFigures(Protocol):
+    def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:
+        """Figures of its own about a run, by name (plain numbers or None); `mechanism.NAME` in results and sweeps."""
 
 
 @runtime_checkable

@@ -141,7 +141,8 @@ class RunRecord:
     `begin_us` and `horizon_us` bound the time in which node-time is accounted: every node is in exactly one
     pool at every moment between them. `left_out` counts jobs of the input that were not run, by reason.
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
-    `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs.
+    `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
+    mechanism's own.
     """
 
     jobs: JobTable
@@ -163,3 +164,4 @@ class RunRecord:
     pace: dict[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
     interrupted: str = ""
+    figures: dict[str, object] = field(default_factory=dict)

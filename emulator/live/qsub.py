@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from balancer.clock import US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _TIMEOUT_S = 60.0
 _UNREACHABLE = ("cannot connect", "connection refused", "unable to communicate", "timed out", "pbs_iff")
@@ -31,13 +34,24 @@ class Qsub:
     queue: str = "batch"
     environment: Mapping[str, str] | None = None
 
-    def submit(self, name: str, nodes: int, estimate_us: int, run_us: int) -> str:
-        """Submit a job that sleeps for `run_us`; the identifier it got. Raises QsubError."""
+    def submit(
+        self,
+        name: str,
+        nodes: int,
+        estimate_us: int,
+        script: str,
+        *,
+        queue: str | None = None,
+        variables: str = "",
+        folder: Path | None = None,
+    ) -> str:
+        """Submit a job, to run in `folder`; the identifier it got. `variables`: as for `qsub -v`. Raises QsubError."""
         resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
-        script = f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+        more = ["-v", variables] if variables else []
+        more += [] if folder is None else ["-d", str(folder)]
         try:
             done = subprocess.run(
-                [*self.command, "-N", name, "-l", resources, "-q", self.queue],
+                [*self.command, "-N", name, "-l", resources, "-q", queue or self.queue, *more],
                 input=script,
                 capture_output=True,
                 text=True,
@@ -56,6 +70,17 @@ class Qsub:
         if any(sign in text.lower() for sign in _UNREACHABLE):
             raise QsubUnreachableError(text)
         raise QsubError(text)
+
+
+def sleeping(run_us: int) -> str:
+    """The script of a job that sleeps so long."""
+    return f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+
+
+def working(run_us: int, nodes: int, checkpoints: Path) -> str:
+    """The script of a job that owes so much work, as a process that proves it."""
+    command = f"{sys.executable} -m emulator.live.job.program --work {seconds_text(run_us * nodes)}"
+    return f"#!/bin/sh\nexec {command} --checkpoints {shlex.quote(str(checkpoints))}\n"
 
 
 def walltime(time_us: int) -> str:

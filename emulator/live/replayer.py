@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import heapq
 import signal
+import subprocess
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import requests
@@ -24,7 +25,7 @@ from pydantic import Field
 
 from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
-from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError
+from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, sleeping, working
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -57,6 +58,10 @@ class ReplayerConfig(Settings):
     qsub: tuple[str, ...] = ("qsub",)
     qsub_environment: dict[str, str] | None = None
     queue: str = "batch"
+    qnotice: tuple[str, ...] = ()
+    """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
+    job_folder: Path | None = None
+    """Submit `emulator-job`s instead of jobs that sleep; they write their output and checkpoints there."""
     cloud: CloudSettings | None = None
     wait_s: float = Field(default=0.0, ge=0)
     poll_s: float = Field(default=1.0, gt=0)
@@ -79,6 +84,7 @@ class Job:
     run_us: int
     estimate_us: int
     nodes: int
+    kind: Kind = Kind.BATCH
 
     @property
     def lease_name(self) -> str:
@@ -114,14 +120,29 @@ class Replayer:
                 int(table.run_us[row]),
                 int(table.estimate_us[row]),
                 int(table.nodes[row]),
+                Kind(int(table.kind[row])),
             )
-            if table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
+            if self._config.qnotice:
+                self._fill_for_mechanism(job, table, row)
+            elif table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
                 self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job, self._cloud))
                 if self._config.notice_s is not None:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
                     self._add(notice_us, Rank.NOTICE, self._notice(job))
             else:
                 self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+
+    def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
+        """All jobs go to the batch server; those that are known in advance are announced."""
+        if job.kind == Kind.BATCH:
+            self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+            return
+        self._add(job.submit_us, Rank.ARRIVAL, self._submit(job, 1))
+        notice_us = int(table.column("notice_us")[row])
+        if self._config.notice_s is not None:
+            notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
+        if notice_us >= 0:
+            self._add(notice_us + self._origin_us, Rank.NOTICE, self._announce(job))
 
     # The loop
 
@@ -163,15 +184,46 @@ class Replayer:
     def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
-                job_id = self._qsub.submit(f"j{job.number}", job.nodes, job.estimate_us, job.run_us)
+                job_id = self._qsub.submit(
+                    f"j{job.number}", job.nodes, job.estimate_us, self._script(job), **self._place(job)
+                )
             except QsubError as error:
                 self._log.count("qsub_errors")
                 if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
-                    self._add(now_us + self._pause_us(tries), Rank.SUBMIT, self._submit(job, tries + 1))
+                    rank = Rank.SUBMIT if job.kind == Kind.BATCH else Rank.ARRIVAL
+                    self._add(now_us + self._pause_us(tries), rank, self._submit(job, tries + 1))
                 else:
                     self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
             else:
                 self._write("submitted", now_us, job, job_id=job_id, tries=tries)
+
+        return act
+
+    def _script(self, job: Job) -> str:
+        folder = self._config.job_folder
+        return (
+            sleeping(job.run_us) if folder is None else working(job.run_us, job.nodes, folder / "checkpoints")
+        )
+
+    def _place(self, job: Job) -> dict[str, Any]:
+        """Where a job goes, and, for a mechanism, which of the workload it is."""
+        variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
+        if self._config.job_folder is not None:
+            variables.append("PYTHONPATH")  # ours, so that the job finds the same program
+        queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None
+        return {"folder": self._config.job_folder, "variables": ",".join(variables), "queue": queue}
+
+    def _announce(self, job: Job) -> Callable[[int], None]:
+        """Tell the batch server's mechanism of an on-demand job that is to come."""
+
+        def act(now_us: int) -> None:
+            command = [*self._config.qnotice, str(job.number)]
+            environ = self._config.qsub_environment
+            done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+            if done.returncode == 0:
+                self._write("noticed", now_us, job)
+            else:
+                self._write("notice_failed", now_us, job, reason=done.stderr.strip())
 
         return act
 
@@ -290,6 +342,8 @@ class Replayer:
 
 def check(config: ReplayerConfig, table: JobTable) -> None:
     """Raise SettingsError if this workload cannot be replayed with these settings."""
+    if config.qnotice:
+        return
     if config.notice_s is not None and config.balancer_url is None:
         raise SettingsError("notice_s is set, so balancer_url is needed: notices go to the Balancer")
     if config.cloud is None and (table.kind == Kind.ON_DEMAND).any():

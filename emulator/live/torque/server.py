@@ -10,23 +10,39 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
+from emulator.harness.mechanism import HasMachine, ability
 from emulator.live.process import stop_on_signal, write_address
+from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
-from emulator.live.torque.config import ConfigError, ServerConfig, load
+from emulator.live.torque.config import ServerConfig
+from emulator.live.torque.host import MechanismHost
+from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
+from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from balancer.clock import Clock
+    from emulator.harness.mechanism import Mechanism
+    from emulator.workload.table import JobTable
+
+
+def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
+    """The workload and the mechanism of the settings, if they have one. Raises ValueError."""
+    if config.mechanism is None or config.workload is None:
+        return None, None
+    from emulator.workload.store import load  # noqa: PLC0415 - slow, and most servers have no mechanism
+
+    return load(config.workload), make_plugin("emulator.mechanisms", config.mechanism)
 
 
 class TorqueServer:
@@ -36,15 +52,27 @@ class TorqueServer:
         config.home.mkdir(parents=True, exist_ok=True)
         self._executor = LiveExecutor(clock, self._schedule_pass)
         self._log = AccountingLog(config.home / "server_priv" / "accounting")
+        jobs, mechanism = _hosted(config)
+        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
         self._batch = BatchServer(
             config,
-            Cluster(len(config.nodes), config.scheduler, simulated=False),
+            cluster,
             self._executor,
             self._log,
             MarksFile(config.home / "server_priv" / "marks.json"),
             epoch_us=0 if isinstance(clock, SystemClock) else config.epoch_us,
         )
-        self._batch.start_cycle(clock.now_us())
+        if mechanism is not None:
+            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+            parts = (mechanism, config.nodes, self._executor, self._batch)
+            if maker is None or jobs is None:
+                self._batch.host = MechanismHost(cluster, *parts)
+            else:
+                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
+                # As in virtual time it is asked for no more than `Machine` has.
+                self._batch.host = MachineHost(cast("Cluster", machine), *parts)
+        else:
+            self._batch.start_cycle(clock.now_us())
         self._listener = socket.create_server((config.host, config.port), backlog=512)
         host, port = self._listener.getsockname()[:2]
         self.address: tuple[str, int] = (str(host), int(port))
@@ -90,6 +118,10 @@ class TorqueServer:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
+            case "is_over":
+                host = self._batch.host
+                over = self._executor.call(lambda _: host is not None and host.is_over)
+                connection.send({"is_over": over})
             case "export":
                 connection.send(self._executor.call(lambda _: self._batch.export()))
             case "register":
@@ -152,6 +184,9 @@ class AgentLink:
         number, run = int(message["job"]), int(message["run"])
         session = int(message["session"])
         match message["do"]:
+            case "changed":
+                seq = int(message["seq"])
+                self._executor.post(lambda _: self._batch.changed(seq))
             case "started":
                 self._executor.post(lambda _: self._batch.started(number, run, session))
             case "ended":
@@ -176,9 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        config = load(ServerConfig, options.config)
+        config = load_settings(options.config, ServerConfig)
         server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (ConfigError, OSError, ValueError) as error:
+    except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"torque server: {error}\n")
         return 2
     stop_on_signal(server.stop)
