@@ -38,6 +38,7 @@ class MachineHost(Harness):
         machine: Cluster,
         mechanism: Mechanism,
         workload: JobTable,
+        *,
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         outside: Outside,
