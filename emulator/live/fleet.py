@@ -270,7 +270,7 @@ class Fleet:
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
-        return address is not None and bool(request(address, {"do": "export"})["all_nodes_up"])
+        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
 
     def _hooks(self) -> dict[str, Any]:
         if self.scenario.live.hooks == "in_process":
@@ -393,7 +393,7 @@ class Fleet:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         address = read_address(self.batch_home) if self.hosted else None
         try:
-            return address is not None and bool(request(address, {"do": "is_over"})["is_over"])
+            return address is not None and bool(request(address, {"do": "state"})["is_over"])
         except OSError:
             return False  # it is gone, which is noticed elsewhere
 

@@ -235,13 +235,8 @@ class HybridReference:
     # -- the events of on-demand jobs ----------------------------------------------------------------------
 
     def on_notice(self, job: int) -> None:
-        if (
-            self.notice == "n"
-            or job in self.claims
-            or job in self.instant
-            or self.jobs[job].submit_us < self.now
-        ):
-            return
+        if self.notice == "n" or self.jobs[job].submit_us <= self.now:
+            return  # arrivals of this time have been handled already
         self.collect()
         wanted, predicted = self.jobs[job].nodes, self.jobs[job].predicted_us
         free = 0 if self.on_demand_waits() else self.free()

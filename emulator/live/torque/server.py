@@ -118,10 +118,8 @@ class TorqueServer:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
-            case "is_over":
-                host = self._batch.host
-                over = self._executor.call(lambda _: host is not None and host.is_over)
-                connection.send({"is_over": over})
+            case "state":
+                connection.send(self._executor.call(lambda _: self._batch.short_state()))
             case "export":
                 connection.send(self._executor.call(lambda _: self._batch.export()))
             case "register":
