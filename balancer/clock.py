@@ -209,9 +209,9 @@ class ManualAlarm:
         self._due_us = NEVER_US
 
 
-# The file: a header and one slot per process, all native 64-bit integers. Whose slot it is, and whether that process
-# lives, says a lock on the file `CLOCK.slotN`: also between containers, where process numbers mean nothing. Aligned 8-byte stores are
-# atomic on every machine we run on, and each field has one writer: the header the master, a slot its owner.
+# The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are atomic on every
+# machine we run on, and each field has one writer: the header the master, a slot its owner. Whether the owner
+# lives, a lock on the file CLOCK.slotN says: also between containers, where process numbers mean nothing.
 # A limit is one integer, time and rank together, so that it is written and compared in one step.
 _MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
 # The words are read and written through a memoryview of native integers, which is one store each; `struct` is
