@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import socket
 import threading
 import time
 from array import array
@@ -218,7 +219,8 @@ _MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
 # not: it clears the bytes and then sets them one by one, and a reader in between sees the clock at 0.
 _MAGIC_AT, _NOW_AT, _SPEED_AT, _STOPPED_AT, _HELD_AT, _HEADER = 0, 1, 2, 3, 4, 8
 _SLOT = 2
-"""Words of a slot: its process (0: nobody, -1: nobody waits for it now) and its limit."""
+"""Words of a slot: whether it is taken (0: no, 1: yes, -1: yes, but nobody waits for it now), and its limit."""
+_EXPECTED, _EXCUSED = 1, -1
 _SLOTS = 32
 _POLL_S = 0.0004
 _RANK_BITS = 3
@@ -282,8 +284,10 @@ class SharedClock:
             lock = _try_lock(_slot_file(self.path, slot))
             if lock is not None:
                 self._lock_file = lock
+                os.ftruncate(lock, 0)
+                os.write(lock, socket.gethostname().encode())
                 self._words[place + 1] = _NO_LIMIT
-                self._words[place] = os.getpid()
+                self._words[place] = _EXPECTED
                 return place
         raise RuntimeError(f"all {len(self._places)} places at the clock {self.path} are taken")
 
@@ -468,6 +472,27 @@ class SharedClockMaster:
                     self._words[place] = 0
                     os.close(lock)
                     self.pace.dropped_parties += 1
+
+    def excuse(self, host: str) -> int:
+        """Do not wait for the processes of a host that cannot answer; how many there are.
+
+        Undone by `expect`, or when such a process is started anew.
+        """
+        return self._say_of(host, _EXCUSED)
+
+    def expect(self, host: str) -> int:
+        """Wait again for the processes of a host."""
+        return self._say_of(host, _EXPECTED)
+
+    def _say_of(self, host: str, word: int) -> int:
+        found = 0
+        for slot, place in enumerate(self._places):
+            if self._words[place]:
+                owner = Path(_slot_file(self.path, slot))
+                if owner.exists() and owner.read_text(encoding="utf-8") == host:
+                    self._words[place] = word
+                    found += 1
+        return found
 
     def freeze(self, timeout_s: float = 5.0) -> bool:
         """Let the clock stand from now on; True once all that is due by then has been dealt with.
