@@ -473,6 +473,18 @@ class SharedClockMaster:
                     os.close(lock)
                     self.pace.dropped_parties += 1
 
+    def living(self) -> int:
+        """How many processes have a place at the clock and are alive."""
+        found = 0
+        for slot, place in enumerate(self._places):
+            if self._words[place]:
+                lock = _try_lock(_slot_file(self.path, slot))
+                if lock is None:
+                    found += 1
+                else:
+                    os.close(lock)
+        return found
+
     def excuse(self, host: str) -> int:
         """Do not wait for the processes of a host that cannot answer; how many there are.
 

@@ -63,6 +63,10 @@ _LOOK_S = 0.1
 _ASK_S = 5.0
 _MORE_SLOTS = 32
 """Places at the clock beside those of the nodes: services, and those that died and were not noticed yet."""
+_WITH_BALANCER, _WITHOUT = 4, 2
+"""Batch server and replayer; Balancer and on-demand manager."""
+_RETURN_US = 90_000_000
+"""How long (wall time) a controller that goes on with a run waits for the others to come back."""
 _STEP_US = 60_000_000
 """A fault that nobody carries out within this wall time is given up."""
 _GONE_US = 300_000_000
@@ -117,6 +121,7 @@ class Controller:
         self._lock = threading.RLock()
         self._steps = Steps(steps_of(scenario.live.faults), state.steps_done)
         self._step_since_us: int | None = None
+        self._is_resumed = bool(state.passed)
         self._progress: dict[str, int] = {}
         self._seen_us = wall_us()
         self.prepared: Prepared = prepare(scenario)
@@ -300,7 +305,11 @@ class Controller:
         return None
 
     def _wait_for_replayer(self, stopped: threading.Event) -> bool:
-        while not self._shared.replayer_ready.exists():
+        """Until time may begin, or go on: then with as many parties as there have been, or without those that stay away."""
+        since_us = wall_us()
+        while not self._shared.replayer_ready.exists() or (
+            self._is_resumed and self._clock.living() <= self._parties and wall_us() - since_us < _RETURN_US
+        ):
             if stopped.wait(_LOOK_S):
                 return False
         with self._lock:
@@ -308,6 +317,11 @@ class Controller:
                 self._state.passed.append(REPLAYER)
                 self._state.save(self._shared.state)
         return True
+
+    @property
+    def _parties(self) -> int:
+        """Who has a place at the clock, beside the controller."""
+        return self._state.nodes + (_WITH_BALANCER if self._mechanism is not None else _WITHOUT)
 
     def _is_replayed(self) -> bool:
         return self.replay_log.exists() and not read_replay(self.replay_log).interrupted

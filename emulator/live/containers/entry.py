@@ -20,7 +20,7 @@ import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from emulator.live.containers.names import (
     BALANCER,
@@ -48,6 +48,8 @@ _ASK_S = 0.3
 _LOOK_S = 1.0
 _TIMEOUT_S = 10.0
 _UNAVAILABLE = 503
+_RESOLVER = Path("/etc/resolv.conf")
+_POINTER = 0xC0
 _PROGRAMS = {
     BATCH: ("emulator.live.torque.server", "--config", "{config}", "--clock", str(_CLOCK)),
     NODE: ("emulator.live.agent", "--config", "{config}", "--clock", str(_CLOCK)),
@@ -64,20 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"entry: there is no role {role!r}; known: {', '.join(ROLES)}\n")
         return 2
     os.umask(0o002)
+    if role == CONTROLLER and os.getuid() == 0:
+        return _control()
     _PRIVATE.mkdir(parents=True, exist_ok=True)
     _bring_kernels()
     if role == CONTROLLER:
-        return _control()
+        _become([sys.executable, "-m", *_PROGRAMS[role]])
     stopping = _stop_on_signals()
     settings = _settings(role, stopping)
     if settings is None:
         return 0
     command = _prepare(role, settings)
     if role == NODE:
-        os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+        _become(command)
     if not settings.get("needed", True):
         command = ["/bin/sh", "-c", "exec tail -f /dev/null"]
     return _supervise(subprocess.Popen(command), stopping)
+
+
+def _become(command: list[str]) -> NoReturn:
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
 def _bring_kernels() -> None:
@@ -128,12 +136,31 @@ def own_name() -> str:
     if given:
         return given
     host = socket.gethostname()
-    try:
-        found, *_ = socket.gethostbyaddr(socket.gethostbyname(host))
-    except OSError:
-        return host
-    match = re.search(rf"[-_]{NODE}[-_](\d+)(?:\.|$)", found)
+    found = _reverse(socket.gethostbyname(host))
+    match = re.search(rf"[-_.]{NODE}[-_.](\d+)(?:\.|$)", found)
     return host if match is None else node_name(int(match[1]))
+
+
+def _reverse(address: str) -> str:
+    """The name of an address by DNS alone ('' without one): the container's own hosts file would say its id."""
+    servers = [
+        line.split()[1] for line in _RESOLVER.read_text(encoding="utf-8").splitlines() if "nameserver" in line
+    ]
+    labels = [*reversed(address.split(".")), "in-addr", "arpa"]
+    question = b"".join(bytes([len(label)]) + label.encode() for label in labels) + b"\0\0\x0c\0\x01"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(_TIMEOUT_S)
+        try:
+            asking.sendto(b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0" + question, (servers[0], 53))
+            answer = asking.recv(4096)
+        except (OSError, IndexError):
+            return ""
+    # One answer: behind the question a pointer to its name, type, class, time to live and length, then a name.
+    at, names = 12 + len(question) + 12, []
+    while at < len(answer) and 0 < (size := answer[at]) < _POINTER:
+        names.append(answer[at + 1 : at + 1 + size].decode(errors="replace"))
+        at += 1 + size
+    return ".".join(names)
 
 
 def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
@@ -174,17 +201,20 @@ def _supervise(process: subprocess.Popen[bytes], stopping: threading.Event) -> i
             return 0
         stopping.wait(_LOOK_S)
     status = process.returncode
+    # A replayer has done its part before the others; a container that ends would end `up --exit-code-from`.
+    while status == 0 and not stopping.is_set() and not _OVER.exists():
+        stopping.wait(_LOOK_S)
     return 0 if _OVER.exists() else status if status >= 0 else 128 - status
 
 
 def _control() -> int:
     """The controller runs as everybody does; this process stays root, to hand the results to their owner."""
-    is_root = os.getuid() == 0
-    if is_root:
-        os.chown(SHARED, UID, GID)
+    owner = SHARED.stat()
+    if owner.st_uid != UID:
         SHARED.chmod(0o2775)
-    who: dict[str, Any] = {"user": UID, "group": GID, "extra_groups": []} if is_root else {}
-    process = subprocess.Popen([sys.executable, "-m", *_PROGRAMS[CONTROLLER]], **who)
+        os.chown(SHARED, UID, GID)
+    myself = [sys.executable, "-m", "emulator.live.containers.entry", CONTROLLER]
+    process = subprocess.Popen(myself, user=UID, group=GID, extra_groups=[])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: process.send_signal(got))
     status = process.wait()

@@ -146,6 +146,7 @@ def balancer(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict
         "token_file": str(shared.tokens),
         "hook_key_file": str(shared.hook_keys),
         "hook_skew_s": 3600,
+        "log_level": "warning",
         "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
         "clock_file": str(shared.clock),
         "reconcile_period_s": _RECONCILE_S,

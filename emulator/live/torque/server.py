@@ -57,7 +57,7 @@ class TorqueServer:
         self._enrolment = Enrolment(config, self._private / "nodes")
         self._batch: BatchServer | None = None
         if self._enrolment.names:
-            self._batch = self._begin()
+            self._begin()
         self._listener = socket.create_server((config.host, config.port), backlog=512)
         host, port = self._listener.getsockname()[:2]
         self.address: tuple[str, int] = (str(host), int(port))
@@ -68,7 +68,7 @@ class TorqueServer:
         try:
             if self._enrolment.wait():
                 if self._batch is None:
-                    self._batch = self._begin()
+                    self._begin()
                 self._enrolment.opened.set()
                 self._executor.run()
         finally:
@@ -81,7 +81,7 @@ class TorqueServer:
         self._enrolment.stop()
         self._executor.stop()
 
-    def _begin(self) -> BatchServer:
+    def _begin(self) -> None:
         """A new batch system, or the one that was here before, by its journal."""
         marks = MarksFile(self._private / "marks.json")
         past = self._journal.past
@@ -92,7 +92,7 @@ class TorqueServer:
         else:
             self._journal.write(now_us, "begin", marks.next_number, marks.nodes)
         config = self._config.model_copy(update={"nodes": self._enrolment.names, "expect_nodes": 0})
-        batch = BatchServer(
+        batch = self._batch = BatchServer(
             config,
             Cluster(len(config.nodes), config.scheduler, simulated=False),
             self._executor,
@@ -107,7 +107,6 @@ class TorqueServer:
             self._log.muted = marks.muted = False
             self._links = count(max(links, default=0) + 1)
             self._lose(batch, links)
-        return batch
 
     def _lose(self, batch: BatchServer, links: Mapping[int, Link]) -> None:
         """The agents of the server's former life; on a paced clock there is time for them to come back."""
@@ -272,10 +271,10 @@ def _repeat(
             case "due", []:
                 executor.run_due(now_us)
             case "command", [call]:
-                failed = None if call["failed"] is None else (call["failed"][0], call["failed"][1])
+                failed = None if call["read_error"] is None else tuple(call["read_error"])
                 commands.run(
                     batch,
-                    commands.Invocation(**call | {"argv": tuple(call["argv"]), "failed": failed}),
+                    commands.Invocation(**call | {"argv": tuple(call["argv"]), "read_error": failed}),
                     now_us,
                 )
             case "register", [number, registration]:
