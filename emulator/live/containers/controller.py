@@ -305,7 +305,7 @@ class Controller:
         return None
 
     def _wait_for_replayer(self, stopped: threading.Event) -> bool:
-        """Until time may begin, or go on: then with as many parties as there have been, or without those that stay away."""
+        """Until time may begin; or go on, with all parties back or without those that stay away."""
         since_us = wall_us()
         while not self._shared.replayer_ready.exists() or (
             self._is_resumed and self._clock.living() <= self._parties and wall_us() - since_us < _RETURN_US
