@@ -65,13 +65,15 @@ class Rank(IntEnum):
 
     JOB_END = 0
     """Also everything that is being worked on at this moment (`Clock.held`)."""
-    TIMER = 1
-    COMPLETION = 2
-    ARRIVAL = 3
-    NOTICE = 4
-    SUBMIT = 5
-    SCHEDULE = 6
-    WATCH = 7
+    CHECKPOINT = 1
+    TIMER = 2
+    COMPLETION = 3
+    ARRIVAL = 4
+    PREDICTED = 5
+    NOTICE = 6
+    SUBMIT = 7
+    SCHEDULE = 8
+    WATCH = 9
 
 
 class Alarm(Protocol):
@@ -223,7 +225,7 @@ _SLOT = 2
 _EXPECTED, _EXCUSED = 1, -1
 _SLOTS = 32
 _POLL_S = 0.0004
-_RANK_BITS = 3
+_RANK_BITS = max(Rank).bit_length()
 
 
 def _limit(due_us: int, rank: int) -> int:

@@ -87,7 +87,8 @@ def _name_and_params(group: str, item: object) -> tuple[str, Any]:
 
 
 def _noun(group: str) -> str:
-    return group.rpartition(".")[2].removesuffix("s").replace("_", " ")
+    noun = group.rpartition(".")[2].replace("_", " ")
+    return f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
 
 
 def _hint(name: str, known: list[str]) -> str:

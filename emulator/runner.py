@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import seconds, wall_us
 from emulator.harness.cluster import Cluster
 from emulator.harness.harness import Harness
+from emulator.harness.mechanism import HasMachine, ability
 from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
@@ -102,11 +103,24 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         raise ScenarioError(f"mechanism: {error}") from error
 
 
+def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> Cluster:
+    """The mechanism's own machine if it brings one, else whole nodes and a queue over them."""
+    maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+    if maker is None:
+        return Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
+    try:
+        machine = maker.make_machine(prepared.nodes, scenario.scheduler_config, prepared.jobs, scenario.seed)
+    except ValueError as error:
+        raise ScenarioError(f"mechanism: {error}") from error
+    # Such a mechanism does not act on single nodes, so that the harness asks no more of it than `Machine` has.
+    return cast("Cluster", machine)
+
+
 def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None) -> RunRecord:
     """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
     began_us = wall_us()
-    cluster = Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
-    harness = Harness(cluster, make_mechanism(scenario))
+    mechanism = make_mechanism(scenario)
+    harness = Harness(make_machine(scenario, prepared, mechanism), mechanism)
     complete = harness.run(on_progress)
     return describe(
         harness.record(interrupted="" if complete else "stopped by the user"),

@@ -6,16 +6,17 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness import kernel, occupancy, passes, structures
+from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.record import JobState, RunOutcome, RunTable
 from emulator.schedulers.orders import order_named
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import COLUMNS, JobTable, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +37,8 @@ class Stop(IntEnum):
     """`until_us` has come; `finish_instant` must follow (unless it was NEVER_US: all is over)."""
     AT_ENDS = t.AT_ENDS
     """Jobs have ended at `now_us`, and somebody wants to know; `finish_instant` must follow."""
+    AT_PASS = t.AT_PASS
+    """A pass is over at `now_us`, and somebody wants to know; nothing must follow."""
     PAUSED = t.PAUSED
     """Between two instants; nothing must follow."""
 
@@ -101,7 +104,7 @@ class Cluster:
         reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
         reg[t.SPARE_NODES] = scheduler.spare_nodes
         reg[t.PROTECT_HEAD] = scheduler.protect_head
-        reg[t.KEPT_HEAD] = -1
+        reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
 
     def _new_scratch(self) -> NDArray[np.int64]:
@@ -127,6 +130,11 @@ class Cluster:
         )  # fmt: skip
 
     # What a reader may look at. Views of the live memory: copy what must not change.
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """The kernel's job table (columns: `tables.py`), also rows without a job."""
+        return self._job
 
     @property
     def state(self) -> NDArray[np.int64]:
@@ -189,10 +197,27 @@ class Cluster:
         return int(self._job[job, t.NODES])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
-        """The nodes of a running job."""
-        self._must_be(job, JobState.RUNNING, "have nodes")
+        """The nodes of a running job, or of one that ended: those of its last run."""
+        if self._job[job, t.STATE] != JobState.ENDED:
+            self.must_be(job, JobState.RUNNING, "have nodes")
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
+
+    def run_row(self, job: int) -> int:
+        """The row of a job's present or last run in the run table."""
+        return int(self._job[job, t.RUN_ROW])
+
+    def expected_end_us(self, job: int) -> int:
+        """When a running job should be over by its user's estimate."""
+        return int(self._job[job, t.EXPECTED])
+
+    def ended_since(self, count: int) -> list[int]:
+        """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
+        who, ended = int(self._reg[t.LAST_ENDED]), []
+        for _ in range(self.ended_count - count):
+            ended.append(who)
+            who = int(self._job[who, t.ENDED_BEFORE])
+        return ended[::-1]
 
     def _keep_nodes(self) -> None:
         """Fill the node table from the runs so far; the compiled loops keep it up from now on.
@@ -213,12 +238,15 @@ class Cluster:
 
     # Simulated time.
 
-    def advance(self, until_us: int, *, stop_on_end: bool = False, pause_after: int = -1) -> Stop:
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
         """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end).
 
-        Returns why it stopped; `stop_on_end` and `pause_after` (instants) make it stop earlier.
+        Returns why it stopped; `stop_on_end`, `stop_on_pass` and `pause_after` (instants) make it stop earlier.
         """
         self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.STOP_ON_PASS] = stop_on_pass
         self._reg[t.INSTANTS_LEFT] = pause_after
         while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
             self._grow_runs()
@@ -226,8 +254,7 @@ class Cluster:
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""
-        while not kernel.has_room(self._state):
-            self._grow_runs()
+        self._make_room()
         kernel.finish_instant(self._state, now_us)
 
     @property
@@ -266,7 +293,7 @@ class Cluster:
             self._grow_jobs()
         values = (number, submit_us, run_us, max(estimate_us, 1), nodes, kind, queue, user, group, -1)
         self._added.append(values)
-        one = JobTable(*(np.array([v], a.dtype) for v, a in zip(values, _columns(self._known), strict=True)))
+        one = _table(np.array([v], a.dtype) for v, a in zip(values, _columns(self._known), strict=True))
         self._fill_rows(one, row)
         self._job[row, t.STATE] = JobState.FUTURE
         self._reg[t.JOBS_N] = row + 1
@@ -284,18 +311,18 @@ class Cluster:
         self._make_state()
 
     def submit(self, job: int, now_us: int) -> None:
-        self._must_be(job, JobState.FUTURE, "be submitted")
+        self.must_be(job, JobState.FUTURE, "be submitted")
         self._job[job, t.SUBMIT] = now_us
         self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def hold(self, job: int) -> None:
-        self._must_be(job, JobState.QUEUED, "be held")
+        self.must_be(job, JobState.QUEUED, "be held")
         structures.queue_remove(self._queue, self._reg, job)
         self._job[job, t.STATE] = JobState.HELD
 
     def release_hold(self, job: int) -> None:
-        self._must_be(job, JobState.HELD, "be released from a hold")
+        self.must_be(job, JobState.HELD, "be released from a hold")
         self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
@@ -304,20 +331,20 @@ class Cluster:
         if self._job[job, t.STATE] == JobState.QUEUED:
             structures.queue_remove(self._queue, self._reg, job)
         else:
-            self._must_be(job, JobState.HELD, "be cancelled while it waits")
+            self.must_be(job, JobState.HELD, "be cancelled while it waits")
         self._job[job, t.STATE] = JobState.CANCELLED
         self._job[job, t.END] = now_us
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""
-        self._must_be(job, JobState.FUTURE, "be rejected")
+        self.must_be(job, JobState.FUTURE, "be rejected")
         self._job[job, t.STATE] = JobState.REJECTED
         self._job[job, t.END] = now_us
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         """A running job is over; its nodes return to the pool unless they are offline."""
-        self._must_be(job, JobState.RUNNING, "end")
-        if self._reg[t.SIMULATED] and self._job[job, t.KIND] == Kind.BATCH:
+        self.must_be(job, JobState.RUNNING, "end")
+        if self._reg[t.SIMULATED] and self._job[job, t.EXPECTED]:
             structures.heap_remove(self._heap, self._reg, job)
         occupancy.end_job(
             self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
@@ -326,19 +353,83 @@ class Cluster:
         if outcome == RunOutcome.CANCELLED:
             self._job[job, t.STATE] = JobState.CANCELLED
 
-    def requeue(self, job: int, now_us: int, *, front: bool = False) -> None:
-        """A running job loses its nodes and its work and waits again, `front`: before all others."""
-        self.end(job, now_us, RunOutcome.REQUEUED)
+    def requeue(
+        self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
+    ) -> None:
+        """A running job loses its nodes and waits again, `front`: before all others."""
+        self.end(job, now_us, outcome)
         self._job[job, t.STATE] = JobState.QUEUED
         self._job[job, t.START] = self._job[job, t.END] = -1
         if front:
             self._job[job, t.KEY] = _FRONT
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
-    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
-        """Start what the scheduler starts now; the rows of the started jobs, in order."""
+    def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
+        """A lease that could not start at once waits in the batch queue and is started like a batch job."""
+        self.must_be(job, JobState.FUTURE, "wait in the queue")
+        self._job[job, t.STATE] = JobState.QUEUED
+        if front:
+            self._job[job, t.KEY] = _FRONT
+        self._reg[t.NOW] = now_us
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def ask(
+        self,
+        jobs: NDArray[np.intp],
+        *,
+        run_us: NDArray[np.int64],
+        estimate_us: NDArray[np.int64],
+        nodes: NDArray[np.int64],
+    ) -> None:
+        """What the next runs of jobs that do not run now ask for."""
+        self._job[jobs, t.RUN] = run_us
+        self._job[jobs, t.ESTIMATE] = estimate_us
+        self._job[jobs, t.NODES] = nodes
+
+    def start_waiting(
+        self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
+    ) -> None:
+        """Run a job of the queue on these nodes, which must be idle; offline ones stay offline."""
+        self.must_be(job, JobState.QUEUED, "be started from the queue")
+        self._must_be_idle(job, nodes)
+        structures.queue_remove(self._queue, self._reg, job)
+        if self._reg[t.KEPT_HEAD] == job:
+            self._reg[t.KEPT_HEAD] = -1
+        self._make_room()
+        reshape.occupy(self._state, job, nodes, now_us, end_us, expected_us)
+
+    def change_nodes(
+        self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
+    ) -> None:
+        """A running job has exactly these nodes from now on; those it has not yet must be idle."""
+        self.must_be(job, JobState.RUNNING, "change its nodes")
+        self._must_be_idle(job, nodes)
+        self._make_room()
+        reshape.change_nodes(self._state, job, nodes, now_us, end_us, expected_us)
+
+    def retime(self, job: int, end_us: int, expected_us: int) -> None:
+        """A running job ends at `end_us` (NEVER: not by itself) and is expected to end at `expected_us`."""
+        self.must_be(job, JobState.RUNNING, "get another end")
+        reshape.retime(self._state, job, end_us, expected_us)
+
+    def _must_be_idle(self, job: int, nodes: NDArray[np.int64]) -> None:
+        self._keep_nodes()
+        others = self._node[nodes, t.JOB]
+        for node in nodes[(others >= 0) & (others != job)]:
+            other = self.number(int(self._node[node, t.JOB]))
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot have node {node}: job {other} runs there"
+            )
+        if len(np.unique(nodes)) < len(nodes):
+            raise IllegalJobTransition(f"job {self.number(job)} cannot have a node twice: {nodes.tolist()}")
+
+    def _make_room(self) -> None:
         while not kernel.has_room(self._state):
             self._grow_runs()
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        """Start what the scheduler starts now; the rows of the started jobs, in order."""
+        self._make_room()
         self._reg[t.NOW] = now_us
         passes.schedule_pass(self._state, now_us)
         return self._started[: self._reg[t.STARTED_N]].copy()
@@ -356,33 +447,37 @@ class Cluster:
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
-        self._must_be(job, JobState.FUTURE, "be started")
+        self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
         chosen = np.fromiter(nodes, np.int64)
         for node in chosen:
             if not self._node[node, t.OFFLINE] or self._node[node, t.JOB] >= 0:
                 raise IllegalJobTransition(
-                    f"job {self._number(job)} cannot start on node {node}: it is in the batch pool or busy"
+                    f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"
                 )
-        while not kernel.has_room(self._state):
-            self._grow_runs()
+        self._make_room()
         occupancy.start_on(self._state, job, chosen, now_us)
 
-    def _must_be(self, job: int, state: JobState, deed: str) -> None:
+    def must_be(self, job: int, state: JobState, deed: str) -> None:
+        """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
         found = JobState(int(self._job[job, t.STATE]))
         if found != state:
-            rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
-            story = ", ".join(
-                f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
-                f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
-                for row in rows
-            )
             raise IllegalJobTransition(
-                f"job {self._number(job)} cannot {deed}: it is {found.name}, not {state.name}"
-                + (f"; so far it {story}" if story else "")
+                f"job {self.number(job)} cannot {deed}: it is {found.name}, not {state.name}{self.story(job)}"
             )
 
-    def _number(self, job: int) -> int:
+    def story(self, job: int) -> str:
+        """The runs of a job so far, for messages."""
+        rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
+        runs = ", ".join(
+            f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
+            f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
+            for row in rows
+        )
+        return f"; so far it {runs}" if runs else ""
+
+    def number(self, job: int) -> int:
+        """The number of the job in its trace."""
         known = len(self._known)
         return int(self._known.number[job]) if job < known else self._added[job - known][0]
 
@@ -398,7 +493,11 @@ class Cluster:
                 for known, new in zip(columns, added.T, strict=True)
             ]
         columns[1] = self._job[: len(self), t.SUBMIT].copy()
-        return JobTable(*columns)
+        extra = {
+            name: np.append(values, np.full(len(self._added), -1))
+            for name, values in self._known.extra.items()
+        }
+        return replace(_table(columns), extra=extra)
 
     def run_table(self) -> RunTable:
         """Every run so far. A copy, but for the nodes, which are only ever appended: they may fill a gigabyte."""
@@ -424,5 +523,10 @@ def _no_runs(count: int) -> NDArray[np.int64]:
     return runs
 
 
+def _table(columns: Iterable[NDArray[Any]]) -> JobTable:
+    named: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
+    return JobTable(**named)
+
+
 def _columns(jobs: JobTable) -> tuple[NDArray[Any], ...]:
-    return tuple(getattr(jobs, name) for name in JobTable.__slots__)
+    return tuple(getattr(jobs, name) for name in COLUMNS)

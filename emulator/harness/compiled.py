@@ -19,7 +19,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 def _cache_folder() -> Path:
     """One folder per version of the sources: Numba itself notices no change in a function's callees."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    package = Path(__file__).parents[1]
+    sources = sorted((*package.glob("harness/*.py"), *package.glob("mechanisms/**/*.py")))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     chosen = os.environ.get("EMULATOR_CACHE_DIR")
     prefix = Path(sys.prefix)

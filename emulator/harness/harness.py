@@ -7,22 +7,39 @@ put in order and handed to the mechanism.
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from enum import IntEnum
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank, wall_us
 from emulator.harness.cluster import Stop
-from emulator.harness.mechanism import HasBegin, HasCompletion, HasJobEnd, HasNotice, HasTimer, ability
-from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
+from emulator.harness.mechanism import (
+    HasBegin,
+    HasCompletion,
+    HasFigures,
+    HasJobEnd,
+    HasNotice,
+    HasPass,
+    HasPredicted,
+    HasPreempted,
+    HasTimer,
+    ability,
+)
+from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
+from emulator.harness.running import RunningJobs, Save
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
     from emulator.harness.cluster import Cluster
     from emulator.harness.mechanism import Mechanism
+    from emulator.workload.table import JobTable
 
     OnProgress = Callable[[int, int, int, int], bool]
     """(cluster time in us, jobs ended, requests granted, requests rejected) -> whether to go on."""
@@ -36,9 +53,11 @@ _PAUSE_US = 200_000
 class _Point(IntEnum):
     """Decision points in the order in which they are handled at one time (the same as `Rank`)."""
 
+    CHECKPOINT = Rank.CHECKPOINT
     TIMER = Rank.TIMER
     COMPLETION = Rank.COMPLETION
     ARRIVAL = Rank.ARRIVAL
+    PREDICTED = Rank.PREDICTED
     NOTICE = Rank.NOTICE
 
 
@@ -60,48 +79,103 @@ class Harness:
         self._at_job_end = ability(mechanism, HasJobEnd)  # type: ignore[type-abstract]
         self._at_completion = ability(mechanism, HasCompletion)  # type: ignore[type-abstract]
         self._at_notice = ability(mechanism, HasNotice)  # type: ignore[type-abstract]
+        self._at_predicted = ability(mechanism, HasPredicted)  # type: ignore[type-abstract]
+        self._at_preempted = ability(mechanism, HasPreempted)  # type: ignore[type-abstract]
+        self._at_pass = ability(mechanism, HasPass)  # type: ignore[type-abstract]
         self.now_us = 0
         self._points: list[tuple[int, int, int]] = []
         self._wake_us = NEVER_US
         self._watching = False
+        self._watching_passes = False
+        self._seen_ends = 0
+        self._ended: list[int] = []
+        self._held: set[int] = set()
+        """Reserved nodes on which a batch job runs: they were lent to it, or wait for it to leave."""
+        self._lease_ends: dict[int, int] = {}
+        self._save_ends: dict[int, tuple[int, bool]] = {}
         self._moves: list[PoolMove] = []
         self._leases: list[LeaseOutcome] = []
         self.granted = 0
         self.rejected = 0
         jobs = cluster.job_table()
-        self._run_us = jobs.run_us
-        notice_us = self._at_notice.notice_us if self._at_notice else 0
-        for job in np.flatnonzero(jobs.kind == Kind.ON_DEMAND):
-            self._add(int(jobs.submit_us[job]), _Point.ARRIVAL, int(job))
-            if notice_us:
-                self._add(max(0, int(jobs.submit_us[job]) - notice_us), _Point.NOTICE, int(job))
+        if {"setup_us", "checkpoint_interval_us"} & set(jobs.extra):
+            self.running  # noqa: B018 - what runs cost beyond their work must be known before the first
+        self._add_arrivals(jobs)
+
+    def _add_arrivals(self, jobs: JobTable) -> None:
+        before_us = self._at_notice.notice_us if self._at_notice else 0
+        leases = np.flatnonzero(jobs.kind == Kind.ON_DEMAND)
+        points = [(int(jobs.submit_us[job]), _Point.ARRIVAL, int(job)) for job in leases]
+        if before_us:
+            points += [(max(0, at_us - before_us), _Point.NOTICE, job) for at_us, _, job in points]
+        elif self._at_notice is not None and "notice_us" in jobs.extra:
+            points += _points(jobs.extra["notice_us"], leases, _Point.NOTICE)
+        if self._at_predicted is not None and "predicted_us" in jobs.extra:
+            points += _points(jobs.extra["predicted_us"], leases, _Point.PREDICTED)
+        self._points = sorted(points)
+
+    @cached_property
+    def running(self) -> RunningJobs:
+        return RunningJobs(self.cluster)
 
     def _add(self, at_us: int, point: _Point, job: int) -> None:
         heapq.heappush(self._points, (at_us, point, job))
 
     # What a mechanism may do (`Actions`).
 
-    def reserve(self, nodes: Iterable[int]) -> tuple[list[int], list[int]]:
+    @property
+    def ended_jobs(self) -> list[int]:
+        return self._ended
+
+    def reserve(self, nodes: Iterable[int], *, when_free: bool = False) -> tuple[list[int], list[int]]:
         taken: list[int] = []
         busy: list[int] = []
         for node in nodes:
             (busy if self.cluster.node_job[node] >= 0 else taken).append(int(node))
         self.cluster.take_offline(taken, self.now_us)
         self._moved(taken, NodePool.OD_RESERVE)
+        if when_free:
+            self.cluster.take_offline(busy, self.now_us)
+            self._held.update(busy)
         return taken, busy
 
     def release(self, nodes: Iterable[int]) -> None:
         given = [int(node) for node in nodes]
         self.cluster.bring_online(given, self.now_us)
-        self._moved(given, NodePool.OA_IDLE)
+        self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
+        self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
         chosen = [int(node) for node in nodes]
+        if self.cluster.state[job] == JobState.QUEUED:
+            self.running.start(job, chosen, self.now_us)
+            self._lend(chosen)
+            return
+        length_us = self.running.length_us(job, len(chosen))
         self.cluster.start_on(job, chosen, self.now_us)
         self._moved(chosen, NodePool.OD_ALLOC)
+        self._grant(job)
+        self._lease_ends[job] = self.now_us + length_us
+        self._add(self._lease_ends[job], _Point.COMPLETION, job)
+
+    def _grant(self, job: int) -> None:
         self._leases.append(LeaseOutcome(job, granted=True, decided_us=self.now_us))
         self.granted += 1
-        self._add(self.now_us + int(self._run_us[job]), _Point.COMPLETION, job)
+
+    def _lend(self, nodes: Iterable[int]) -> None:
+        """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
+        lent = [node for node in nodes if self.cluster.node_offline[node]]
+        self._held.update(lent)
+        self._moved(lent, NodePool.OA_BUSY)
+
+    def _left(self, nodes: Iterable[int]) -> None:
+        """A job has left these nodes: those that are held are reserved from now on."""
+        back = [int(node) for node in nodes if node in self._held]
+        self._held.difference_update(back)
+        self._moved(back, NodePool.OD_RESERVE)
+
+    def enqueue(self, job: int, *, front: bool = False) -> None:
+        self.cluster.enqueue(job, self.now_us, front=front)
 
     def reject(self, job: int, reason: str) -> None:
         self.cluster.reject(job, self.now_us)
@@ -109,7 +183,59 @@ class Harness:
         self.rejected += 1
 
     def requeue(self, job: int, *, front: bool = False) -> None:
-        self.cluster.requeue(job, self.now_us, front=front)
+        self._left(self.running.requeue(job, self.now_us, front=front))
+
+    def preempt(
+        self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
+    ) -> list[int]:
+        if save is Save.NOW and write_us:
+            written_us = self.running.begin_save(job, write_us, self.now_us)
+            self._lease_ends.pop(job, None)
+            self._save_ends[job] = (written_us, front)
+            self._add(written_us, _Point.CHECKPOINT, job)
+            return []
+        if save is Save.NOW:
+            self.running.checkpoint(job, 0, self.now_us)
+            save = Save.LATEST_CHECKPOINT
+        nodes = [int(node) for node in self.running.preempt(job, save, self.now_us, front=front)]
+        self._stopped(job, nodes)
+        return nodes
+
+    def _stopped(self, job: int, nodes: list[int]) -> None:
+        self._save_ends.pop(job, None)
+        if self._lease_ends.pop(job, None) is not None:
+            self._moved(nodes, NodePool.OD_RESERVE)
+        else:
+            self._left(nodes)
+
+    def checkpoint(self, job: int, *, write_us: int = 0) -> None:
+        self.running.checkpoint(job, write_us, self.now_us)
+
+    def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
+        added, freed = self.running.resize(job, nodes, self.now_us, pause_us=pause_us)
+        self._left(freed)
+        self._lend(added)
+
+    def suspend(self, job: int) -> None:
+        self.running.suspend(job, self.now_us)
+
+    def resume(self, job: int) -> None:
+        self.running.resume(job, self.now_us)
+
+    def set_rate(self, job: int, numerator: int, denominator: int) -> None:
+        self.running.set_rate(job, numerator, denominator, self.now_us)
+
+    def take_down(self, nodes: Iterable[int]) -> list[int]:
+        failed = [int(node) for node in nodes]
+        stopped = sorted({int(job) for job in self.cluster.node_job[failed] if job >= 0})
+        for job in stopped:
+            self.preempt(job, Save.LATEST_CHECKPOINT)
+        self.cluster.take_offline(failed, self.now_us)
+        self._moved(failed, NodePool.DOWN)
+        return stopped
+
+    def repair(self, nodes: Iterable[int]) -> None:
+        self.release(nodes)
 
     def wake(self, at_us: int) -> None:
         self._wake_us = max(at_us, self.now_us)
@@ -118,6 +244,9 @@ class Harness:
 
     def watch_ends(self, watching: bool) -> None:
         self._watching = watching
+
+    def watch_passes(self, watching: bool) -> None:
+        self._watching_passes = watching
 
     def _moved(self, nodes: list[int], pool: NodePool) -> None:
         if nodes:
@@ -135,30 +264,67 @@ class Harness:
         cluster = self.cluster
         pause_after = _PAUSE_AFTER
         while True:
+            self._drop_stale_points()
+            self._seen_ends = cluster.ended_count
             until_us = self._points[0][0] if self._points else NEVER_US
             if until_us == NEVER_US and cluster.next_event_us == NEVER_US:
                 return True
             began_us = wall_us()
-            stop = cluster.advance(until_us, stop_on_end=self._watching, pause_after=pause_after)
+            stop = cluster.advance(
+                until_us,
+                stop_on_end=self._watching or bool(self._held),
+                stop_on_pass=self._watching_passes,
+                pause_after=pause_after,
+            )
             self.now_us = cluster.now_us
             if stop == Stop.PAUSED:
                 pause_after = _next_pause(pause_after, wall_us() - began_us)
             if stop == Stop.AT_ENDS:
-                self._job_ended()
-                cluster.finish_instant(self.now_us)
+                self._jobs_ended()
+                self._finish_instant()
             elif stop == Stop.AT_UNTIL and until_us != NEVER_US:
-                if self._watching:
-                    self._job_ended()
+                self._jobs_ended()
                 self._handle_points(until_us)
-                cluster.finish_instant(self.now_us)
+                self._finish_instant()
+            elif stop == Stop.AT_PASS:
+                self._pass_over()
             if on_progress is not None and not on_progress(
                 self.now_us, cluster.ended_count, self.granted, self.rejected
             ):
                 return False
 
-    def _job_ended(self) -> None:
-        if self._at_job_end is not None:
+    def _drop_stale_points(self) -> None:
+        """What was put off or called off is no instant of its own: nothing happens then."""
+        while self._points and self._is_stale(*self._points[0]):
+            heapq.heappop(self._points)
+
+    def _is_stale(self, at_us: int, point: int, job: int) -> bool:
+        if point == _Point.TIMER:
+            return at_us != self._wake_us
+        if point == _Point.COMPLETION:
+            return self._lease_ends.get(job) != at_us
+        return point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] != at_us
+
+    def _jobs_ended(self) -> None:
+        if self._watching or self._held:
+            self._tell_of_ends(self.cluster.ended_since(self._seen_ends))
+
+    def _tell_of_ends(self, ended: list[int]) -> None:
+        """These jobs have come to their ends, all at this time."""
+        self._ended = ended
+        for job in ended if self._held else ():
+            self._left(self.cluster.nodes_of(job))
+        if ended and self._watching and self._at_job_end is not None:
             self._at_job_end.on_job_end(self)
+
+    def _finish_instant(self) -> None:
+        self.cluster.finish_instant(self.now_us)
+        if self._watching_passes:
+            self._pass_over()
+
+    def _pass_over(self) -> None:
+        if self._at_pass is not None:
+            self._at_pass.on_pass(self)
 
     def _handle_points(self, now_us: int) -> None:
         """All decision points of this instant, in order, those that they bring about included."""
@@ -169,8 +335,12 @@ class Harness:
                     self.reject(job, "no mechanism serves on-demand jobs")
                 else:
                     self.mechanism.on_arrival(job, self)
-            elif point == _Point.COMPLETION:
+            elif point == _Point.COMPLETION and self._lease_ends.get(job) == now_us:
                 self._complete(job)
+            elif point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] == now_us:
+                self._written(job)
+            elif point == _Point.PREDICTED and self._at_predicted is not None:
+                self._at_predicted.on_predicted(job, self)
             elif point == _Point.NOTICE and self._at_notice is not None:
                 self._at_notice.on_notice(job, self)
             elif point == _Point.TIMER and now_us == self._wake_us and self._at_timer is not None:
@@ -178,11 +348,19 @@ class Harness:
                 self._at_timer.on_timer(self)
 
     def _complete(self, job: int) -> None:
+        del self._lease_ends[job]
         nodes = self.cluster.nodes_of(job)
         self.cluster.end(job, self.now_us, RunOutcome.FINISHED)
         self._moved([int(node) for node in nodes], NodePool.OD_RESERVE)
         if self._at_completion is not None:
             self._at_completion.on_completion(job, nodes, self)
+
+    def _written(self, job: int) -> None:
+        _, front = self._save_ends[job]
+        nodes = [int(node) for node in self.running.end_save(job, self.now_us, front=front)]
+        self._stopped(job, nodes)
+        if self._at_preempted is not None:
+            self._at_preempted.on_preempted(job, nodes, self)
 
     # Afterwards.
 
@@ -191,7 +369,10 @@ class Harness:
         cluster = self.cluster
         runs = cluster.run_table()
         horizon_us = self.now_us if interrupted else int(runs.end_us.max(initial=0))
-        return RunRecord(
+        if "running" in self.__dict__:
+            done, lost = self.running.work_of_runs(runs.job, runs.outcome, horizon_us)
+            runs = replace(runs, done_node_us=done, lost_node_us=lost)
+        record = RunRecord(
             jobs=cluster.job_table(),
             node_names=self.node_names,
             state=cluster.state.astype(np.int8),
@@ -201,10 +382,27 @@ class Harness:
             begin_us=0,
             horizon_us=horizon_us,
             moves=tuple(move for move in self._moves if move.at_us <= horizon_us),
-            leases=tuple(self._leases),
+            leases=(*self._leases, *self._started_from_the_queue()),
             marks=(Mark(self.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        return replace(record, figures=counts.figures(record, cluster)) if counts else record
+
+    def _started_from_the_queue(self) -> list[LeaseOutcome]:
+        """Leases that waited in the batch queue were granted when the scheduler first started them."""
+        runs, jobs = self.cluster.run_table(), self.cluster.job_table()
+        rows = np.flatnonzero(jobs.kind[runs.job] == Kind.ON_DEMAND)
+        first = dict(zip(runs.job[rows[::-1]].tolist(), runs.start_us[rows[::-1]].tolist(), strict=True))
+        for lease in self._leases:
+            first.pop(lease.job, None)
+        return [LeaseOutcome(job, granted=True, decided_us=at_us) for job, at_us in sorted(first.items())]
+
+
+def _points(
+    times_us: NDArray[np.int64], jobs: NDArray[np.intp], point: _Point
+) -> list[tuple[int, _Point, int]]:
+    return [(int(times_us[job]), point, int(job)) for job in jobs if times_us[job] >= 0]
 
 
 def _next_pause(instants: int, took_us: int) -> int:
@@ -214,6 +412,7 @@ def _next_pause(instants: int, took_us: int) -> int:
     return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
 
 
+@lru_cache(maxsize=4)
 def default_node_names(count: int) -> tuple[str, ...]:
     """n001, n002, ...; as many digits as the last one needs, at least three."""
     digits = max(3, len(str(count)))

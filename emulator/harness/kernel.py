@@ -11,6 +11,7 @@ from emulator.harness.structures import heap_pop, queue_insert
 from emulator.harness.tables import (
     AT,
     AT_ENDS,
+    AT_PASS,
     AT_UNTIL,
     BATCH,
     EVERY_EVENT,
@@ -30,6 +31,7 @@ from emulator.harness.tables import (
     RUNS_N,
     STATE,
     STOP_ON_END,
+    STOP_ON_PASS,
     SUBMIT,
 )
 
@@ -91,8 +93,9 @@ def advance(state: State, until: int) -> int:
 
     Returns AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
     (its submits and pass are `finish_instant`'s); AT_ENDS, if STOP_ON_END is set, after the ends of an
-    earlier instant (reg[NOW]), which `finish_instant` must complete; PAUSED between two instants, when
-    INSTANTS_LEFT are over; NEEDS_ROOM when the run table has to grow first.
+    earlier instant (reg[NOW]), which `finish_instant` must complete; AT_PASS, if STOP_ON_PASS is set, when an
+    earlier instant is over; PAUSED between two instants, when INSTANTS_LEFT are over; NEEDS_ROOM when the run
+    table has to grow first.
     """
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
     while True:
@@ -123,3 +126,5 @@ def advance(state: State, until: int) -> int:
         else:
             submit_due(job, queue, reg, now, NEVER)
             schedule_pass_inline(state, now)
+        if reg[STOP_ON_PASS]:
+            return AT_PASS

@@ -15,7 +15,7 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.node_use import NodeUse
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ def _runs_last_as_long_as_they_should(facts: _Facts) -> Iterator[str]:
     yield from _tell(lasted_us < 0, lambda row: f"{facts.run(row)} ends before it starts")
     late = closed & (runs.end_us > record.horizon_us)
     yield from _tell(late, lambda row: f"{facts.run(row)} ends after the record, at {_s(record.horizon_us)}")
-    if record.clock != "virtual":
-        return
+    if record.clock != "virtual" or runs.has_work:
+        return  # what was done to running jobs is in their work
     run_us = jobs.run_us[runs.job]
     killed = runs.outcome == RunOutcome.KILLED
     wanted_us = np.where(killed, np.minimum(run_us, jobs.estimate_us[runs.job]), run_us)
@@ -201,7 +201,8 @@ def _states_agree_with_runs(facts: _Facts) -> Iterator[str]:
     )
     last = np.flatnonzero(final)
     row_of = runs.job[last]
-    differs = (record.start_us[row_of] != runs.start_us[last]) | (record.end_us[row_of] != runs.end_us[last])
+    start_us = first_start_us(runs)
+    differs = (record.start_us[row_of] != start_us[last]) | (record.end_us[row_of] != runs.end_us[last])
     yield from _tell(
         last[differs],
         lambda row: (
@@ -237,12 +238,45 @@ def _every_job_is_accounted_for(facts: _Facts) -> Iterator[str]:
 
 
 def _every_run_is_as_wide_as_asked(facts: _Facts) -> Iterator[str]:
-    if facts.has_node_identities:
-        runs, jobs = facts.record.runs, facts.record.jobs
-        given, asked = np.diff(runs.first), jobs.nodes[runs.job]
-        yield from _tell(
-            given != asked, lambda row: f"{facts.run(row)} asked for {asked[row]} nodes and got {given[row]}"
-        )
+    """A rigid job has the nodes it asked for, another one stays within its bounds."""
+    if not facts.has_node_identities:
+        return
+    runs, jobs = facts.record.runs, facts.record.jobs
+    given, asked = np.diff(runs.first), jobs.nodes[runs.job]
+    least = jobs.column("min_nodes", jobs.nodes)[runs.job]
+    most = jobs.column("max_nodes", jobs.nodes)[runs.job]
+    yield from _tell(
+        (given < least) | (given > most),
+        lambda row: (
+            f"{facts.run(row)} asked for {asked[row]} nodes and got {given[row]}"
+            if least[row] == most[row]
+            else f"{facts.run(row)} can use {least[row]} to {most[row]} nodes and got {given[row]}"
+        ),
+    )
+
+
+def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
+    """A job that finished did what it owed, once, whatever was done to it; nobody worked faster than its nodes."""
+    runs, jobs = facts.record.runs, facts.record.jobs
+    if not runs.has_work:
+        return
+    done, lost = runs.done_node_us, runs.lost_node_us
+    kept = np.zeros(len(jobs), np.int64)
+    np.add.at(kept, runs.job, done - lost)
+    owed = jobs.run_us * jobs.nodes
+    finished = np.zeros(len(jobs), np.bool_)
+    finished[runs.job[runs.outcome == RunOutcome.FINISHED]] = True
+    yield from _tell(
+        (finished & (kept != owed)) | (kept < 0) | (kept > owed),
+        lambda row: f"{facts.job(row)} owed {owed[row]} node-us of work and did {kept[row]}",
+    )
+    ends_us = np.where(runs.outcome == RunOutcome.RUNNING, facts.record.horizon_us, runs.end_us)
+    wide = np.diff(runs.first) if facts.has_node_identities else jobs.nodes[runs.job]
+    possible = np.maximum(ends_us - runs.start_us, 0) * wide
+    yield from _tell(
+        (done < 0) | (done > possible),
+        lambda row: f"{facts.run(row)} did {done[row]} node-us of work, its nodes could do {possible[row]}",
+    )
 
 
 def _no_node_is_booked_twice(facts: _Facts) -> Iterator[str]:
@@ -348,6 +382,7 @@ _LAWS = (
     _states_agree_with_runs,
     _every_job_is_accounted_for,
     _every_run_is_as_wide_as_asked,
+    _work_done_is_work_owed,
     _no_node_is_booked_twice,
     _a_node_given_away_runs_no_batch_job,
     _each_lease_has_one_outcome,

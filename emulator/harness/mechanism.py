@@ -2,12 +2,15 @@
 
 A mechanism is a plug-in of the group `emulator.mechanisms`. It must have `on_arrival`; every other handler is
 an ability it may have (`HasTimer`, `HasJobEnd`, ...), and the harness looks which ones are there. At one
-time the order is: job ends, timers, on-demand completions, arrivals, notices; then submits and one pass.
+time the order is: job ends, checkpoints that are written, timers, on-demand completions, arrivals, predicted arrivals,
+notices; then submits and one pass.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from emulator.harness.running import Save
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.cluster import Cluster
+    from emulator.harness.machine import Machine
+    from emulator.harness.record import RunRecord
+    from emulator.harness.running import RunningJobs
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
 
 
 class Actions(Protocol):
@@ -31,26 +39,80 @@ class Actions(Protocol):
     def cluster(self) -> Cluster:
         """To look at; what changes it goes through the methods below."""
 
-    def reserve(self, nodes: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Take idle nodes out of the batch pool. Returns (taken, refused because a job runs on them)."""
+    @property
+    def running(self) -> RunningJobs:
+        """What running jobs have done and owe, to look at (`done`, `saved`, `owed`, `activity`, in node-us)."""
+
+    @property
+    def ended_jobs(self) -> list[int]:
+        """The jobs that ended now, for `on_job_end`."""
+
+    def reserve(self, nodes: Iterable[int], *, when_free: bool = False) -> tuple[list[int], list[int]]:
+        """Take idle nodes out of the batch pool. Returns (taken, not taken because a job runs on them).
+
+        `when_free`: those are taken the moment their job leaves them.
+        """
 
     def release(self, nodes: Iterable[int]) -> None:
-        """Give reserved nodes back to the batch pool."""
+        """Give reserved nodes back to the batch pool; those that were to be taken stay there."""
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
-        """Run an on-demand job on reserved nodes for its run time; they are reserved again afterwards."""
+        """Run a job that waits on these idle nodes.
+
+        An on-demand job that has just arrived runs on reserved ones for its run time. A job of the batch queue may
+        also have nodes of the pool, and fewer or more than it asked for. Reserved nodes are reserved again afterwards.
+        """
 
     def reject(self, job: int, reason: str) -> None:
         """Refuse an on-demand job for good."""
 
+    def enqueue(self, job: int, *, front: bool = False) -> None:
+        """An on-demand job that cannot start now waits in the batch queue; the scheduler starts it there."""
+
     def requeue(self, job: int, *, front: bool = False) -> None:
         """Stop a running batch job and put it back into the queue; its work is lost."""
+
+    def preempt(
+        self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
+    ) -> list[int]:
+        """Stop a running job, on-demand ones included; it waits again with the work that it still owes.
+
+        Its nodes are free at once and are returned. With `Save.NOW` and `write_us` it first writes for so long and
+        keeps its nodes meanwhile: nothing is returned, `on_preempted` is called when they are free.
+        """
+
+    def checkpoint(self, job: int, *, write_us: int = 0) -> None:
+        """Save what a running job has done; it computes nothing for `write_us`."""
+
+    def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
+        """Give a running job exactly these nodes; new ones must be idle, in the pool or reserved. Speed-up is linear.
+
+        `pause_us`: the job computes nothing for so long.
+        """
+
+    def suspend(self, job: int) -> None:
+        """A running job keeps its nodes and computes nothing until `resume`."""
+
+    def resume(self, job: int) -> None:
+        """A suspended job goes on."""
+
+    def set_rate(self, job: int, numerator: int, denominator: int) -> None:
+        """A running job's speed from now on, as a share of what its nodes can do (CPU shares)."""
+
+    def take_down(self, nodes: Iterable[int]) -> list[int]:
+        """Nodes fail. Jobs on them are preempted with `Save.LATEST_CHECKPOINT` and returned."""
+
+    def repair(self, nodes: Iterable[int]) -> None:
+        """Failed nodes are back in the batch pool."""
 
     def wake(self, at_us: int) -> None:
         """Call `on_timer` at this time; replaces an earlier wish."""
 
     def watch_ends(self, watching: bool) -> None:
         """Call `on_job_end` whenever batch jobs ended, before the scheduling pass sees their nodes."""
+
+    def watch_passes(self, watching: bool) -> None:
+        """Call `on_pass` after each scheduling pass."""
 
 
 class Mechanism(Protocol):
@@ -79,6 +141,36 @@ class HasJobEnd(Protocol):
 
 
 @runtime_checkable
+class HasPass(Protocol):
+    def on_pass(self, act: Actions) -> None:
+        """The scheduler has started what it could (asked for with `watch_passes`)."""
+
+
+@runtime_checkable
+class HasPreempted(Protocol):
+    def on_preempted(self, job: int, nodes: list[int], act: Actions) -> None:
+        """A job that was preempted with `Save.NOW` has written its checkpoint and left these nodes."""
+
+
+@runtime_checkable
+class HasPredicted(Protocol):
+    def on_predicted(self, job: int, act: Actions) -> None:
+        """An on-demand job was predicted to arrive now (extra column `predicted_us`); it may have, or may not yet."""
+
+
+@runtime_checkable
+class HasMachine(Protocol):
+    def make_machine(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int) -> Machine:
+        """The thing that holds jobs and nodes, where whole nodes and a queue over them are not enough."""
+
+
+@runtime_checkable
+class HasFigures(Protocol):
+    def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:
+        """Figures of its own about a run, by name (plain numbers or None); `mechanism.NAME` in results and sweeps."""
+
+
+@runtime_checkable
 class HasCompletion(Protocol):
     def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:
         """An on-demand job is over; its nodes are reserved and idle."""
@@ -87,10 +179,10 @@ class HasCompletion(Protocol):
 @runtime_checkable
 class HasNotice(Protocol):
     notice_us: int
-    """How long before its arrival an on-demand job is announced; 0: never."""
+    """How long before its arrival an on-demand job is announced; 0: when its extra column `notice_us` says."""
 
     def on_notice(self, job: int, act: Actions) -> None:
-        """An on-demand job will arrive `notice_us` from now."""
+        """An on-demand job is announced."""
 
 
 _Ability = TypeVar("_Ability")

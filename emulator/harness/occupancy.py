@@ -17,14 +17,15 @@ from emulator.harness.structures import (
     heap_push,
 )
 from emulator.harness.tables import (
-    BATCH,
     END,
     ENDED,
+    ENDED_BEFORE,
     ENDED_N,
     ESTIMATE,
+    EXPECTED,
     FREE,
     JOB,
-    KIND,
+    LAST_ENDED,
     LOG_N,
     NODES,
     NODES_KEPT,
@@ -81,7 +82,8 @@ def start_chosen(
         reg[LOG_N] = logged + needed
         reg[FREE] = left
         job[who, RETURNS] = needed
-        plan_insert(plan, blocks, reg, now + job[who, ESTIMATE], needed)
+        job[who, EXPECTED] = now + job[who, ESTIMATE]
+        plan_insert(plan, blocks, reg, job[who, EXPECTED], needed)
         if reg[SIMULATED]:
             heap_push(heap, reg, now + job[who, RUN], who)
 
@@ -96,6 +98,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
         log[reg[LOG_N]] = nodes[k]
         reg[LOG_N] += 1
     job[who, RETURNS] = 0
+    job[who, EXPECTED] = 0
 
 
 @inlined
@@ -110,8 +113,8 @@ def end_job(
     row = job[who, RUN_ROW]
     runs[row, R_END] = now
     runs[row, R_OUTCOME] = outcome
-    if job[who, KIND] == BATCH:
-        plan_remove(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS])
+    if job[who, EXPECTED]:
+        plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
     first = runs[row, R_FIRST]
     count = job[who, NODES]
     if reg[NODES_KEPT]:
@@ -126,6 +129,8 @@ def end_job(
         reg[FREE] += count
     job[who, END] = now
     job[who, STATE] = ENDED
+    job[who, ENDED_BEFORE] = reg[LAST_ENDED]
+    reg[LAST_ENDED] = who
     reg[ENDED_N] += 1
 
 
@@ -139,8 +144,8 @@ def set_offline(state: State, which: int) -> None:
     who = node[which, JOB]
     if who < 0:
         free_remove(node, free, reg, which)
-    elif job[who, KIND] == BATCH:
-        plan_change(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS], -1)
+    elif job[who, EXPECTED]:
+        plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], -1)
         job[who, RETURNS] -= 1
 
 
@@ -155,6 +160,6 @@ def set_online(state: State, which: int, now: int) -> None:
     if who < 0:
         node[which, SINCE] = now
         free_push(node, free, reg, which)
-    elif job[who, KIND] == BATCH:
-        plan_change(plan, blocks, reg, job[who, START] + job[who, ESTIMATE], job[who, RETURNS], +1)
+    elif job[who, EXPECTED]:
+        plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], +1)
         job[who, RETURNS] += 1

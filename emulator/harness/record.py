@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from emulator.workload.table import JobTable
@@ -42,6 +43,10 @@ class RunOutcome(IntEnum):
     REQUEUED = 3
     """Sent back to the queue; its work is lost."""
     CANCELLED = 4
+    RESIZED = 5
+    """Goes on with other nodes at once: the next row of this job is the same run."""
+    PREEMPTED = 6
+    """Had to leave its nodes and waits again, with what it had saved."""
 
 
 class NodePool(StrEnum):
@@ -54,6 +59,10 @@ class NodePool(StrEnum):
     DOWN = "DOWN"
 
 
+def _nothing() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class RunTable:
     """Every time a job had nodes, in order of start; a requeued job has several rows.
@@ -61,6 +70,9 @@ class RunTable:
     Row r ran job row `job[r]` on the nodes `node[first[r]:first[r + 1]]` (indices into the node table) from
     `start_us[r]` to `end_us[r]` (-1: still running). `first` is one longer than the others. `node` is empty
     and `first` all zero when node identities were not recorded.
+
+    `done_node_us` and `lost_node_us` account for the work of each row where something was done to running jobs, and are
+    empty elsewhere: a job's rows do, less what they lose (they may lose what an earlier row did), what it owes.
     """
 
     job: NDArray[np.int32]
@@ -69,6 +81,26 @@ class RunTable:
     outcome: NDArray[np.int8]
     first: NDArray[np.int64]
     node: NDArray[np.int32]
+    done_node_us: NDArray[np.int64] = field(default_factory=_nothing)
+    lost_node_us: NDArray[np.int64] = field(default_factory=_nothing)
+
+    @property
+    def has_work(self) -> bool:
+        return len(self.done_node_us) == len(self.job) > 0
+
+
+def first_start_us(runs: RunTable) -> NDArray[np.int64]:
+    """Of each row the start of its run: rows that follow a resize are the same run as the one before."""
+    if not np.any(runs.outcome == RunOutcome.RESIZED):
+        return runs.start_us
+    order = np.argsort(runs.job, kind="stable")  # rows are in order of start
+    job, outcome = runs.job[order], runs.outcome[order]
+    goes_on = np.zeros(len(order), np.bool_)
+    goes_on[1:] = (job[1:] == job[:-1]) & (outcome[:-1] == RunOutcome.RESIZED)
+    begin = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(order))))
+    starts_us = np.empty_like(runs.start_us)
+    starts_us[order] = runs.start_us[order][begin]
+    return starts_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +141,8 @@ class RunRecord:
     `begin_us` and `horizon_us` bound the time in which node-time is accounted: every node is in exactly one
     pool at every moment between them. `left_out` counts jobs of the input that were not run, by reason.
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
-    `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs.
+    `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
+    mechanism's own.
     """
 
     jobs: JobTable
@@ -131,3 +164,4 @@ class RunRecord:
     pace: dict[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
     interrupted: str = ""
+    figures: dict[str, object] = field(default_factory=dict)

@@ -48,9 +48,8 @@ def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
 
 
 @inlined
-def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
-    place = reg[HEAP_N]
-    reg[HEAP_N] = place + 1
+def climb(heap: Ints, place: int, at: int, who: int) -> None:
+    """Put an entry at `place`, or above it, where nothing smaller stands below."""
     while place > 0:
         parent = (place - 1) >> 1
         if heap[parent, AT] < at or (heap[parent, AT] == at and heap[parent, WHO] < who):
@@ -63,14 +62,8 @@ def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
 
 
 @inlined
-def heap_pop(heap: Ints, reg: Ints) -> int:
-    """Remove the first entry; its job is returned."""
-    first: int = heap[0, WHO]
-    count = reg[HEAP_N] - 1
-    reg[HEAP_N] = count
-    at = heap[count, AT]
-    who = heap[count, WHO]
-    place = 0
+def sink(heap: Ints, count: int, place: int, at: int, who: int) -> None:
+    """Put an entry at `place`, or below it, where nothing greater stands above."""
     while True:
         child = 2 * place + 1
         if child >= count:
@@ -88,19 +81,39 @@ def heap_pop(heap: Ints, reg: Ints) -> int:
         place = child
     heap[place, AT] = at
     heap[place, WHO] = who
+
+
+@inlined
+def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
+    place = reg[HEAP_N]
+    reg[HEAP_N] = place + 1
+    climb(heap, place, at, who)
+
+
+@inlined
+def heap_pop(heap: Ints, reg: Ints) -> int:
+    """Remove the first entry; its job is returned."""
+    first: int = heap[0, WHO]
+    count = reg[HEAP_N] - 1
+    reg[HEAP_N] = count
+    sink(heap, count, 0, heap[count, AT], heap[count, WHO])
     return first
 
 
 @compiled
 def heap_remove(heap: Ints, reg: Ints, who: int) -> None:
-    """Take one job out of the heap (rare: a search, and all entries behind it are pushed again)."""
+    """Take one job out of the heap, if it is there: a search, then the last entry fills the gap."""
     count = reg[HEAP_N]
     for place in range(count):
         if heap[place, WHO] == who:
-            reg[HEAP_N] = place
-            for other in range(place + 1, count):
-                # A push writes at or before its own place, so that what is still to come stays as it is.
-                heap_push(heap, reg, heap[other, AT], heap[other, WHO])
+            last = count - 1
+            reg[HEAP_N] = last
+            if place < last:
+                at = heap[last, AT]
+                other = heap[last, WHO]
+                sink(heap, last, place, at, other)
+                if heap[place, WHO] == other:  # it did not sink, so perhaps it must climb
+                    climb(heap, place, at, other)
             return
 
 

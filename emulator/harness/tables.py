@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 NEVER = (1 << 63) - 1
 
 # Columns of the job table: one row a job, so that a start or an end touches one place in memory.
-# KEY: place in the queue order; RETURNS: nodes that go back to the pool at its end; RUN_ROW: its present run.
-SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END, RETURNS, RUN_ROW, KIND = range(11)
-JOB_COLUMNS = 11
+# RUN, ESTIMATE and NODES are those of the present run, else of the next one. KEY: place in the queue order; RETURNS:
+# nodes that go back to the pool at its end; EXPECTED: where it stands in the plan, 0 if it does not; RUN_ROW: its
+# present run; ENDED_BEFORE: the job that left its nodes before this one.
+SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END, RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(
+    13
+)
+JOB_COLUMNS = 13
 # Columns of the node table. JOB: what runs on it, -1 for nothing; SINCE: when it last became idle;
 # PLACE: where an idle node of the pool stands in the free stack.
 JOB, OFFLINE, SINCE, PLACE = range(4)
@@ -38,17 +42,18 @@ RUN_COLUMNS = 5
     NOW, FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
     BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT, KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD,
     KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, INSTANTS_LEFT, NODES_KEPT,
-) = range(26)  # fmt: skip
-REGISTERS = 26
+    LAST_ENDED, STOP_ON_PASS,
+) = range(28)  # fmt: skip
+REGISTERS = 28
 
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
-FINISHED, KILLED, REQUEUED, WITHDRAWN = 1, 2, 3, 4
+FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
 BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE = range(3)
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
 # Why `advance` came back.
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS = range(5)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

@@ -7,32 +7,27 @@ exact end; any other script is a real process in a session of its own. Hooks run
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from balancer.clock import Rank, SharedClock, SystemClock, micros
+from balancer.clock import NEVER_US, Rank, SharedClock, SystemClock, micros
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
-from emulator.live.torque.config import ConfigError, Settings, load
-from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES, sleep_us
+from emulator.live.real_jobs import RealJobs
+from emulator.live.runs import Key, Run, phase_of
+from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from balancer.clock import Clock
-
-Key = tuple[int, int]
-"""A run of a job: its number and which start it is."""
 
 _RETRY_S = 0.1
 
@@ -73,26 +68,6 @@ class AgentConfig(Settings):
         return host, int(port)
 
 
-@dataclass(slots=True)
-class Run:
-    """A job on its mother superior."""
-
-    key: Key
-    message: dict[str, Any]
-    inputs: HookInputs
-    session: int = 0
-    process: subprocess.Popen[bytes] | None = None
-    begun: bool = False
-    kill_why: str = ""
-    over_walltime: bool = False
-    report: dict[str, Any] | None = None
-    finishing: bool = False
-
-    @property
-    def start_us(self) -> int:
-        return int(self.message["start_us"])
-
-
 class Agent:
     """See the module's text. Everything about jobs happens in the executor's thread."""
 
@@ -101,6 +76,7 @@ class Agent:
         self._clock = clock
         self._executor = LiveExecutor(clock)
         self._hooks = Hooks(config.hooks, config.prologalarm_s)
+        self._real = RealJobs(self._executor, self._exited, config.kill_delay_s)
         self._runs: dict[Key, Run] = {}
         self._connection: Connection | None = None
         self._stopping = threading.Event()
@@ -118,8 +94,7 @@ class Agent:
             if (connection := self._connection) is not None:
                 connection.close()
             reader.join()
-            for run in self._runs.values():
-                _signal_group(run.process, signal.SIGKILL)
+            self._real.close()
 
     def stop(self) -> None:
         self._executor.stop()
@@ -166,8 +141,11 @@ class Agent:
         match message["do"]:
             case "start":
                 self._start(message, now_us)
+            case "change":
+                self._change(message, now_us)
             case "kill":
-                self._kill((message["job"], message["run"]), message["why"], now_us)
+                save = bool(message.get("save", False))
+                self._kill((message["job"], message["run"]), message["why"], now_us, save=save)
             case "noted":
                 self._forget((message["job"], message["run"]))
             case "registered":
@@ -179,7 +157,8 @@ class Agent:
         for number, run in message["drop"]:
             dropped = self._runs.get((number, run))
             if dropped is not None:
-                _signal_group(dropped.process, signal.SIGKILL)
+                if dropped.process is not None:
+                    dropped.process.kill()
                 self._forget(dropped.key)
         for start in message["start"]:
             self._start(start, now_us)
@@ -221,8 +200,9 @@ class Agent:
         key = (int(message["job"]), int(message["run"]))
         if key in self._runs:
             return
-        run = self._runs[key] = Run(key, message, HookInputs(message, self._config.home))
-        if self._hooks.any or sleep_us(message["script"]) is None:
+        inputs = HookInputs(message, self._config.home)
+        run = self._runs[key] = Run(key, message, inputs, phase=phase_of(message))
+        if self._hooks.any or run.sleeps_us is None:
             run.inputs.write_files()
         if message["adopt"]:
             self._adopt(run, now_us)
@@ -268,17 +248,53 @@ class Agent:
 
     def _begin(self, run: Run, now_us: int) -> None:
         run.begun = True
-        duration_us = sleep_us(run.message["script"])
-        if duration_us is None:
-            self._spawn(run)
+        if run.sleeps_us is None:
+            try:
+                self._real.spawn(run, self._config.home, self._config.np)
+            except OSError as error:
+                sys.stderr.write(f"node agent: job {run.message['id']} cannot be started: {error}\n")
+                self._finish(run, 1, now_us)
+                return
         else:
             self._sessions += 1
             run.session = self._sessions
-        if not run.finishing:
-            self._set_end(run, duration_us)
+        if run.phase is None or (run.process is not None and run.line is None):
+            self._set_end(run, run.sleeps_us)
+        else:
+            self._follow_phase(run, now_us)
         self._send({"do": "started", "job": run.key[0], "run": run.key[1], "session": run.session})
-        if run.process is None and run.finishing:
-            self._finish(run, 1, now_us)
+
+    def _follow_phase(self, run: Run, now_us: int) -> None:
+        """A job that only sleeps is over when the server's account says; a process tells by itself."""
+        run.plan += 1
+        plan = run.plan
+        if run.phase is None or run.process is not None or run.phase.end_us == NEVER_US:
+            return
+
+        def end(at_us: int) -> None:
+            if run.plan == plan:
+                self._finish(run, 0, at_us)
+
+        self._executor.at(max(run.phase.end_us, now_us), end, run.phase.rank, order=run.key[0])
+
+    def _change(self, message: Message, now_us: int) -> None:
+        """Other nodes or another phase for a running job; the server is told when its process knows."""
+        key = (int(message["job"]), int(message["run"]))
+        changed = {"do": "changed", "job": key[0], "run": key[1], "seq": message["seq"], "session": 0}
+        run = self._runs.get(key)
+        if run is None or run.finishing:
+            self._send(changed)
+            return
+        run.phase = phase_of(message)
+        run.message["hosts"] = message["hosts"]
+        if run.process is not None:
+            self._real.change(run, int(message["save_us"]), now_us)
+        elif run.begun:
+            self._follow_phase(run, now_us)
+        if run.line is not None and run.line.is_busy:
+            run.acknowledgements.append(lambda: self._send(changed))
+        else:
+            self._send(changed)
 
     def _set_end(self, run: Run, duration_us: int | None) -> None:
         walltime_us = int(run.message["walltime_us"])
@@ -307,9 +323,10 @@ class Agent:
             self._finish(run, OVER_WALLTIME, now_us)
         elif not run.finishing:
             run.over_walltime = True
-            self._terminate(run)
+            self._real.terminate(run)
 
-    def _kill(self, key: Key, why: str, now_us: int) -> None:
+    def _kill(self, key: Key, why: str, now_us: int, *, save: bool) -> None:
+        """End a run: `delete` and `requeue` give a process time, `preempt` does not; `save`: it writes a checkpoint."""
         run = self._runs.get(key)
         if run is None:
             number, start = key
@@ -318,8 +335,10 @@ class Agent:
             self._send(ended | {"requeue": False})
         elif not run.finishing:
             run.kill_why = why
-            if run.process is not None:
-                self._terminate(run)
+            if run.process is not None and why == "preempt":
+                self._real.leave(run, save=save, why=why, now_us=now_us)
+            elif run.process is not None:
+                self._real.terminate(run)
             elif run.begun:
                 self._finish(run, DELETED if why == "delete" else 0, now_us)
 
@@ -344,37 +363,13 @@ class Agent:
 
     def _adopt(self, run: Run, now_us: int) -> None:
         """A job that an earlier agent started: a sleep goes on, a process cannot be found again."""
-        if self._config.restart == "requeue" or sleep_us(run.message["script"]) is None:
+        if self._config.restart == "requeue" or run.sleeps_us is None:
             self._finish(run, PROLOGUE_REQUEUES, now_us, requeue=True)
         else:
             self._begin(run, now_us)
 
-    # Real processes.
-
-    def _spawn(self, run: Run) -> None:
-        asked = run.message
-        workdir = Path(asked["workdir"])
-        if not workdir.is_dir():
-            workdir = self._config.home
-        environ = {**asked["environment"], **run.inputs.environ()}
-        environ |= {"PBS_JOBID": asked["id"], "PBS_JOBNAME": asked["name"], "PBS_QUEUE": asked["queue"]}
-        output, errors = workdir / asked["output_path"], workdir / asked["error_path"]
-        with output.open("ab") as out, (output if asked["join"] == "oe" else errors).open("ab") as err:
-            run.process = subprocess.Popen(
-                ["/bin/sh", str(run.inputs.script_path)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                cwd=workdir, env=environ, start_new_session=True,
-            )  # fmt: skip
-        run.session = run.process.pid
-        threading.Thread(target=self._await_exit, args=(run, run.process), daemon=True).start()
-
-    def _await_exit(self, run: Run, process: subprocess.Popen[bytes]) -> None:
-        code = process.wait()
-        if not self._stopping.is_set():
-            self._executor.post(lambda now_us: self._exited(run, code, now_us))
-
     def _exited(self, run: Run, code: int, now_us: int) -> None:
-        _signal_group(run.process, signal.SIGKILL)  # what the script left behind in its session
+        """A job's process is over."""
         if run.over_walltime:
             status = OVER_WALLTIME
         elif run.kill_why:
@@ -382,28 +377,6 @@ class Agent:
         else:
             status = code if code >= 0 else 128 - code
         self._finish(run, status, now_us)
-
-    def _terminate(self, run: Run) -> None:
-        """SIGTERM to the whole session, SIGKILL after the kill delay."""
-        process = run.process
-        _signal_group(process, signal.SIGTERM)
-
-        def kill() -> None:
-            if process is not None and process.poll() is None:
-                _signal_group(process, signal.SIGKILL)
-
-        timer = threading.Timer(self._config.kill_delay_s, kill)
-        timer.daemon = True
-        timer.start()
-
-
-def _signal_group(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
-    if process is None:
-        return
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return  # already gone
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -416,9 +389,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        config = load(AgentConfig, options.config)
+        config = load_settings(options.config, AgentConfig)
         agent = Agent(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (ConfigError, OSError, ValueError) as error:
+    except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"node agent: {error}\n")
         return 2
     stop_on_signal(agent.stop)

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
 
 _LEDGER_PAGE = 1_000_000
+_RUN_COLUMNS: dict[str, Any] = {
+    "job": np.int32, "start_us": np.int64, "end_us": np.int64, "outcome": np.int8, "first": np.int64,
+    "node": np.int32, "done_node_us": np.int64, "lost_node_us": np.int64,
+}  # fmt: skip
 _SALVAGED = "the batch server is gone: job times are whole seconds, the reserve is not known"
 Run = tuple[int, int, int, int, list[int]]
 """(start_us, job row, end_us or -1, RunOutcome, nodes)."""
@@ -48,6 +52,8 @@ class BatchSide:
 
     jobs: list[dict[str, Any]]
     offline: list[tuple[int, int, bool]] | None
+    hosted: dict[str, Any] | None = None
+    """The whole run, by a server that has the mechanism."""
 
 
 class Source(Protocol):
@@ -78,6 +84,8 @@ def ask_batch(fleet: Source) -> BatchSide:
     if address is not None:
         try:
             exported = request(address, {"do": "export"})
+            if "record" in exported:
+                return BatchSide([], [], exported["record"])
             return BatchSide(exported["jobs"], exported["offline"])
         except OSError:
             pass  # it is gone: its accounting log is not
@@ -88,6 +96,8 @@ def ask_batch(fleet: Source) -> BatchSide:
 def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     """The record of a fleet, by the batch system, the Balancer's ledger and the replayer's log."""
     jobs = fleet.prepared.jobs
+    if batch.hosted is not None:
+        return _hosted_record(fleet, batch.hosted, interrupted)
     replay = _replay(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
     by_torque = {_torque_number(text): rows[number] for number, text in replay.job_ids.items()}
@@ -127,6 +137,31 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         horizon_us=horizon_us,
         moves=_moves(offline, lease_moves, horizon_us),
         leases=tuple(outcomes),
+        marks=tuple(marks),
+        clock="live",
+        interrupted=interrupted,
+    )
+
+
+def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> RunRecord:
+    """The record that the server's own harness kept."""
+    runs = RunTable(**{name: np.array(found["runs"][name], dtype) for name, dtype in _RUN_COLUMNS.items()})
+    horizon_us = fleet.now_us if interrupted else int(runs.end_us.max(initial=0))
+    marks = [*fleet.marks]
+    if interrupted:
+        marks.append(Mark(fleet.now_us, f"interrupted: {interrupted}"))
+    moves = (PoolMove(at_us, tuple(nodes), NodePool(pool)) for at_us, nodes, pool in found["moves"])
+    return RunRecord(
+        jobs=replace(fleet.prepared.jobs, submit_us=np.array(found["submit_us"], np.int64)),
+        node_names=fleet.names,
+        state=np.array(found["state"], np.int8),
+        start_us=np.array(found["start_us"], np.int64),
+        end_us=np.array(found["end_us"], np.int64),
+        runs=runs,
+        begin_us=0,
+        horizon_us=horizon_us,
+        moves=tuple(move for move in moves if move.at_us <= horizon_us),
+        leases=tuple(LeaseOutcome(*lease) for lease in found["leases"]),
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
@@ -259,5 +294,4 @@ def _run_table(runs: list[Run]) -> RunTable:
 
 def _with_submits(jobs: JobTable, submit_us: np.ndarray[Any, np.dtype[np.int64]]) -> JobTable:
     """The jobs with the submit times they really had; a lease keeps the time it asked at."""
-    columns = {name: getattr(jobs, name) for name in JobTable.__slots__}
-    return JobTable(**columns | {"submit_us": np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us)})
+    return replace(jobs, submit_us=np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us))

@@ -19,9 +19,11 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
+from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
+from emulator.live.guard import Guard
 from emulator.live.party import Party, PartyError, read_ready
 from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
@@ -72,10 +74,10 @@ class Fleet:
         mechanism = make_mechanism(scenario)
         if scenario.live.faults:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
-        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            raise ScenarioError(
-                f"the mechanism {scenario.mechanism!r} has no live fleet; use balancer or none"
-            )
+        self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
+        """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
+        if not isinstance(mechanism, BalancerMechanism):
+            mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
             raise ScenarioError(
                 f"balancer: static_reserve is {mechanism.static_reserve}, the cluster has {prepared.nodes} nodes"
@@ -94,6 +96,7 @@ class Fleet:
         self.names = default_node_names(prepared.nodes)
         self.marks: list[Mark] = []
         self.parties: dict[str, Party] = {}
+        self._guard: Guard | None = None
         self.balancer_url = ""
         self.epoch_s = _EPOCH_S
         self.token = ""
@@ -104,6 +107,8 @@ class Fleet:
         began_us = wall_us()
         clock = SharedClockMaster(self.work / "clock", speed=live.speed, held=live.pace == "held")
         with ExitStack() as stack:
+            self._guard = Guard()
+            stack.callback(self._guard.close)
             stack.callback(self._stop_parties)
             self._start(interrupted)
             stack.enter_context(clock)
@@ -144,9 +149,18 @@ class Fleet:
         return path
 
     def _party(self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None) -> Party:
-        party = Party(name, [str(argument) for argument in arguments], self.logs, environ)
+        party = Party(name, [str(argument) for argument in arguments], self.logs, environ, self._guard)
         self.parties[name] = party
         return party
+
+    @property
+    def workload(self) -> Path:
+        return self.work / "workload.npz"
+
+    @property
+    def job_folder(self) -> Path:
+        """What real jobs print, and their checkpoints: kept with the results."""
+        return self.logs / "jobs"
 
     @property
     def batch_home(self) -> Path:
@@ -158,16 +172,18 @@ class Fleet:
             ("pass" if key == "pass_" else key): value
             for key, value in asdict(self.scenario.scheduler_config).items()
         }
-        config = self._config(
-            "batch",
-            {
-                "home": self.batch_home,
-                "nodes": self.names,
-                "scheduler": scheduler,
-                "epoch_s": self.epoch_s,
-                "cycle_after_offline": True,
-            },
-        )
+        settings: dict[str, Any] = {
+            "home": self.batch_home,
+            "nodes": self.names,
+            "scheduler": scheduler,
+            "epoch_s": self.epoch_s,
+            "cycle_after_offline": True,
+        }
+        if self.hosted:
+            store.save(self.prepared.jobs, self.workload)
+            hosted = {"mechanism": self.scenario.mechanism, "workload": self.workload}
+            settings |= hosted | {"queues": ["batch", "ondemand"]}
+        config = self._config("batch", settings)
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
         )
@@ -291,14 +307,21 @@ class Fleet:
         party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
     def _start_replayer(self) -> None:
-        store.save(self.prepared.jobs, self.work / "workload.npz")
+        store.save(self.prepared.jobs, self.workload)
         settings: dict[str, Any] = {
-            "workload": self.work / "workload.npz",
+            "workload": self.workload,
             "result": self.replay_log,
             "clock": self.work / "clock",
             "qsub": [str(self.bin / "qsub")],
             "ready_file": self.work / "replayer.ready",
         }
+        if self.scenario.live.jobs == "emulator-job":
+            self.job_folder.mkdir()
+            settings["job_folder"] = self.job_folder
+        if self.hosted:
+            notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
+            settings["qnotice"] = [str(self.bin / "qnotice")]
+            settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
         if self.mechanism is not None:
             ready = read_ready(self.work / "ondemand.ready")
             assert ready is not None  # noqa: S101 - waited for
@@ -329,7 +352,7 @@ class Fleet:
     def _watch(self, clock: SharedClockMaster, interrupted: Any, *, quiet: bool) -> str:
         """Until everything has happened. Returns why it ended early, or ''."""
         jobs = self.prepared.jobs
-        batch_jobs = int((jobs.kind == Kind.BATCH).sum())
+        batch_jobs = len(jobs) if self.hosted else int((jobs.kind == Kind.BATCH).sum())
         counts = Counts(self.batch_home, self.replay_log)
         pause = threading.Event()
         with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from emulator.live.torque.config import Settings
+from emulator.live.settings import Settings
 from emulator.live.torque.jobs import clock_text
 
 if TYPE_CHECKING:

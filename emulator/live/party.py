@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from emulator.live.guard import Guard
+
 _LOOK_S = 0.02
 _STOP_S = 10.0
 
@@ -26,12 +28,18 @@ class PartyError(RuntimeError):
 
 
 class Party:
-    """A process in a session of its own, whose output goes to `logs/NAME.log`."""
+    """A process in a session of its own, whose output goes to `logs/NAME.log`; `guard` ends it should we be killed."""
 
     def __init__(
-        self, name: str, arguments: Sequence[str], logs: Path, environ: Mapping[str, str] | None = None
+        self,
+        name: str,
+        arguments: Sequence[str],
+        logs: Path,
+        environ: Mapping[str, str] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.name = name
+        self._guard = guard
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -42,6 +50,8 @@ class Party:
                 env=os.environ | dict(environ or {}),
                 start_new_session=True,
             )
+        if guard is not None:
+            guard.watch(self._process.pid)
 
     @property
     def exit_status(self) -> int | None:
@@ -86,6 +96,8 @@ class Party:
         with suppress(ProcessLookupError):  # nobody of the session is left: what we want
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self._guard is not None:
+            self._guard.forget(self._process.pid)
 
 
 def read_ready(path: Path) -> dict[str, Any] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +36,24 @@ class Qsub:
     queue: str = "batch"
     environment: Mapping[str, str] | None = None
 
-    def submit(self, name: str, nodes: int, estimate_us: int, run_us: int) -> str:
-        """Submit a job that sleeps for `run_us`; the identifier it got. Raises QsubError."""
+    def submit(
+        self,
+        name: str,
+        nodes: int,
+        estimate_us: int,
+        script: str,
+        *,
+        queue: str | None = None,
+        variables: str = "",
+        folder: Path | None = None,
+    ) -> str:
+        """Submit a job, to run in `folder`; the identifier it got. `variables`: as for `qsub -v`. Raises QsubError."""
         resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
-        script = f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+        more = ["-v", variables] if variables else []
+        more += [] if folder is None else ["-d", str(folder)]
         try:
             done = subprocess.run(
-                [*self.command, "-N", name, "-l", resources, "-q", self.queue],
+                [*self.command, "-N", name, "-l", resources, "-q", queue or self.queue, *more],
                 input=script,
                 capture_output=True,
                 text=True,
@@ -73,6 +86,17 @@ class Qsub:
             if not any(sign in done.stderr.lower() for sign in _UNREACHABLE):
                 raise QsubError(done.stderr.strip() or f"qselect: exit status {done.returncode}")
             threading.Event().wait(_RETRY_S)
+
+
+def sleeping(run_us: int) -> str:
+    """The script of a job that sleeps so long."""
+    return f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+
+
+def working(run_us: int, nodes: int, checkpoints: Path) -> str:
+    """The script of a job that owes so much work, as a process that proves it."""
+    command = f"{sys.executable} -m emulator.live.job.program --work {seconds_text(run_us * nodes)}"
+    return f"#!/bin/sh\nexec {command} --checkpoints {shlex.quote(str(checkpoints))}\n"
 
 
 def walltime(time_us: int) -> str:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import heapq
 import signal
+import subprocess
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import requests
@@ -24,7 +25,7 @@ from pydantic import Field
 
 from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
-from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError
+from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, sleeping, working
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -60,6 +61,10 @@ class ReplayerConfig(Settings):
     qsub: tuple[str, ...] = ("qsub",)
     qsub_environment: dict[str, str] | None = None
     queue: str = "batch"
+    qnotice: tuple[str, ...] = ()
+    """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
+    job_folder: Path | None = None
+    """Submit `emulator-job`s instead of jobs that sleep; they write their output and checkpoints there."""
     cloud: CloudSettings | None = None
     wait_s: float = Field(default=0.0, ge=0)
     poll_s: float = Field(default=1.0, gt=0)
@@ -83,7 +88,7 @@ class Job:
     run_us: int
     estimate_us: int
     nodes: int
-    is_lease: bool = False
+    kind: Kind = Kind.BATCH
 
     @property
     def lease_name(self) -> str:
@@ -120,11 +125,13 @@ class Replayer:
                 int(table.run_us[row]),
                 int(table.estimate_us[row]),
                 int(table.nodes[row]),
-                bool(table.kind[row] == Kind.ON_DEMAND),
+                Kind(int(table.kind[row])),
             )
             if self._past is not None and self._take_up(job, self._past):
                 continue
-            if table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
+            if self._config.qnotice:
+                self._fill_for_mechanism(job, table, row)
+            elif table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
                 self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job, self._cloud))
                 if self._config.notice_s is not None:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
@@ -145,7 +152,7 @@ class Replayer:
         if job.submit_us > self._clock.now_us():
             return False
         # Due by now: the earlier one may have asked, and been killed before it wrote that down.
-        if job.is_lease and self._cloud is not None:
+        if job.kind == Kind.ON_DEMAND and self._cloud is not None:
             self._add(job.submit_us, Rank.ARRIVAL, self._ask_once(job, self._cloud))
         elif (job_id := self._qsub.find(f"j{job.number}")) is not None:
             self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
@@ -180,6 +187,18 @@ class Replayer:
             self._complete(job, cloud, server_ids)(now_us)
 
         return act
+
+    def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
+        """All jobs go to the batch server; those that are known in advance are announced."""
+        if job.kind == Kind.BATCH:
+            self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+            return
+        self._add(job.submit_us, Rank.ARRIVAL, self._submit(job, 1))
+        notice_us = int(table.column("notice_us")[row])
+        if self._config.notice_s is not None:
+            notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
+        if notice_us >= 0:
+            self._add(notice_us + self._origin_us, Rank.NOTICE, self._announce(job))
 
     # The loop
 
@@ -221,15 +240,46 @@ class Replayer:
     def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
-                job_id = self._qsub.submit(f"j{job.number}", job.nodes, job.estimate_us, job.run_us)
+                job_id = self._qsub.submit(
+                    f"j{job.number}", job.nodes, job.estimate_us, self._script(job), **self._place(job)
+                )
             except QsubError as error:
                 self._log.count("qsub_errors")
                 if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
-                    self._add(now_us + self._pause_us(tries), Rank.SUBMIT, self._submit(job, tries + 1))
+                    rank = Rank.SUBMIT if job.kind == Kind.BATCH else Rank.ARRIVAL
+                    self._add(now_us + self._pause_us(tries), rank, self._submit(job, tries + 1))
                 else:
                     self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
             else:
                 self._write("submitted", now_us, job, job_id=job_id, tries=tries)
+
+        return act
+
+    def _script(self, job: Job) -> str:
+        folder = self._config.job_folder
+        return (
+            sleeping(job.run_us) if folder is None else working(job.run_us, job.nodes, folder / "checkpoints")
+        )
+
+    def _place(self, job: Job) -> dict[str, Any]:
+        """Where a job goes, and, for a mechanism, which of the workload it is."""
+        place: dict[str, Any] = {"folder": self._config.job_folder}
+        if not self._config.qnotice:
+            return place
+        place |= {"variables": f"WORKLOAD_JOB={job.number}"}
+        return place if job.kind == Kind.BATCH else place | {"queue": "ondemand"}
+
+    def _announce(self, job: Job) -> Callable[[int], None]:
+        """Tell the batch server's mechanism of an on-demand job that is to come."""
+
+        def act(now_us: int) -> None:
+            command = [*self._config.qnotice, str(job.number)]
+            environ = self._config.qsub_environment
+            done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+            if done.returncode == 0:
+                self._write("noticed", now_us, job)
+            else:
+                self._write("notice_failed", now_us, job, reason=done.stderr.strip())
 
         return act
 
@@ -348,6 +398,8 @@ class Replayer:
 
 def check(config: ReplayerConfig, table: JobTable) -> None:
     """Raise SettingsError if this workload cannot be replayed with these settings."""
+    if config.qnotice:
+        return
     if config.notice_s is not None and config.balancer_url is None:
         raise SettingsError("notice_s is set, so balancer_url is needed: notices go to the Balancer")
     if config.cloud is None and (table.kind == Kind.ON_DEMAND).any():

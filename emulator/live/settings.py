@@ -18,7 +18,7 @@ class SettingsError(ValueError):
 class Settings(BaseModel):
     """A section of a configuration file; unknown fields are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 SettingsType = TypeVar("SettingsType", bound=Settings)

@@ -23,6 +23,7 @@ class NodeTime:
     batch_node_us: int
     ondemand_node_us: int
     lost_node_us: int
+    overhead_node_us: int
     nodes: int
     makespan_us: int
 
@@ -73,7 +74,10 @@ def node_time(record: RunRecord) -> NodeTime:
     return NodeTime(
         batch_node_us=int(used[is_batch].sum()),
         ondemand_node_us=int(used[~is_batch].sum()),
-        lost_node_us=int(used[runs.outcome == RunOutcome.REQUEUED].sum()),
+        lost_node_us=int(
+            runs.lost_node_us.sum() if runs.has_work else used[runs.outcome == RunOutcome.REQUEUED].sum()
+        ),
+        overhead_node_us=int(used.sum() - runs.done_node_us.sum()) if runs.has_work else 0,
         nodes=len(record.node_names),
         makespan_us=makespan_us,
     )

@@ -55,6 +55,7 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
         "begin_s": seconds(record.begin_us),
         "horizon_s": seconds(record.horizon_us),
         "lost_node_h": used.lost_node_us / HOUR_US,
+        "overhead_node_h": used.overhead_node_us / HOUR_US,
     }
     if _has_ondemand(record):
         summary |= {
@@ -63,6 +64,8 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
             **_ondemand(record),
         }
     summary |= _node_time(line, with_reserve=_has_ondemand(record))
+    if record.figures:
+        summary["mechanism"] = plain(record.figures)
     if record.pace:
         summary["pace"] = _in_seconds(record.pace)
     jobs_run = summary["jobs_run"]
@@ -119,6 +122,8 @@ def _job_counts(record: RunRecord) -> dict[str, Any]:
         "jobs_left_out": dict(sorted(record.left_out.items())),
         "jobs_changed": dict(sorted(record.counted.items())),
         "requeues": int((outcome == RunOutcome.REQUEUED).sum()),
+        "preemptions": int((outcome == RunOutcome.PREEMPTED).sum()),
+        "resizes": int((outcome == RunOutcome.RESIZED).sum()),
     }
 
 

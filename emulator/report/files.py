@@ -145,6 +145,7 @@ def load(out_dir: Path) -> RunRecord:
         pace=tables.pace_from(summary.get("pace", {})),
         wall_s=summary["wall_s"],
         interrupted=summary["interrupted"],
+        figures=summary.get("mechanism", {}),
         **kept | {"node_names": tuple(kept["node_names"])},
     )
 

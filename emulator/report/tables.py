@@ -23,15 +23,24 @@ _KINDS = tuple(kind.name.lower() for kind in Kind)
 _STATES = tuple(state.name.lower() for state in JobState)
 _OUTCOMES = tuple(outcome.name.lower() for outcome in RunOutcome)
 _UNKNOWN = ("queue", "user", "group", "status")
+_EXTRA = "extra."
 
 # Events in the order in which they happen at one time (design, section 4): ends, failures and repairs,
 # requests and the moves and answers they cause, submits, then the starts of the scheduling pass.
-_ENDS = {RunOutcome.FINISHED: "end", RunOutcome.KILLED: "kill", RunOutcome.REQUEUED: "requeue"}
+_ENDS = {
+    RunOutcome.FINISHED: "end",
+    RunOutcome.KILLED: "kill",
+    RunOutcome.REQUEUED: "requeue",
+    RunOutcome.RESIZED: "resize",
+    RunOutcome.PREEMPTED: "preempt",
+}
 _EVENTS = (
     "end",
     "kill",
     "requeue",
     "cancel",
+    "resize",
+    "preempt",
     "failure",
     "lease_end",
     "lease_request",
@@ -44,7 +53,7 @@ _EVENTS = (
     "mark",
 )
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
-_RANK = np.array([0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9])
+_RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9])
 
 
 def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -95,6 +104,7 @@ def jobs_table(record: RunRecord) -> pa.Table:
         "runs": pa.array(np.bincount(record.runs.job, minlength=len(jobs)).astype(np.int32)),
         "node_list": _run_nodes(record).take(_or_null(last)),
         **{name: _or_null(getattr(jobs, name)) for name in _UNKNOWN},
+        **{f"{_EXTRA}{name}": _or_null(values) for name, values in jobs.extra.items()},
     }
     return pa.table(columns)
 
@@ -109,6 +119,11 @@ def jobs_from(table: pa.Table) -> tuple[JobTable, NDArray[np.int8], NDArray[np.i
         nodes=table["nodes"].to_numpy(),
         kind=_codes(table["kind"], _KINDS),
         **{name: _or_minus_one(table[name], np.int32) for name in _UNKNOWN},
+        extra={
+            name.removeprefix(_EXTRA): _or_minus_one(table[name], np.int64)
+            for name in table.column_names
+            if name.startswith(_EXTRA)
+        },
     )
     return (
         jobs,
@@ -122,7 +137,8 @@ def events_table(record: RunRecord) -> pa.Table:
     """`events.parquet`: everything that happened, in order.
 
     `run` joins the start of a run with its end; `nodes` are indices into the node table; `text` is the reason
-    of a rejection or the text of a mark.
+    of a rejection or the text of a mark; `done_node_us` and `lost_node_us` are the work of a run, at its start, where
+    something was done to running jobs.
     """
     parts = [*_job_events(record), *_lease_events(record), *_move_events(record), *_mark_events(record)]
     table = pa.concat_tables(parts)
@@ -155,6 +171,7 @@ def _part(
     pool: pa.Array | None = None,
     text: pa.Array | None = None,
     nodes: pa.Array | None = None,
+    work: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> pa.Table:
     count = len(time_us)
     codes = np.full(count, _EVENT[event], np.int8) if isinstance(event, str) else event
@@ -167,6 +184,8 @@ def _part(
             "pool": pa.nulls(count, pa.string()) if pool is None else pool,
             "text": pa.nulls(count, pa.string()) if text is None else text,
             "nodes": pa.nulls(count, pa.list_(pa.int32())) if nodes is None else nodes,
+            "done_node_us": pa.nulls(count, pa.int64()) if work is None else pa.array(work[0]),
+            "lost_node_us": pa.nulls(count, pa.int64()) if work is None else pa.array(work[1]),
         }
     )
 
@@ -185,7 +204,14 @@ def _job_events(record: RunRecord) -> list[pa.Table]:
     return [
         _part(ends[over], runs.end_us[over], job=number[over], run=over),
         _part(submits[arrived], jobs.submit_us[arrived], job=jobs.number[arrived]),
-        _part(starts, runs.start_us, job=number, run=np.arange(len(number)), nodes=_run_nodes(record)),
+        _part(
+            starts,
+            runs.start_us,
+            job=number,
+            run=np.arange(len(number)),
+            nodes=_run_nodes(record),
+            work=(runs.done_node_us, runs.lost_node_us) if runs.has_work else None,
+        ),
     ]
 
 
@@ -249,7 +275,7 @@ def events_from(
         for row, event in zip(rows, decided.select(["time_us", "event", "text"]).to_pylist(), strict=True)
     )
     marks = tuple(Mark(row["time_us"], row["text"]) for row in of("mark").to_pylist())
-    ends = of("end", "kill", "requeue", "cancel", "lease_end")
+    ends = of("end", "kill", "requeue", "cancel", "resize", "preempt", "lease_end")
     return _runs_from(of("start", "lease_start"), ends, jobs), moves, leases, marks
 
 
@@ -272,7 +298,13 @@ def _runs_from(starts: pa.Table, ends: pa.Table, jobs: JobTable) -> RunTable:
         outcome=outcome,
         first=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
         node=np.asarray(nodes.flatten().to_numpy(zero_copy_only=False), np.int32),
+        **_work_from(starts),
     )
+
+
+def _work_from(starts: pa.Table) -> dict[str, NDArray[np.int64]]:
+    columns = [name for name in ("done_node_us", "lost_node_us") if name in starts.column_names]
+    return {name: starts[name].to_numpy() for name in columns if not starts[name].null_count}
 
 
 def _row_of_job(number: NDArray[np.int64], jobs: JobTable) -> NDArray[np.intp]:

@@ -90,6 +90,9 @@ def to_jobs(
     number = _unique_numbers(_whole(log.column("number")[rows]), counted)
     submit_us = _micros(submit_s - shift_s)
     order = np.lexsort((number, submit_us))
+    labels: dict[str, Any] = {
+        name: _labels(log, name, rows, counted)[order] for name in ("queue", "user", "group", "status")
+    }
     jobs = JobTable(
         number=number[order],
         submit_us=submit_us[order],
@@ -97,7 +100,7 @@ def to_jobs(
         estimate_us=estimate_us[order],
         nodes=sizes[rows][order].astype(np.int32),
         kind=np.full(len(rows), Kind.BATCH, np.int8),
-        **{name: _labels(log, name, rows, counted)[order] for name in ("queue", "user", "group", "status")},
+        **labels,
     )
     return Workload(
         jobs=jobs,

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from emulator.workload.table import JobTable
+from emulator.workload.table import COLUMNS, JobTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_COLUMNS = tuple(field.name for field in fields(JobTable))
 _REQUIRED = ("submit_us", "run_us", "nodes")
+_EXTRA = "extra."
+"""Before the names of extra columns, so that a misspelt column is an error and not an extra one."""
 
 
 def save(table: JobTable, path: Path) -> None:
     """Write the table; the file appears whole or not at all. Raises ValueError for another suffix."""
-    columns = {name: getattr(table, name) for name in _COLUMNS}
+    columns = {name: getattr(table, name) for name in COLUMNS}
+    columns |= {f"{_EXTRA}{name}": values for name, values in table.extra.items()}
     draft = path.with_name(f".{path.name}.new")
     if path.suffix == ".parquet":
         pq.write_table(pa.table(columns), draft)
@@ -48,10 +49,14 @@ def load(path: Path) -> JobTable:
     for name in _REQUIRED:
         if name not in columns:
             raise ValueError(f"{path}: column {name} is missing")
+    extra = {
+        name.removeprefix(_EXTRA): columns.pop(name) for name in list(columns) if name.startswith(_EXTRA)
+    }
     for name in columns:
-        if name not in _COLUMNS:
-            raise ValueError(f"{path}: unknown column {name}; known are {', '.join(_COLUMNS)}")
+        if name not in COLUMNS:
+            known = f"{', '.join(COLUMNS)} and {_EXTRA}NAME for further ones"
+            raise ValueError(f"{path}: unknown column {name}; known are {known}")
     try:
-        return JobTable.build(**columns)
+        return JobTable.build(**columns, extra=extra)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error

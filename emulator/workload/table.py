@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 
@@ -28,6 +30,10 @@ class JobTable:
     `number` is the job's number in its source (unique); `submit_us` counts from the start of the trace;
     `estimate_us` is the requested walltime, at least 1; `nodes` is the number of whole nodes.
     `queue`, `user`, `group` and `status` are the source's numbers, -1 where unknown.
+
+    `extra` holds further columns by name, which some transform, generator or format adds and some mechanism reads:
+    whole numbers of 64 bits, units in the name (`setup_us`, `min_nodes`), -1 where unknown. `docs/traces.md`
+    lists the names that are in use.
     """
 
     number: NDArray[np.int64]
@@ -40,6 +46,7 @@ class JobTable:
     user: NDArray[np.int32]
     group: NDArray[np.int32]
     status: NDArray[np.int32]
+    extra: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -58,6 +65,7 @@ class JobTable:
         user: NDArray[np.int32] | list[int] | int = -1,
         group: NDArray[np.int32] | list[int] | int = -1,
         status: NDArray[np.int32] | list[int] | int = -1,
+        extra: Mapping[str, NDArray[Any] | list[int] | int] | None = None,
     ) -> Self:
         """A table from columns in any order of rows; what is left out is unknown (-1) or follows.
 
@@ -84,10 +92,13 @@ class JobTable:
             "group": column(group, np.int32),
             "status": column(status, np.int32),
         }
-        for name, values in columns.items():
+        more = {name: column(values, np.int64) for name, values in (extra or {}).items()}
+        for name, values in (columns | more).items():
+            if name in columns and name in more:
+                raise ValueError(f"column {name} is one that every table has, it cannot be an extra one")
             if len(values) != count:
                 raise ValueError(f"column {name} has {len(values)} rows, submit_us has {count}")
-        return cls(**columns)  # type: ignore[arg-type]
+        return cls(**columns, extra=more)  # type: ignore[arg-type]
 
     @classmethod
     def empty(cls) -> Self:
@@ -95,14 +106,39 @@ class JobTable:
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """The table with only these rows."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
+        extra = {name: values[rows] for name, values in self.extra.items()}
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return type(self)(**columns, extra=extra)
 
     def merge(self, other: JobTable) -> JobTable:
-        """Both tables as one, sorted; numbers of `other` that are taken are moved behind the largest one."""
-        joined = {
-            field.name: np.concatenate((getattr(self, field.name), getattr(other, field.name)))
-            for field in fields(self)
-        }
+        """Both tables as one, sorted; numbers of `other` that are taken are moved behind the largest one.
+
+        An extra column that only one of them has is unknown in the other's rows.
+        """
+        joined = {name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS}
         if len(self) and len(other) and np.intersect1d(self.number, other.number).size:
             joined["number"][len(self) :] = self.number.max() + 1 + np.arange(len(other))
-        return JobTable.build(**joined)
+        names = [*self.extra, *(name for name in other.extra if name not in self.extra)]
+        extra = {name: np.concatenate((self.column(name), other.column(name))) for name in names}
+        return JobTable.build(**joined, extra=extra)
+
+    def column(self, name: str, unknown: NDArray[Any] | int = -1) -> NDArray[np.int64]:
+        """An extra column as a new array; `unknown` stands where no value is known, also if there is no such column."""
+        values = self.extra.get(name)
+        if values is None:
+            return np.full(len(self), unknown, np.int64)
+        return np.where(values < 0, unknown, values)
+
+    def with_extra(self, **columns: NDArray[Any]) -> Self:
+        """The same jobs with these extra columns added or replaced; one value a row. Raises ValueError."""
+        added = {name: np.asarray(values, np.int64) for name, values in columns.items()}
+        for name, values in added.items():
+            if name in COLUMNS:
+                raise ValueError(f"column {name} is one that every table has, it cannot be an extra one")
+            if values.shape != (len(self),):
+                raise ValueError(f"column {name} has {len(values)} rows, the table has {len(self)}")
+        return replace(self, extra=self.extra | added)
+
+
+COLUMNS = tuple(field.name for field in fields(JobTable) if field.name != "extra")
+"""The columns that every table has."""

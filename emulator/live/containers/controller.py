@@ -24,6 +24,7 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import Rank, SharedClock, SharedClockMaster, micros, seconds, utc_us, wall_us
+from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide, collect
 from emulator.live.containers import settings
@@ -105,10 +106,10 @@ class Controller:
         self, shared: settings.Shared, scenario: Scenario, state: State, clock: SharedClockMaster
     ) -> None:
         mechanism = make_mechanism(scenario)
+        self._hosted: HasNotice | bool = False
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            raise ScenarioError(
-                f"the mechanism {scenario.mechanism!r} has no fleet in containers; use balancer or none"
-            )
+            self._hosted = ability(mechanism, HasNotice) or True  # type: ignore[type-abstract]
+            mechanism = None
         if mechanism is not None and mechanism.static_reserve > state.nodes:
             raise ScenarioError(
                 f"balancer: static_reserve is {mechanism.static_reserve}, the fleet has {state.nodes} nodes"
@@ -179,12 +180,18 @@ class Controller:
                 "files": self._node_files(name),
             }
         if role == BATCH:
-            return {"config": settings.batch(scenario, shared, self._state.nodes, _EPOCH_S)}
+            return {
+                "config": settings.batch(
+                    scenario, shared, self._state.nodes, _EPOCH_S, hosted=bool(self._hosted)
+                )
+            }
         facts = self._facts()
         if role == REPLAYER:
             if mechanism is not None:
                 self._pass(ONDEMAND, self._ondemand_answers)
-            return {"config": settings.replayer(mechanism, shared, facts), "environ": environ}
+            real_jobs = scenario.live.jobs == "emulator-job"
+            config = settings.replayer(mechanism, shared, facts, hosted=self._hosted, real_jobs=real_jobs)
+            return {"config": config, "environ": environ}
         if mechanism is None:
             return {"config": {}, "needed": False}
         if role == BALANCER:
@@ -278,7 +285,7 @@ class Controller:
             return None
         began_us = wall_us() - self._state.wall_us
         jobs = self.prepared.jobs
-        batch_jobs = int((jobs.kind == Kind.BATCH).sum())
+        batch_jobs = len(jobs) if self._hosted else int((jobs.kind == Kind.BATCH).sum())
         counts = Counts(self.batch_home, self.replay_log)
         looked_us = wall_us()
         self._clock.start()
@@ -359,7 +366,10 @@ class Controller:
         pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
         try:
             exported = self._ask_batch("export")
-            batch = BatchSide(exported["jobs"], exported["offline"])
+            if "record" in exported:
+                batch = BatchSide([], [], exported["record"])
+            else:
+                batch = BatchSide(exported["jobs"], exported["offline"])
         except NotYet:
             log = self.batch_home / "server_priv" / "accounting"
             batch = BatchSide(read_accounting(log, self.names, _EPOCH_S), None)

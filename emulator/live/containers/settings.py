@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from balancer.clock import seconds
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from emulator.harness.mechanism import HasNotice
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.scenario import Scenario
 
@@ -27,6 +29,8 @@ PRIVATE = "/run/fleet"
 COMMANDS = "/opt/batch/bin"
 """The batch system's commands in the images of those who use them, made when the image is."""
 HOOKS = "/opt/batch/hooks"
+SCRATCH = "/scratch"
+"""A volume of all nodes, for what jobs write and for their checkpoints."""
 _DAY_S = 86_400
 _RECONCILE_S = 6 * 3600.0
 
@@ -88,11 +92,16 @@ class Facts:
     epoch_s: int
 
 
-def batch(scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int) -> dict[str, Any]:
+def batch(
+    scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, hosted: bool
+) -> dict[str, Any]:
+    """`hosted`: the server has the scenario's mechanism (every one but the Balancer, which is a service)."""
     scheduler = {
         ("pass" if key == "pass_" else key): value for key, value in asdict(scenario.scheduler_config).items()
     }
-    return {
+    mechanism = {"mechanism": scenario.mechanism, "workload": str(shared.workload)}
+    more = mechanism | {"queues": ["batch", "ondemand"]} if hosted else {}
+    return more | {
         "home": str(shared.batch_home),
         "expect_nodes": expect_nodes,
         "keep_jobs": True,
@@ -168,7 +177,15 @@ def ondemand(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict
     }
 
 
-def replayer(mechanism: BalancerMechanism | None, shared: Shared, facts: Facts) -> dict[str, Any]:
+def replayer(
+    mechanism: BalancerMechanism | None,
+    shared: Shared,
+    facts: Facts,
+    *,
+    hosted: HasNotice | bool,
+    real_jobs: bool,
+) -> dict[str, Any]:
+    """`hosted`: the batch server has the mechanism, which may want notices. `real_jobs`: each is an `emulator-job`."""
     config: dict[str, Any] = {
         "workload": str(shared.workload),
         "result": str(shared.replay_log),
@@ -177,6 +194,11 @@ def replayer(mechanism: BalancerMechanism | None, shared: Shared, facts: Facts) 
         "ready_file": str(shared.replayer_ready),
         "resume": True,
     }
+    if real_jobs:
+        config["job_folder"] = SCRATCH
+    if hosted:
+        config["qnotice"] = [f"{COMMANDS}/qnotice"]
+        config["notice_s"] = None if isinstance(hosted, bool) else seconds(hosted.notice_us) or None
     if mechanism is not None:
         config |= {
             "cloud": {"auth_url": f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3"},

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from balancer.clock import NEVER_US
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.torque import accounting, errors
+from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, Job, PbsState
 from emulator.live.torque.nodes import Node, NodeFacts
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.config import ServerConfig
+    from emulator.live.torque.host import MechanismHost
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
 
@@ -62,9 +65,12 @@ class BatchServer:
         self._links: dict[int, Link] = {}
         self._lost_us: dict[int, int] = {}
         self._jobs: dict[int, Job] = {}
-        self._by_row: list[Job] = []
+        self._by_row: dict[int, Job] = {}
         self._users: dict[str, int] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
+        self._actions = RunActions(self, executor)
+        self.host: MechanismHost | None = None
+        """The mechanism, where the server has one; set before anything happens."""
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
         self._node_by_name = {node.name: node for node in self.nodes}
         self.next_number = marks.next_number
@@ -120,21 +126,18 @@ class BatchServer:
         if request.nodes > len(self.nodes) or request.ppn > self.config.np:
             raise errors.infeasible()
         number = self.next_number
-        row = self.cluster.add(
-            number=number,
-            submit_us=now_us,
-            estimate_us=request.walltime_us,
-            nodes=request.nodes,
-            queue=self.config.queues.index(request.queue),
-            user=self._users.setdefault(request.user, len(self._users)),
-        )
+        row = self._add(request, number, now_us) if self.host is None else self.host.row_of(request)
         job = Job(number=number, row=row, request=request, ctime_us=now_us, mtime_us=now_us)
-        self._by_row.append(job)
+        self._by_row[row] = job
         self._jobs[number] = job
         self.next_number += 1
         self._marks.save(self.next_number, self.nodes)
-        self.cluster.submit(row, now_us)
         self._log.write("Q", job, self.view(now_us), accounting.queued(job))
+        if self.host is not None:
+            job.etime_us = now_us
+            self.host.submit(row, now_us)
+            return job
+        self.cluster.submit(row, now_us)
         if request.hold:
             job.user_hold = True
         else:
@@ -142,6 +145,16 @@ class BatchServer:
             self._executor.ask_for_pass(now_us)
         self._follow_holds(job)
         return job
+
+    def _add(self, request: JobRequest, number: int, now_us: int) -> int:
+        return self.cluster.add(
+            number=number,
+            submit_us=now_us,
+            estimate_us=request.walltime_us,
+            nodes=request.nodes,
+            queue=self.config.queues.index(request.queue),
+            user=self._users.setdefault(request.user, len(self._users)),
+        )
 
     def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:
         """qdel; `purge` (qdel -p) forgets a job whose agent cannot be asked."""
@@ -243,9 +256,15 @@ class BatchServer:
 
     def _follow_marks(self, node: Node, now_us: int) -> None:
         if node.usable and not node.pooled:
-            self.cluster.bring_online([node.index], now_us)
+            if self.host is None:
+                self.cluster.bring_online([node.index], now_us)
+            else:
+                self.host.node_back(node.index, now_us)
         elif node.pooled and not node.usable:
-            self.cluster.take_offline([node.index], now_us)
+            if self.host is None:
+                self.cluster.take_offline([node.index], now_us)
+            else:
+                self.host.node_gone(node.index, now_us, died=node.down)
         node.pooled = node.usable
 
     def start_cycle(self, now_us: int) -> None:
@@ -257,14 +276,19 @@ class BatchServer:
 
     def schedule_pass(self, now_us: int) -> None:
         """One scheduling cycle; the next comes after `scheduler_iteration` at the latest."""
-        self._executor.ask_for_pass(now_us + self.config.scheduler_iteration_us)
+        if (
+            self.host is None
+        ):  # a mechanism counts passes: there is one when something happens, as in virtual time
+            self._executor.ask_for_pass(now_us + self.config.scheduler_iteration_us)
         if not self.scheduling:
             return
         if self.config.maui_defer_us:
             self._defer(now_us)
         self._last_pass_us = now_us
         for row in self.cluster.schedule_pass(now_us):
-            self._start(self._by_row[row], now_us)
+            self.run_begins(int(row), now_us)
+        if self.host is not None:
+            self.host.pass_over(now_us)
 
     def _defer(self, now_us: int) -> None:
         """Maui puts a job that is wider than the nodes that are not offline aside for DEFERTIME."""
@@ -276,7 +300,9 @@ class BatchServer:
                 self._follow_holds(job)
                 self._executor.at(until_us, partial(self.release_deferred, job))
 
-    def _start(self, job: Job, now_us: int) -> None:
+    def run_begins(self, row: int, now_us: int) -> None:
+        """A job has got nodes."""
+        job = self._by_row[row]
         # Real Torque listed a job's nodes from the highest down; the first is the mother superior.
         job.exec_nodes = tuple(sorted(map(int, self.cluster.nodes_of(job.row)), reverse=True))
         job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
@@ -291,8 +317,14 @@ class BatchServer:
         if lost:
             self._cannot_start(job, lost, now_us)
             return
-        self._executor.hold(("start", job.number, job.run))
-        self._links[job.exec_nodes[0]].send(self._start_message(job, adopt=False))
+        self._actions.begin(job)
+
+    def link_of(self, job: Job) -> Link | None:
+        """The way to the agent of a running job's mother superior."""
+        return self._links.get(job.exec_nodes[0]) if job.exec_nodes else None
+
+    def is_served_by(self, node: int, link: Link) -> bool:
+        return self._links.get(node) is link
 
     def _cannot_start(self, job: Job, lost: Sequence[int], now_us: int) -> None:
         """A node whose agent is gone turned out to be dead: it is down from now on, the job waits again."""
@@ -301,9 +333,10 @@ class BatchServer:
             self._follow_marks(self.nodes[index], now_us)
         self._requeue(job, now_us, exit_status=-3, pass_at_us=now_us + self.config.requeue_delay_us)
 
-    def _start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
+    def start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
         asked = job.request
-        return {
+        phase = {} if self.host is None else {"phase": self.host.phase(job.row)}
+        return phase | {
             "do": "start",
             "adopt": adopt,
             "job": job.number,
@@ -361,7 +394,9 @@ class BatchServer:
         starts = []
         for key in expected.keys() - here:
             self._executor.hold(("start", *key))
-            starts.append(self._start_message(expected[key], adopt=expected[key].session is not None))
+            starts.append(self.start_message(expected[key], adopt=expected[key].session is not None))
+        if self.host is not None and not self.host.begun and not any(node.down for node in self.nodes):
+            self.host.begin(now_us)
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
 
     def _runs_on(self, job: Job, nodes: set[int]) -> bool:
@@ -384,6 +419,7 @@ class BatchServer:
             if self._runs_on(job, own):
                 self._executor.release(("start", job.number, job.run))
                 self._executor.release(("kill", job.number, job.run))
+        self._actions.lost(link)
 
         def check(at_us: int) -> None:
             for index in own - set(self._links):
@@ -405,7 +441,9 @@ class BatchServer:
     ) -> None:
         """A run is over, its epilogue included; `requeue`: the prologue sent the job back."""
         job = self._jobs.get(number)
-        if job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
+        if self._actions.has_left(number, run):
+            pass  # it had to: all is accounted for
+        elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
             if job.ended_by == "requeue":
                 self._requeue(job, now_us, exit_status=0, pass_at_us=now_us)
@@ -420,7 +458,10 @@ class BatchServer:
         self._executor.release(("kill", number, run))
 
     def _over(self, job: Job, outcome: RunOutcome, exit_status: int, now_us: int) -> None:
-        self.cluster.end(job.row, now_us, outcome)
+        if self.host is None:
+            self.cluster.end(job.row, now_us, outcome)
+        else:
+            self.host.run_ended(job.row, outcome, now_us)
         self._vacate(job)
         self._complete(job, exit_status, now_us)
         view = self.view(now_us)
@@ -431,21 +472,76 @@ class BatchServer:
         job.state, job.exit_status, job.end_us, job.mtime_us = PbsState.COMPLETE, exit_status, now_us, now_us
 
     def _requeue(self, job: Job, now_us: int, *, exit_status: int, pass_at_us: int) -> None:
-        self.cluster.requeue(job.row, now_us)
+        if self.host is None:
+            self.cluster.requeue(job.row, now_us)
+        else:
+            self.host.run_lost(job.row, now_us)
+        job.exit_status = exit_status
+        self._wait_again(job, now_us)
+        self._executor.ask_for_pass(pass_at_us)
+
+    def _wait_again(self, job: Job, now_us: int) -> None:
         self._vacate(job)
-        job.exec_nodes, job.exit_status = (), exit_status
+        job.exec_nodes = ()
         job.state, job.start_us, job.mtime_us = PbsState.QUEUED, -1, now_us
         self._follow_holds(job)
-        self._executor.ask_for_pass(pass_at_us)
 
     def _vacate(self, job: Job) -> None:
         for index in job.exec_nodes:
-            self.nodes[index].job = -1
+            if self.nodes[index].job == job.number:
+                self.nodes[index].job = -1
+
+    # What a mechanism does to jobs (`host.Outside`).
+
+    def run_leaves(self, row: int, now_us: int, *, save: bool) -> None:
+        job = self._by_row[row]
+        self._log.write("R", job, self.view(now_us))
+        self._actions.leave(job, save=save)
+        self._wait_again(job, now_us)
+
+    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US) -> None:
+        job = self._by_row[row]
+        link = self.link_of(job)
+        nodes = sorted(map(int, self.cluster.nodes_of(row)), reverse=True)
+        if link is not None and set(nodes) != set(job.exec_nodes):
+            self._vacate(job)
+            # The mother superior stays if it can; another node of its agent may take over, else the job moves.
+            places = [job.exec_nodes[0], *(node for node in nodes if self.is_served_by(node, link))]
+            first = next((node for node in places if node in nodes), nodes[0])
+            job.exec_nodes = (first, *(node for node in nodes if node != first))
+            for index in job.exec_nodes:
+                self.nodes[index].job, self.nodes[index].slots_used = job.number, job.request.ppn
+            if not self.is_served_by(first, link):
+                self._actions.move(job, link)
+                return
+        job.mtime_us = now_us
+        self._actions.change(job, [self.nodes[index].name for index in job.exec_nodes], save_us)
+
+    def job_rejected(self, row: int, reason: str, now_us: int) -> None:
+        job = self._by_row[row]
+        job.comment = reason
+        self._log.write(
+            "D", job, self.view(now_us), accounting.deleted(f"mechanism@{self.config.server_name}")
+        )
+        self._complete(job, DELETED, now_us)
+
+    def changed(self, seq: int) -> None:
+        """An agent's job knows of a change."""
+        self._actions.changed(seq)
+
+    def notice(self, number: int, now_us: int) -> None:
+        """An on-demand job of the workload is announced."""
+        if self.host is None:
+            raise errors.not_in_workload("this server has no mechanism that listens to announcements")
+        self.host.notice(number, now_us)
 
     # Afterwards.
 
     def export(self) -> dict[str, Any]:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
+        ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
+        if self.host is not None:
+            return ready | {"record": self.host.export(), "is_idle": self.host.is_idle}
         table, runs = self.cluster.job_table(), self.cluster.run_table()
         found: list[dict[str, Any]] = [
             {
@@ -468,13 +564,8 @@ class BatchServer:
                     "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
                 }
             )
-        return {
-            "nodes": [node.name for node in self.nodes],
-            "facts": {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None},
-            "all_nodes_up": not any(node.down for node in self.nodes),
-            "jobs": found,
-            "offline": self._offline_moves,
-        }
+        facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
+        return ready | {"facts": facts, "jobs": found, "offline": self._offline_moves}
 
     def _id(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"

@@ -392,11 +392,23 @@ def _qmgr(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     return Reply()
 
 
+def _qnotice(server: BatchServer, call: Invocation, now_us: int) -> Reply:
+    """Ours: `qnotice NUMBER` announces an on-demand job of the workload, for the server's mechanism."""
+    if len(call.argv) != 2 or not call.argv[1].isdecimal():  # noqa: PLR2004 - the command and its operand
+        return Reply(2, stderr="usage: qnotice NUMBER_IN_WORKLOAD\n")
+    try:
+        server.notice(int(call.argv[1]), now_us)
+    except PbsError as error:
+        return Reply(error.status, stderr=f"qnotice: {error}\n")
+    return Reply()
+
+
 _COMMANDS: dict[str, Callable[[Any, Invocation, int], Reply | Need]] = {
     "pbsnodes": _pbsnodes,
     "qdel": _qdel,
     "qhold": _qhold,
     "qmgr": _qmgr,
+    "qnotice": _qnotice,
     "qrerun": _qrerun,
     "qrls": _qrls,
     "qselect": _qselect,

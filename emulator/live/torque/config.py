@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from balancer.clock import US, micros
+from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message names the file and the field."""
-
-
-class Settings(BaseModel):
-    """A settings file: unknown names are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 class ServerConfig(Settings):
@@ -36,6 +26,8 @@ class ServerConfig(Settings):
     `nodes` empty: the server learns its nodes, by name, address, cores and memory, from the first `expect_nodes`
     that register, and remembers them. `keep_jobs`: a server that is started again knows all its jobs.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
+    `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
+    a file of `emulator.workload.store`, and no others are taken then.
     """
 
     home: Path
@@ -58,6 +50,14 @@ class ServerConfig(Settings):
     requeue_delay_s: float = Field(1.0, gt=0)
     maui_defer_s: float = Field(0.0, ge=0)
     cycle_after_offline: bool = False
+    mechanism: str | dict[str, Any] | None = None
+    workload: Path | None = None
+
+    @model_validator(mode="after")
+    def _mechanism_knows_its_jobs(self) -> ServerConfig:
+        if (self.mechanism is None) != (self.workload is None):
+            raise ValueError("give both mechanism and workload, or neither of them")
+        return self
 
     @field_validator("scheduler", mode="before")
     @classmethod
@@ -125,25 +125,3 @@ class ServerConfig(Settings):
     @property
     def maui_defer_us(self) -> int:
         return micros(self.maui_defer_s)
-
-
-S = TypeVar("S", bound=Settings)
-
-
-def load(kind: type[S], path: Path) -> S:
-    """Settings from a YAML or JSON file."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: expected a mapping of settings")
-    try:
-        return kind.model_validate(found)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
-        )
-        raise ConfigError(f"{path}: {problems}") from error

@@ -67,3 +67,8 @@ def not_rerunnable(job_id: str) -> PbsError:
 
 UNKNOWN_NODE = "Unknown node "
 NO_PERMISSION = "Unauthorized Request  MSG=error in permissions (PERM_OPorMGR)"
+
+
+def not_in_workload(detail: str) -> PbsError:
+    """Ours: a server that hosts a mechanism takes only the jobs that the mechanism knows of."""
+    return PbsError(UNAUTHORIZED, "Unauthorized Request ", f"MSG={detail}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.torque.config import ConfigError
+from emulator.live.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _read(path: Path) -> Iterator[tuple[int, str, list[Any]]]:
         try:
             now_us, what, *details = json.loads(line)
         except ValueError as error:
-            raise ConfigError(
+            raise SettingsError(
                 f"{path}:{number}: not a line of a journal; delete the file to start without jobs"
             ) from error
         yield int(now_us), str(what), details

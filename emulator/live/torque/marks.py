@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from emulator.live.torque.config import ConfigError
+from emulator.live.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class MarksFile:
                 str(name): (bool(mark["offline"]), str(mark["note"])) for name, mark in found["nodes"].items()
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(
+            raise SettingsError(
                 f"{self._path}: not a file of marks ({error!r}); repair it, or delete it to start with none"
             ) from error
 

@@ -19,24 +19,38 @@ from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.process import stop_on_signal, write_address
+from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
-from emulator.live.torque.config import ConfigError, ServerConfig, load
+from emulator.live.torque.config import ServerConfig
+from emulator.live.torque.host import MechanismHost
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
+from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
+    from emulator.harness.mechanism import Mechanism
     from emulator.live.torque.batch import Link
+    from emulator.workload.table import JobTable
 
 _RETURN = "agents come back"
 _RETURN_S = 3.0
 """How long (wall time) a server that was started again gives its agents to register before time goes on."""
+
+
+def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
+    """The workload and the mechanism of the settings, if they have one. Raises ValueError."""
+    if config.mechanism is None or config.workload is None:
+        return None, None
+    from emulator.workload.store import load  # noqa: PLC0415 - slow, and most servers have no mechanism
+
+    return load(config.workload), make_plugin("emulator.mechanisms", config.mechanism)
 
 
 class TorqueServer:
@@ -92,15 +106,20 @@ class TorqueServer:
         else:
             self._journal.write(now_us, "begin", marks.next_number, marks.nodes)
         config = self._config.model_copy(update={"nodes": self._enrolment.names, "expect_nodes": 0})
+        jobs, mechanism = _hosted(config)
+        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
         batch = self._batch = BatchServer(
             config,
-            Cluster(len(config.nodes), config.scheduler, simulated=False),
+            cluster,
             self._executor,
             self._log,
             marks,
             epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
         )
-        batch.start_cycle(now_us)
+        if mechanism is not None:
+            batch.host = MechanismHost(cluster, mechanism, config.nodes, self._executor, batch)
+        else:
+            batch.start_cycle(now_us)
         if past:
             self._log.muted = marks.muted = True
             links = _repeat(batch, self._executor, past)
@@ -304,6 +323,8 @@ def report(batch: BatchServer, link: Link, message: Message, now_us: int) -> Non
     """An agent's report as it came over the wire."""
     number, run, session = int(message["job"]), int(message["run"]), int(message["session"])
     match message["do"]:
+        case "changed":
+            batch.changed(int(message["seq"]))
         case "started":
             batch.started(number, run, session)
         case "ended":
@@ -359,7 +380,7 @@ class AgentLink:
         self._batch.lost(self, now_us)
 
     def _take(self, message: Message) -> None:
-        if message.get("do") not in {"started", "ended"}:
+        if message.get("do") not in {"changed", "started", "ended"}:
             raise ProtocolError(f"unknown report {message.get('do')!r}")
 
         def take(now_us: int) -> None:
@@ -379,9 +400,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        config = load(ServerConfig, options.config)
+        config = load_settings(options.config, ServerConfig)
         server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (ConfigError, OSError, ValueError) as error:
+    except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"torque server: {error}\n")
         return 2
     stop_on_signal(server.stop)

@@ -102,6 +102,47 @@ def test_a_lawful_record_breaks_no_law(lawful: RunRecord) -> None:
     assert_lawful(lawful, jobs_in=6)
 
 
+def test_a_job_that_did_not_do_the_work_it_owed_is_named(lawful: RunRecord) -> None:
+    done = np.array([40, 5, 30, 20, 10], np.int64) * US
+    lost = np.array([0, 5, 0, 0, 0], np.int64) * US
+    assert check(with_runs(lawful, done_node_us=done, lost_node_us=lost), jobs_in=6) == []
+    lazy = with_runs(lawful, done_node_us=changed(done, _2=29 * US), lost_node_us=lost)
+    assert texts(lazy)["work_done_is_work_owed"] == ["job 2 owed 30000000 node-us of work and did 29000000"]
+    forgetful = with_runs(lawful, done_node_us=done, lost_node_us=changed(lost, _1=0))
+    assert texts(forgetful)["work_done_is_work_owed"] == [
+        "job 2 owed 30000000 node-us of work and did 35000000"
+    ]
+
+
+def test_nobody_works_faster_than_its_nodes(lawful: RunRecord) -> None:
+    done = np.array([40, 6, 30, 20, 10], np.int64) * US
+    fast = with_runs(lawful, done_node_us=done, lost_node_us=np.array([0, 6, 0, 0, 0], np.int64) * US)
+    assert texts(fast)["work_done_is_work_owed"] == [
+        "job 2 (10 s to 15 s) did 6000000 node-us of work, its nodes could do 5000000"
+    ]
+
+
+def test_a_malleable_job_may_be_resized_within_its_bounds(lawful: RunRecord) -> None:
+    jobs = lawful.jobs.with_extra(min_nodes=np.array([1, -1, -1, -1]), max_nodes=np.array([2, -1, -1, -1]))
+    jobs = replace(jobs, run_us=changed(jobs.run_us, _0=15 * US))
+    segments = runs(
+        (0, 0, 10, RunOutcome.RESIZED, [N1, N2]),
+        (1, 10, 15, RunOutcome.REQUEUED, [N3]),
+        (0, 10, 20, RunOutcome.FINISHED, [N1]),
+        (1, 30, 60, RunOutcome.FINISHED, [N3]),
+        (3, 50, 70, RunOutcome.FINISHED, [N2]),
+        (2, 90, None, RunOutcome.RUNNING, [N1]),
+    )
+    done = np.array([20, 5, 10, 30, 20, 10], np.int64) * US
+    lost = np.array([0, 5, 0, 0, 0, 0], np.int64) * US
+    resized = replace(lawful, jobs=jobs, runs=replace(segments, done_node_us=done, lost_node_us=lost))
+    assert check(resized, jobs_in=6) == []
+    wider = jobs.with_extra(min_nodes=np.array([2, -1, -1, -1]), max_nodes=np.array([3, -1, -1, -1]))
+    assert texts(replace(resized, jobs=wider)) == {
+        "every_run_is_as_wide_as_asked": ["job 1 (10 s to 20 s) can use 2 to 3 nodes and got 1"]
+    }
+
+
 def test_an_empty_record_breaks_no_law() -> None:
     nothing = np.zeros(0, np.int64)
     empty = RunRecord(JobTable.empty(), ("n1",), nothing, nothing, nothing, runs(), 0, 0)

@@ -22,6 +22,8 @@ def as_plain(value):
     """A record as nested plain values, with the types of its arrays."""
     if isinstance(value, np.ndarray):
         return value.dtype.name, value.tolist()
+    if isinstance(value, dict):
+        return {name: as_plain(item) for name, item in value.items()}
     if isinstance(value, RunRecord | RunTable | JobTable):
         return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
     return value
@@ -85,6 +87,17 @@ def test_a_record_without_node_identities_comes_back(small, tmp_path):
     files.write(record, tmp_path / "run")
 
     assert as_plain(files.load(tmp_path / "run")) == as_plain(record)
+
+
+def test_further_columns_and_the_work_of_runs_come_back(small, tmp_path):
+    runs = replace(
+        small.runs, done_node_us=np.array([36, 20, 80, 90]) * US, lost_node_us=np.array([36, 0, 0, 0]) * US
+    )
+    jobs = small.jobs.with_extra(setup_us=np.array([-1, 0, 3, 4]))
+
+    files.write(replace(small, runs=runs, jobs=jobs), tmp_path / "run")
+
+    assert as_plain(files.load(tmp_path / "run")) == as_plain(replace(small, runs=runs, jobs=jobs))
 
 
 def test_an_empty_record_can_be_written_and_read(small, tmp_path):

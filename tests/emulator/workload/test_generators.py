@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from emulator.workload.generators import BurstyLeases, DailyBatch, Generator, parse_generators
 from emulator.workload.streams import stream
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import COLUMNS, Kind
 
 US = 1_000_000
 DAY_S = 86_400
@@ -28,7 +27,7 @@ def load_of(jobs, nodes, days):
 
 
 def columns(jobs):
-    return {field.name: getattr(jobs, field.name).tolist() for field in fields(JobTable)}
+    return {name: getattr(jobs, name).tolist() for name in COLUMNS}
 
 
 @pytest.mark.parametrize("generator", [DailyBatch(), BurstyLeases()])

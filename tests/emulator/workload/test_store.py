@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from emulator.workload.store import load, save
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import COLUMNS, JobTable, Kind
 
 TABLE = JobTable.build(
     number=[7, 3],
@@ -19,6 +17,7 @@ TABLE = JobTable.build(
     nodes=[4, 1],
     kind=[Kind.ON_DEMAND, Kind.BATCH],
     user=9,
+    extra={"setup_us": [3, -1]},
 )
 
 
@@ -26,10 +25,11 @@ TABLE = JobTable.build(
 def test_a_table_comes_back_as_it_was_saved(tmp_path, name):
     save(TABLE, tmp_path / name)
     loaded = load(tmp_path / name)
-    for field in fields(JobTable):
-        ours, theirs = getattr(loaded, field.name), getattr(TABLE, field.name)
+    for name_ in COLUMNS:
+        ours, theirs = getattr(loaded, name_), getattr(TABLE, name_)
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
+    assert loaded.extra["setup_us"].tolist() == [-1, 3]
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 

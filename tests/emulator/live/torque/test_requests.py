@@ -9,7 +9,8 @@ from balancer.clock import ManualClock
 from emulator.live.agent import AgentConfig
 from emulator.live.agent import main as agent_main
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
-from emulator.live.torque.config import ConfigError, ServerConfig, load
+from emulator.live.settings import SettingsError, load_settings
+from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.format import fold
 from emulator.live.torque.install import install_commands
@@ -140,8 +141,8 @@ def test_settings_are_checked_with_file_and_field(tmp_path):
     path.write_text(
         "home: x\nnodes: [a, a]\nnp: 0\ncolour: red\ndefault_walltime: soon\nscheduler: fcfs+magic\n"
     )
-    with pytest.raises(ConfigError) as error:
-        load(ServerConfig, path)
+    with pytest.raises(SettingsError) as error:
+        load_settings(path, ServerConfig)
     text = str(error.value)
     for part in (
         str(path),
@@ -181,7 +182,7 @@ def test_hooks_without_a_kind_are_an_error():
 def test_a_damaged_marks_file_is_named(tmp_path):
     path = tmp_path / "marks.json"
     path.write_text("{}")
-    with pytest.raises(ConfigError, match=r"marks.json: not a file of marks .* delete it"):
+    with pytest.raises(SettingsError, match=r"marks.json: not a file of marks .* delete it"):
         MarksFile(path)
 
 

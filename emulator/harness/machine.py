@@ -1,0 +1,56 @@
+"""What the harness, the runner and the results need of the thing that holds jobs and nodes.
+
+`Cluster` is the one for whole nodes and rigid jobs. A mechanism brings another with `make_machine`: its own compiled
+kernel behind the same loop, results, laws and commands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from emulator.harness.cluster import Stop
+    from emulator.harness.record import RunTable
+    from emulator.workload.table import JobTable
+
+
+class Machine(Protocol):
+    """Jobs, nodes and a scheduler over them. Times are microseconds, jobs are rows, nodes are indices."""
+
+    node_count: int
+
+    @property
+    def now_us(self) -> int: ...
+
+    @property
+    def ended_count(self) -> int:
+        """Runs that have ended so far."""
+
+    @property
+    def next_event_us(self) -> int:
+        """The next end or submit of a simulated run, NEVER if there is none."""
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """`JobState` of each job."""
+
+    @property
+    def start_us(self) -> NDArray[np.int64]: ...
+
+    @property
+    def end_us(self) -> NDArray[np.int64]: ...
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        """Let everything before `until_us`, and the job ends at it, happen; says why it stopped."""
+
+    def finish_instant(self, now_us: int) -> None:
+        """Submits of this instant, then one scheduling pass."""
+
+    def job_table(self) -> JobTable: ...
+
+    def run_table(self) -> RunTable: ...

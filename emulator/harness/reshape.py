@@ -1,0 +1,97 @@
+"""Running jobs that change, compiled: other nodes, another end; and waiting jobs that start on chosen nodes.
+
+Nothing is checked here: that is `cluster.py`'s business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled
+from emulator.harness.occupancy import begin_run
+from emulator.harness.plan import plan_insert, plan_remove
+from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
+from emulator.harness.tables import (
+    EXPECTED,
+    JOB,
+    LOG_N,
+    NEVER,
+    NODES,
+    OFFLINE,
+    R_END,
+    R_FIRST,
+    R_OUTCOME,
+    RESIZED,
+    RETURNS,
+    RUN_ROW,
+    SIMULATED,
+    SINCE,
+    START,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, State
+
+
+@compiled
+def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
+    """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
+    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    begin_run(job, runs, reg, who, now)
+    returns = 0
+    for k in range(nodes.shape[0]):
+        which = nodes[k]
+        if node[which, OFFLINE] == 0:
+            free_remove(node, free, reg, which)
+            returns += 1
+        node[which, JOB] = who
+        log[reg[LOG_N]] = which
+        reg[LOG_N] += 1
+    job[who, NODES] = nodes.shape[0]
+    job[who, RETURNS] = returns
+    job[who, EXPECTED] = expected
+    plan_insert(plan, blocks, reg, expected, returns)
+    if reg[SIMULATED] and end < NEVER:
+        heap_push(heap, reg, end, who)
+
+
+@compiled
+def vacate(state: State, who: int, now: int) -> None:
+    """Close a job's run as RESIZED and take it off its nodes: `occupy` must follow at once."""
+    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    row = job[who, RUN_ROW]
+    runs[row, R_END] = now
+    runs[row, R_OUTCOME] = RESIZED
+    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    if reg[SIMULATED]:
+        heap_remove(heap, reg, who)
+    for k in range(runs[row, R_FIRST], runs[row, R_FIRST] + job[who, NODES]):
+        which = log[k]
+        node[which, JOB] = -1
+        node[which, SINCE] = now
+        if node[which, OFFLINE] == 0:
+            free_push(node, free, reg, which)
+
+
+@compiled
+def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
+    """A running job has exactly these nodes from now on, and other ends; it keeps its start."""
+    job = state[0]
+    start = job[who, START]
+    vacate(state, who, now)
+    occupy(state, who, nodes, now, end, expected)
+    job[who, START] = start
+
+
+@compiled
+def retime(state: State, who: int, end: int, expected: int) -> None:
+    """A running job ends at another time than was thought; NEVER: not by itself."""
+    job, _, _, _, plan, blocks, heap, _, _, _, _, reg = state
+    if job[who, EXPECTED]:
+        plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+        plan_insert(plan, blocks, reg, expected, job[who, RETURNS])
+        job[who, EXPECTED] = expected
+    if reg[SIMULATED]:
+        heap_remove(heap, reg, who)
+        if end < NEVER:
+            heap_push(heap, reg, end, who)

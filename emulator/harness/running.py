@@ -1,0 +1,316 @@
+"""Actions on running jobs: stop them and keep their work, save, give and take nodes, let them stand still, slow them.
+
+The accounting is the same in both clocks. `now_us` comes from the caller; what jobs have done is in `work.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness import work as w
+from emulator.harness.cluster import IllegalJobTransition
+from emulator.harness.record import JobState, RunOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.cluster import Cluster
+
+
+class Save(StrEnum):
+    """What a job that is stopped keeps of its work."""
+
+    NONE = "none"
+    """Nothing: it begins anew, whatever it saved before."""
+    LATEST_CHECKPOINT = "latest_checkpoint"
+    """What its last whole checkpoint holds."""
+    NOW = "now"
+    """Everything: it writes a checkpoint first, and has its nodes until that is written."""
+
+
+class Activity(StrEnum):
+    """What a running job does. Each action says in which of them it may be taken."""
+
+    COMPUTING = "computing"
+    SAVING = "saving"
+    """Writes a checkpoint and leaves its nodes then."""
+    SUSPENDED = "suspended"
+
+
+_ALLOWED: dict[str, frozenset[Activity]] = {
+    "be preempted": frozenset(Activity),
+    "save and stop": frozenset({Activity.COMPUTING}),
+    "leave its nodes": frozenset({Activity.SAVING}),
+    "write a checkpoint": frozenset({Activity.COMPUTING}),
+    "be resized": frozenset({Activity.COMPUTING}),
+    "be suspended": frozenset({Activity.COMPUTING}),
+    "be resumed": frozenset({Activity.SUSPENDED}),
+    "change its rate": frozenset({Activity.COMPUTING, Activity.SUSPENDED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """How a run goes on: node-us done and saved, from when on it computes, and its rate `num / den`."""
+
+    done: int
+    saved: int
+    since_us: int
+    num: int
+    den: int
+
+    def idle_us(self, now_us: int) -> int:
+        """How long it will be before the job computes: what is left of its set-up, or of a write."""
+        return max(self.since_us - now_us, 0)
+
+
+class RunningJobs:
+    """The running jobs of a cluster and their work. Rows are those of the job table the cluster began with."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._job = cluster.table
+        self.work = w.work_table(cluster.job_table())
+        self._done_in_row: dict[int, tuple[int, int]] = {}
+        self._writing: dict[int, tuple[int, int]] = {}
+        self._suspended: dict[int, tuple[int, int, int]] = {}
+        self._saving: set[int] = set()
+        slowed = np.flatnonzero((self.work[:, w.SETUP] > 0) | (self.work[:, w.INTERVAL] > 0))
+        if len(slowed):
+            self._plan_next_runs(slowed)
+
+    # To look at.
+
+    def activity(self, job: int) -> Activity:
+        if job in self._saving:
+            return Activity.SAVING
+        return Activity.SUSPENDED if job in self._suspended else Activity.COMPUTING
+
+    def owed(self, job: int) -> int:
+        """All the work of a job in node-us, done or not."""
+        return int(self.work[job, w.RUN_US]) * int(self.work[job, w.WIDTH])
+
+    def done(self, job: int, now_us: int) -> int:
+        """Node-us that a job has done and not lost."""
+        if self.cluster.state[job] != JobState.RUNNING:
+            is_over = self.cluster.state[job] == JobState.ENDED
+            return self.owed(job) if is_over else int(self.work[job, w.SAVED])
+        return self._done_and_saved(job, now_us)[0]
+
+    def saved(self, job: int, now_us: int) -> int:
+        """Node-us of a job that a stop with `Save.LATEST_CHECKPOINT` would not take."""
+        if self.cluster.state[job] != JobState.RUNNING:
+            return self.done(job, now_us)
+        return self._done_and_saved(job, now_us)[1]
+
+    def done_of(self, jobs: NDArray[np.int64], now_us: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(done, saved) node-us of many running jobs at once."""
+        done, saved = np.empty(len(jobs), np.int64), np.empty(len(jobs), np.int64)
+        w.done_of_each(self._job, self.work, jobs, now_us, done, saved)
+        return done, saved
+
+    def _done_and_saved(self, job: int, now_us: int) -> tuple[int, int]:
+        done, saved = w.done_at(self._job, self.work, job, now_us)
+        written_us, before = self._writing.get(job, (0, 0))
+        return int(done), int(before) if now_us < written_us else int(saved)
+
+    # Starts and stops.
+
+    def length_us(self, job: int, nodes: int) -> int:
+        """Wall time of a run of the job that begins now on so many nodes, to its end."""
+        left = self.owed(job) - int(self.work[job, w.SAVED])
+        return int(self.work[job, w.SETUP] + w.length_us(self.work, job, left, nodes, 1, 1))
+
+    def start(self, job: int, nodes: Iterable[int], now_us: int) -> None:
+        """A waiting job runs on these idle nodes, which may be fewer or more than it asked for."""
+        chosen = np.fromiter(nodes, np.int64)
+        guess = self._guess(job, int(self.work[job, w.SAVED]))
+        setup_us = int(self.work[job, w.SETUP])
+        expected_us = now_us + setup_us + w.length_us(self.work, job, guess, len(chosen), 1, 1)
+        self.cluster.start_waiting(
+            job, chosen, now_us, now_us + self.length_us(job, len(chosen)), max(expected_us, now_us + 1)
+        )
+
+    def preempt(self, job: int, save: Save, now_us: int, *, front: bool = False) -> NDArray[np.int32]:
+        """A running job leaves its nodes at once and waits again. Returns the nodes. `save` is not NOW."""
+        self._may(job, "be preempted")
+        done, saved = self._done_and_saved(job, now_us)
+        kept = 0 if save is Save.NONE else saved
+        return self._stop(job, done, kept, now_us, RunOutcome.PREEMPTED, front=front)
+
+    def requeue(self, job: int, now_us: int, *, front: bool = False) -> NDArray[np.int32]:
+        """As `preempt` without saving, recorded as a requeue."""
+        self._may(job, "be preempted")
+        done, _ = self._done_and_saved(job, now_us)
+        return self._stop(job, done, 0, now_us, RunOutcome.REQUEUED, front=front)
+
+    def begin_save(self, job: int, write_us: int, now_us: int) -> int:
+        """A running job stops computing and writes everything down. Returns when it is written."""
+        self._may(job, "save and stop")
+        written_us = now_us + write_us
+        self._new_phase(job, replace(self._phase(job, now_us), since_us=w.STILL))
+        self._saving.add(job)
+        self.cluster.retime(job, w.STILL, max(written_us, now_us + 1))
+        return written_us
+
+    def end_save(self, job: int, now_us: int, *, front: bool = False) -> NDArray[np.int32]:
+        """What `begin_save` began is over: the job leaves its nodes with all its work and waits again."""
+        self._may(job, "leave its nodes")
+        done, _ = self._done_and_saved(job, now_us)
+        return self._stop(job, done, done, now_us, RunOutcome.PREEMPTED, front=front)
+
+    def _stop(
+        self, job: int, done: int, kept: int, now_us: int, outcome: RunOutcome, *, front: bool
+    ) -> NDArray[np.int32]:
+        nodes = self.cluster.nodes_of(job)
+        begun = int(w.phase_of(self._job, self.work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept)
+        self._forget(job)
+        self.work[job, w.SAVED] = kept
+        self.cluster.requeue(job, now_us, front=front, outcome=outcome)
+        self._plan_next_runs(np.array([job]))
+        return nodes
+
+    def _forget(self, job: int) -> None:
+        self._writing.pop(job, None)
+        self._suspended.pop(job, None)
+        self._saving.discard(job)
+        self.work[job, w.ROW] = 0
+
+    def _plan_next_runs(self, jobs: NDArray[np.intp]) -> None:
+        """What the next runs of these jobs ask of the scheduler: full width, and the wall time of what is left."""
+        run, estimate = np.empty(len(jobs), np.int64), np.empty(len(jobs), np.int64)
+        w.lengths_of_next_runs(self.work, jobs.astype(np.int64), run, estimate)
+        self.cluster.ask(jobs, run_us=run, estimate_us=estimate, nodes=self.work[jobs, w.WIDTH])
+
+    # Changes of a running job.
+
+    def checkpoint(self, job: int, write_us: int, now_us: int) -> None:
+        """Everything done so far is saved; for `write_us` the job computes nothing. Not whole, not kept."""
+        self._may(job, "write a checkpoint")
+        phase = self._phase(job, now_us)
+        if write_us:
+            self._writing[job] = (now_us + write_us, phase.saved)
+        since_us = now_us + phase.idle_us(now_us) + write_us
+        self._go_on(job, replace(phase, saved=phase.done, since_us=since_us))
+
+    def resize(
+        self, job: int, nodes: Iterable[int], now_us: int, *, pause_us: int = 0
+    ) -> tuple[list[int], list[int]]:
+        """A running job has exactly these nodes from now on. Returns (added, freed).
+
+        `pause_us`: for so long it computes nothing (the price of a reconfiguration).
+        """
+        self._may(job, "be resized")
+        before = [int(node) for node in self.cluster.nodes_of(job)]
+        after = [int(node) for node in nodes]
+        if not after:
+            raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
+        phase = self._phase(job, now_us)
+        begun = int(w.phase_of(self._job, self.work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0)
+        phase = replace(phase, since_us=now_us + phase.idle_us(now_us) + pause_us)
+        ends = self._ends(job, phase, len(after))
+        self.cluster.change_nodes(job, np.array(after, np.int64), now_us, *ends)
+        self.work[job, w.BEGUN] = phase.done
+        self._set_phase(job, phase)
+        kept = set(before) & set(after)
+        return [node for node in after if node not in kept], [node for node in before if node not in kept]
+
+    def suspend(self, job: int, now_us: int) -> None:
+        """A running job keeps its nodes and computes nothing until `resume`."""
+        self._may(job, "be suspended")
+        phase = self._phase(job, now_us)
+        self._suspended[job] = (phase.idle_us(now_us), phase.num, phase.den)
+        self._new_phase(job, replace(phase, since_us=w.STILL))
+        self.cluster.retime(job, w.STILL, w.STILL)
+
+    def resume(self, job: int, now_us: int) -> None:
+        """A suspended job goes on."""
+        self._may(job, "be resumed")
+        idle_us, num, den = self._suspended.pop(job)
+        phase = self._phase(job, now_us)
+        self._go_on(job, replace(phase, since_us=now_us + idle_us, num=num, den=den))
+
+    def set_rate(self, job: int, numerator: int, denominator: int, now_us: int) -> None:
+        """The job's speed from now on, as a share of what its nodes can do for it alone (1 / m with m on each)."""
+        self._may(job, "change its rate")
+        if not 0 < numerator <= denominator:
+            raise ValueError(
+                f"the rate of job {self.cluster.number(job)} must be above 0 and at most 1, "
+                f"not {numerator}/{denominator}"
+            )
+        if job in self._suspended:
+            self._suspended[job] = (self._suspended[job][0], numerator, denominator)
+            return
+        phase = self._phase(job, now_us)
+        since_us = now_us + phase.idle_us(now_us)
+        self._go_on(job, replace(phase, since_us=since_us, num=numerator, den=denominator))
+
+    def _phase(self, job: int, now_us: int) -> _Phase:
+        """The present phase, as if it began now."""
+        _, _, since_us, num, den = w.phase_of(self._job, self.work, job)
+        done, saved = self._done_and_saved(job, now_us)
+        return _Phase(done, saved, max(int(since_us), now_us), int(num), int(den))
+
+    def _go_on(self, job: int, phase: _Phase) -> None:
+        self._new_phase(job, phase)
+        nodes = self.cluster.nodes_wanted(job)
+        self.cluster.retime(job, *self._ends(job, phase, nodes))
+
+    def _ends(self, job: int, phase: _Phase, nodes: int) -> tuple[int, int]:
+        """When a phase brings the job to its end, and when its user would think so."""
+        ends = [
+            phase.since_us + int(w.length_us(self.work, job, left, nodes, phase.num, phase.den))
+            for left in (self.owed(job) - phase.done, self._guess(job, phase.done))
+        ]
+        return ends[0], max(ends[1], phase.since_us + 1)
+
+    def _guess(self, job: int, done: int) -> int:
+        return int(self.work[job, w.ESTIMATE_US]) * int(self.work[job, w.WIDTH]) - done
+
+    def _new_phase(self, job: int, phase: _Phase) -> None:
+        """The job's present run goes on in another way."""
+        self.work[job, w.BEGUN] = w.phase_of(self._job, self.work, job)[0]
+        self._set_phase(job, phase)
+
+    def _set_phase(self, job: int, phase: _Phase) -> None:
+        row = self.work[job]
+        row[w.ROW] = self.cluster.run_row(job) + 1
+        row[w.DONE], row[w.SAVED], row[w.SINCE] = phase.done, phase.saved, phase.since_us
+        row[w.NUM], row[w.DEN] = phase.num, phase.den
+
+    def _may(self, job: int, deed: str) -> None:
+        self.cluster.must_be(job, JobState.RUNNING, deed)
+        activity = self.activity(job)
+        if activity not in _ALLOWED[deed]:
+            raise IllegalJobTransition(
+                f"job {self.cluster.number(job)} cannot {deed} while it is {activity}"
+                f"{self.cluster.story(job)}"
+            )
+
+    # Afterwards.
+
+    def work_of_runs(
+        self, job: NDArray[np.int32], outcome: NDArray[np.int8], now_us: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(done, lost) node-us of each row of the run table. What is lost may have been done in earlier rows."""
+        done, lost = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
+        last = np.flatnonzero((outcome == RunOutcome.FINISHED) | (outcome == RunOutcome.RUNNING))
+        for_jobs = job[last].astype(np.int64)
+        begun = np.where(
+            self.work[for_jobs, w.ROW] == last + 1, self.work[for_jobs, w.BEGUN], self.work[for_jobs, w.SAVED]
+        )
+        done[last] = self.work[for_jobs, w.RUN_US] * self.work[for_jobs, w.WIDTH] - begun
+        for row in last[outcome[last] == RunOutcome.RUNNING]:
+            who = int(job[row])
+            done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self.work, who)[0])
+        for row, (did, threw_away) in self._done_in_row.items():
+            done[row], lost[row] = did, threw_away
+        return done, lost

@@ -1,0 +1,113 @@
+"""Control groups for the processes of a job: to freeze them and to limit their share of the processors.
+
+Version 1 and version 2, where this process may make groups; a machine or container that does not allow it has neither,
+and the caller does without.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_PERIOD_US = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupRoots:
+    """Where groups may be made: for the freezer, for the processors (None: nowhere), and the version."""
+
+    freezer: Path | None
+    cpu: Path | None
+    version: int
+
+    def describe(self) -> str:
+        """For the log."""
+        freezer = f"the cgroup v{self.version} freezer" if self.freezer else "SIGSTOP and SIGCONT"
+        cpu = f"cgroup v{self.version} CPU quotas" if self.cpu else "no limit on processors"
+        return f"jobs are suspended with {freezer}; rates: {cpu}"
+
+
+def find_roots(root: Path = _ROOT, membership: Path = Path("/proc/self/cgroup")) -> CgroupRoots:
+    """Look what this process may use; leaves nothing behind."""
+    groups = _memberships(membership)
+    if (root / "cgroup.controllers").exists():
+        own = root / groups.get("", "/").lstrip("/")
+        usable = _usable(own, "cgroup.freeze")
+        return CgroupRoots(usable, _usable(own, "cpu.max"), 2)
+    found = {
+        name: _usable(root / name / groups.get(name, "/").lstrip("/"), file)
+        for name, file in (("freezer", "freezer.state"), ("cpu", "cpu.cfs_quota_us"))
+    }
+    return CgroupRoots(found["freezer"], found["cpu"], 1)
+
+
+def _memberships(path: Path) -> dict[str, str]:
+    """Controller -> path of our group; the one of version 2 has no name."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    parts = [line.split(":", 2) for line in lines]
+    return {name: group for _, names, group in parts for name in names.split(",")}
+
+
+def _usable(parent: Path, file: str) -> Path | None:
+    probe = parent / f"emulator-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+    except OSError:
+        return None
+    try:
+        return parent if os.access(probe / file, os.W_OK) else None
+    finally:
+        probe.rmdir()
+
+
+class JobCgroup:
+    """The groups of one job. A process joins by writing its number into each of `procs`, before it starts others."""
+
+    def __init__(self, roots: CgroupRoots, name: str) -> None:
+        self._version = roots.version
+        self._freezer = None if roots.freezer is None else roots.freezer / name
+        self._cpu = None if roots.cpu is None else roots.cpu / name
+        for folder in self._folders:
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def _folders(self) -> set[Path]:
+        return {folder for folder in (self._freezer, self._cpu) if folder is not None}
+
+    @property
+    def procs(self) -> list[Path]:
+        return sorted(folder / "cgroup.procs" for folder in self._folders)
+
+    def freeze(self, *, frozen: bool) -> bool:
+        """Stop or continue all processes of the job; False if that is not possible here."""
+        if self._freezer is None:
+            return False
+        if self._version == 1:
+            (self._freezer / "freezer.state").write_text("FROZEN" if frozen else "THAWED", encoding="ascii")
+        else:
+            (self._freezer / "cgroup.freeze").write_text(str(int(frozen)), encoding="ascii")
+        return True
+
+    def limit(self, processors: float | None) -> bool:
+        """Let the job use so much of the processors' time (1.0: one whole); None: as much as there is."""
+        if self._cpu is None:
+            return False
+        quota_us = None if processors is None else max(1000, round(processors * _PERIOD_US))
+        if self._version == 1:
+            (self._cpu / "cpu.cfs_period_us").write_text(str(_PERIOD_US), encoding="ascii")
+            (self._cpu / "cpu.cfs_quota_us").write_text(str(quota_us or -1), encoding="ascii")
+        else:
+            (self._cpu / "cpu.max").write_text(f"{quota_us or 'max'} {_PERIOD_US}", encoding="ascii")
+        return True
+
+    def remove(self) -> None:
+        """After the last process is gone."""
+        for folder in self._folders:
+            with suppress(OSError):  # a process that is not reaped yet keeps it; the next agent's run ends it
+                folder.rmdir()

@@ -1,0 +1,55 @@
+"""Nobody is left behind: the sessions of our processes end when we are killed and can end them no more."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+
+_SCRIPT = """
+trap '' HUP INT TERM
+sessions=' '
+while read -r deed session; do
+    case $deed in
+        watch) sessions="$sessions$session " ;;
+        forget) sessions="${sessions%% "$session" *} ${sessions#* "$session" }" ;;
+    esac
+done
+for session in $sessions; do kill -KILL "-$session"; done
+"""
+
+
+class Guard:
+    """A small shell that reads from a pipe which only we hold open; at its end it kills what it was told to watch.
+
+    The kernel closes the pipe however we end, SIGKILL included. Sessions that ended by themselves must be
+    forgotten, because their number may be given to somebody else.
+    """
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def watch(self, session: int) -> None:
+        """Kill this session (its leader's process number) should we be killed."""
+        self._say(f"watch {session}\n")
+
+    def forget(self, session: int) -> None:
+        """A session that is watched is over."""
+        with suppress(BrokenPipeError):  # without a guard there is nothing to forget
+            self._say(f"forget {session}\n")
+
+    def close(self) -> None:
+        """Kill what is still watched, and end."""
+        if self._shell.stdin is not None:
+            self._shell.stdin.close()
+        self._shell.wait()
+
+    def _say(self, line: str) -> None:
+        if self._shell.stdin is not None and not self._shell.stdin.closed:
+            self._shell.stdin.write(line.encode())
+            self._shell.stdin.flush()

@@ -1,0 +1,246 @@
+"""`emulator-job`: does a known amount of work at the rate its nodes allow, and writes down what it does.
+
+It does not burn the processor: work is cluster time on nodes. Each line of its output is a JSON object; `--prove`
+reads them back. How it hears of the time, of other nodes and of its end: `keepers.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import NEVER_US, US, SharedClock, SystemClock
+from emulator.live.job.checkpoints import Checkpoints
+from emulator.live.job.keepers import PlainKeeper, What, agent_keeper
+from emulator.live.job.proof import ProofError, prove
+from emulator.live.job.work import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from emulator.live.job.keepers import Keeper, Word
+
+WORK_LEFT = 75
+"""Exit status of a job that left before its end: start it again and it goes on (EX_TEMPFAIL)."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One run of a job, from its keeper's first word to its last line. Amounts in node-microseconds.
+
+    `step`: how much work a line of output stands for. `every_us`: a checkpoint after so much computing (0: none),
+    which takes `write_us`; `setup_us`: time before the first work of each run. A batch system that keeps account
+    of the job says these three itself.
+    """
+
+    total: int
+    step: int
+    keeper: Keeper
+    checkpoints: Checkpoints | None
+    write_line: Callable[[str], None]
+    every_us: int = 0
+    write_us: int = 0
+    setup_us: int = 0
+    _phase: Phase = field(init=False, repr=False)
+    _told: int = field(init=False, repr=False, default=0)
+    """Work up to here is in the output."""
+    _own_checkpoints: int = field(init=False, repr=False, default=0)
+    """Those of this phase that are written."""
+    _asked: tuple[int, int] | None = field(init=False, repr=False, default=None)
+    """(when it is whole, what it keeps) of a checkpoint that somebody asked for."""
+
+    def run(self) -> int:
+        """Work until all is done or the job has to leave. The exit status."""
+        now_us = self._begin(self.keeper.begin(self.total))
+        while (done := self._phase.at(now_us)) < self.total or self._asked is not None:
+            word = self.keeper.wait(self._due_us(), done)
+            now_us = word.at_us
+            self._catch_up(now_us)
+            if word.what == What.CHANGE:
+                self._change(word)
+            elif word.what == What.LEAVE:
+                return self._leave(word)
+        self._say("finished", now_us, done=self.total)
+        self.keeper.over(self.total)
+        return 0
+
+    def _begin(self, word: Word) -> int:
+        found = None if self.checkpoints is None or word.fresh else self.checkpoints.newest()
+        if found is not None and found.total != self.total:
+            raise ValueError(f"the checkpoint is of a job with other work ({found.total}, not {self.total})")
+        if word.interval_us is not None:
+            self.every_us, self.write_us = word.interval_us, word.cost_us
+        done = 0 if found is None else found.done
+        self._new_phase(word, done, word.at_us + self.setup_us if word.since_us is None else word.since_us)
+        self._told = done
+        begun: dict[str, Any] = {"run": word.run, "nodes": word.nodes, "of": self.total, "done": done}
+        if found is not None:
+            begun["checkpoint"] = found.number
+        self._say("begins", word.at_us, **begun)
+        return word.at_us
+
+    def _new_phase(self, word: Word, done: int, since_us: int) -> None:
+        interval_us = 0 if self.checkpoints is None else self.every_us
+        rate = (word.nodes, word.num, word.den)
+        self._phase = Phase(self.total, done, since_us, *rate, interval_us, self.write_us)
+        self._own_checkpoints = 0
+
+    def _due_us(self) -> int:
+        """When there is something to write down: a step of work, the end, or a checkpoint that is whole."""
+        next_line = min((self._told // self.step + 1) * self.step, self.total)
+        saves = (self._asked, self._phase.checkpoint(self._own_checkpoints + 1))
+        return min(self._phase.when_us(next_line), *(save[0] for save in saves if save is not None), NEVER_US)
+
+    def _catch_up(self, now_us: int) -> None:
+        """Write down what was done and saved until now."""
+        while (own := self._phase.checkpoint(self._own_checkpoints + 1)) is not None and own[0] <= now_us:
+            self._own_checkpoints += 1
+            self._save(own[1], own[0])
+        if self._asked is not None and self._asked[0] <= now_us:
+            self._save(self._asked[1], self._asked[0])
+            self._asked = None
+        done = self._phase.at(now_us)
+        self._tell(done if done == self.total else done // self.step * self.step, now_us)
+
+    def _change(self, word: Word) -> None:
+        done = self._phase.at(word.at_us)
+        self._tell(done, word.at_us)
+        since_us = max(self._phase.since_us, word.at_us) if word.since_us is None else word.since_us
+        self._new_phase(word, done, since_us)
+        self._asked = None if word.save_us == NEVER_US else (word.save_us, done)
+        standing = (
+            {} if since_us <= word.at_us else {"stands_until_us": None if since_us == NEVER_US else since_us}
+        )
+        self._say("changed", word.at_us, nodes=word.nodes, rate=f"{word.num}/{word.den}", **standing)
+        self._catch_up(word.at_us)
+
+    def _leave(self, word: Word) -> int:
+        done = self._phase.at(word.at_us)
+        self._tell(done, word.at_us)
+        if word.save:
+            self._save(done, word.at_us)
+        self._say("leaves", word.at_us, why=word.why, done=done)
+        self.keeper.over(done)
+        return WORK_LEFT
+
+    def _save(self, done: int, now_us: int) -> None:
+        if self.checkpoints is not None:
+            self._tell(done, now_us)
+            made = self.checkpoints.save(done, self.total)
+            self._say("checkpoint", now_us, number=made.number, done=made.done)
+
+    def _tell(self, done: int, now_us: int) -> None:
+        """One line for each whole step of work up to `done`, and one for the rest."""
+        while self._told < done:
+            to = min((self._told // self.step + 1) * self.step, done)
+            self._say("work", now_us, **{"from": self._told, "to": to}, nodes=self._phase.nodes)
+            self._told = to
+
+    def _say(self, event: str, at_us: int, **more: Any) -> None:
+        self.write_line(json.dumps({"event": event, "at_us": at_us} | more) + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        if options.prove is not None:
+            return _prove(options.prove)
+        return _job(options).run()
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"emulator-job: {error}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="emulator-job",
+        description="Do a known amount of work at the rate the nodes allow, with checkpoints, and write down what "
+        "was done. Started by a node's agent it follows the cluster's clock and what the batch system does to it; "
+        "otherwise it is a plain program: SIGUSR1 writes a checkpoint, SIGUSR2 reads --nodes-file again, "
+        f"SIGTERM saves and leaves with status {WORK_LEFT}.",
+    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--work", type=_amount, metavar="NODE_SECONDS", help="how much work there is")
+    asked.add_argument("--prove", type=Path, metavar="OUTPUT", help="check the output of a job, and exit")
+    parser.add_argument(
+        "--step", type=_amount, metavar="NODE_SECONDS", help="work a line (default: a twentieth)"
+    )
+    parser.add_argument("--name", default=_job_name(), help="of its checkpoints (default: the job's number)")
+    parser.add_argument(
+        "--checkpoints", type=Path, metavar="FOLDER", help="where they are written and looked for"
+    )
+    parser.add_argument("--every", type=_time, default=0, metavar="S", help="a checkpoint after so long")
+    parser.add_argument("--write", type=_time, default=0, metavar="S", help="how long writing one takes")
+    parser.add_argument(
+        "--setup", type=_time, default=0, metavar="S", help="time before the first work of a run"
+    )
+    plain = parser.add_argument_group("without an agent")
+    plain.add_argument("--nodes", type=int, default=1, help="how many nodes it has (default 1)")
+    plain.add_argument("--nodes-file", type=Path, help="a number, or names of nodes, such as $PBS_NODEFILE")
+    plain.add_argument("--clock", type=Path, help="clock file of a run (default: the machine's time)")
+    plain.add_argument("--speed", type=float, default=1.0, help="seconds of work in a second (default 1)")
+    return parser
+
+
+def _job(options: argparse.Namespace) -> Job:
+    if options.nodes < 1 or options.speed <= 0 or options.work <= 0 or options.step == 0:
+        raise ValueError("--work, --step, --nodes and --speed must be more than 0")
+    keeper: Keeper | None = agent_keeper()
+    if keeper is None:
+        clock = SharedClock(options.clock) if options.clock else SystemClock()
+        keeper = PlainKeeper(clock, options.nodes_file, options.nodes, options.speed)
+    return Job(
+        total=options.work,
+        step=options.step or max(1, options.work // 20),
+        keeper=keeper,
+        checkpoints=Checkpoints(options.checkpoints, options.name) if options.checkpoints else None,
+        write_line=_write_line,
+        every_us=options.every,
+        write_us=options.write,
+        setup_us=options.setup,
+    )
+
+
+def _write_line(line: str) -> None:
+    """At once and as a whole: nothing that was done before a kill may be missing."""
+    os.write(sys.stdout.fileno(), line.encode())
+
+
+def _prove(path: Path) -> int:
+    try:
+        with path.open(encoding="utf-8") as file:
+            proof = prove(file)
+    except ProofError as error:
+        sys.stderr.write(f"{path}: {error}\n")
+        return 1
+    text = f"{proof.done / US:g} node-seconds done in {proof.runs} runs, "
+    text += f"{proof.lost / US:g} of them lost and done again, "
+    text += f"{(proof.done - proof.lost) / US:g} of {proof.total / US:g} count"
+    sys.stdout.write(text + ("\n" if proof.finished else "; it is not over\n"))
+    return 0 if proof.finished else 1
+
+
+def _job_name() -> str:
+    return os.environ.get("PBS_JOBID", "job").partition(".")[0]
+
+
+def _time(text: str) -> int:
+    return _amount(text)
+
+
+def _amount(text: str) -> int:
+    """Seconds (also node-seconds), with up to six decimals, in microseconds."""
+    exact = Fraction(text) * US
+    if exact.denominator != 1 or exact < 0:
+        raise ValueError(text)
+    return exact.numerator
+
+
+if __name__ == "__main__":
+    sys.exit(main())

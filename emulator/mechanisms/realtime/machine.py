@@ -1,0 +1,245 @@
+"""A machine with real-time and batch jobs over any topology: the arrays, and what others may see of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness.cluster import Stop
+from emulator.harness.record import RunTable
+from emulator.mechanisms.realtime import kernel
+from emulator.mechanisms.realtime import tables as t
+from emulator.schedulers.orders import order_named
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.checkpoint_io import CheckpointIO
+    from emulator.harness.topology import Layout
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+SCHEMES = {
+    "baseline": t.BASELINE, "hpq": t.HIGH_PRIORITY, "pre_rest": t.RESTART, "pre_ckpt_sys": t.CKPT_SYS,
+    "pre_ckpt_app": t.CKPT_APP, "pre_ckpt": t.CKPT,
+}  # fmt: skip
+_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+
+
+class RealtimeMachine:
+    """Jobs of which some are real-time, on a layout, under one of the schemes of realtime-wang-2017.
+
+    `realtime`: whether each row is a real-time job. `interval_us`: each job's work between two checkpoints, 0 for
+    none. Jobs are given the least partition that is large enough, and count as that wide.
+    Raises ValueError for a job that fits nowhere and a scheduler that has no meaning here.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        scheduler: SchedulerConfig,
+        jobs: JobTable,
+        *,
+        scheme: str,
+        realtime: NDArray[np.bool_],
+        interval_us: NDArray[np.int64],
+        io: CheckpointIO,
+        to_the_back: bool = True,
+    ) -> None:
+        _check_scheduler(scheduler)
+        self.layout = layout
+        self.scheduler = scheduler
+        self.node_count = layout.node_count
+        self.realtime = realtime
+        self.scheme = scheme
+        units = layout.units_for(jobs.nodes)
+        self._jobs = replace(
+            jobs,
+            nodes=(units * layout.unit_nodes).astype(np.int32),
+            kind=np.full(len(jobs), Kind.BATCH, np.int8),  # leases too wait in a queue of this machine
+        ).with_extra(real_time=realtime)
+        self._job = self._job_rows(units, interval_us)
+        self._reg = np.zeros(t.REGISTERS, np.int64)
+        self._set_registers(scheme, io, to_the_back=to_the_back)
+        self._tables = self._layout_tables()
+        count = layout.units
+        self._unit = np.full((count, 2), -1, np.int64)
+        self._lists = (
+            np.zeros(len(jobs) + 1, np.int32), np.zeros(len(jobs) + 1, np.int32), np.zeros(2 * count + 1, np.int32),
+        )  # fmt: skip
+        self._runs = np.zeros((len(jobs) + 4 * count + 8, t.RUN_COLUMNS), np.int64)
+        self._log = np.zeros(int(units.sum()) + 4 * count + 8, np.int32)
+        self._values = np.zeros(count + 1, np.int64)
+        self._take = np.zeros(2 * count, np.int8)
+        self._make_state()
+
+    def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> NDArray[np.int64]:
+        jobs, sizes = self._jobs, self.layout.sizes
+        rows = np.zeros((len(jobs) + 1, t.JOB_COLUMNS), np.int64)
+        body = rows[: len(jobs)]
+        body[:, t.SUBMIT] = jobs.submit_us
+        body[:, t.RUN] = jobs.run_us
+        body[:, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
+        body[:, t.UNITS] = units
+        body[:, t.CLASS] = np.searchsorted(sizes, units) if len(sizes) else -1
+        body[:, t.KEY] = order_named(self.scheduler.order)(jobs, self.scheduler)
+        body[:, t.REALTIME] = self.realtime
+        body[:, t.INTERVAL] = np.where(self.realtime, 0, interval_us)
+        for column in (t.START, t.END, t.PLACE, t.RUN_ROW):
+            body[:, column] = -1
+        return rows
+
+    def _set_registers(self, scheme: str, io: CheckpointIO, *, to_the_back: bool) -> None:
+        reg = self._reg
+        reg[t.JOBS_N] = len(self._jobs)
+        reg[t.FREE_N] = self.layout.units
+        reg[t.UNIT_NODES] = self.layout.unit_nodes
+        reg[t.DATA_OWED] = io.owed
+        reg[t.NODE_RATE] = io.node_rate
+        reg[t.READ_CAP] = io.read_cap
+        reg[t.WRITE_CAP] = io.write_cap
+        reg[t.SCHEME] = SCHEMES[scheme]
+        reg[t.BACKFILL] = self.scheduler.backfill == "easy"
+        reg[t.CHOICE] = _CHOICE[self.scheduler.choice]
+        reg[t.CLASSES] = len(self.layout.sizes)
+        reg[t.TO_THE_BACK] = to_the_back
+        reg[t.SHARED] = io.shared
+
+    def _layout_tables(self) -> tuple[Any, ...]:
+        partitions = self.layout.partitions
+        sizes = np.array([len(each) for each in partitions], np.int64)
+        parts = np.zeros((max(1, len(partitions)), t.PARTITION_COLUMNS), np.int64)
+        parts[: len(sizes), t.FIRST] = np.cumsum(sizes) - sizes
+        parts[: len(sizes), t.SIZE] = sizes
+        part_units = np.array([unit for each in partitions for unit in each] or [0], np.int32)
+        overlap = self.layout.overlap if partitions else np.zeros((1, 1), np.bool_)
+        _, conflicts = np.nonzero(overlap)
+        first = np.append(0, np.cumsum(overlap.sum(axis=1)))
+        class_first = np.append(np.searchsorted(sizes, self.layout.sizes), len(sizes))
+        return (
+            parts, part_units, np.append(conflicts, 0).astype(np.int32), first.astype(np.int64),
+            overlap.astype(np.int8), class_first.astype(np.int64),
+        )  # fmt: skip
+
+    def _make_state(self) -> None:
+        parts, part_units, conflicts, conflict_first, overlap, class_first = self._tables
+        queue, urgent, running = self._lists
+        tried = np.zeros(2 * len(self.layout.sizes) + 2, np.int8)
+        self._state: Any = (
+            self._job, self._unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running,
+            self._runs, self._log, class_first, self._values, self._take, tried, self._reg,
+        )  # fmt: skip
+
+    # Time.
+
+    def advance(
+        self,
+        until_us: int,
+        *,
+        stop_on_end: bool = False,  # noqa: ARG002 - nobody asks for single ends or passes here
+        stop_on_pass: bool = False,  # noqa: ARG002
+        pause_after: int = -1,
+    ) -> Stop:
+        """Let everything before `until_us` happen (NEVER_US: to the end)."""
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+            self._make_room()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        """Ends, submits and the pass of this instant."""
+        while not kernel.has_room(self._state, now_us):
+            self._make_room()
+        kernel.finish_instant(self._state, now_us)
+
+    def _make_room(self) -> None:
+        units = self.layout.units
+        now_us = int(self._reg[t.NOW])
+        if len(self._runs) - self._reg[t.RUNS_N] <= 2 * units:
+            self._runs = np.concatenate(
+                (self._runs, np.zeros((len(self._runs) + 2 * units, t.RUN_COLUMNS), np.int64))
+            )
+        if len(self._log) - self._reg[t.LOG_N] <= 2 * units:
+            self._log = np.concatenate((self._log, np.zeros(len(self._log) + 2 * units, np.int32)))
+        wanted = kernel.scratch_wanted(self._job, units, self._reg, now_us)
+        if len(self._take) < wanted:
+            self._take = np.zeros(2 * wanted, np.int8)
+        self._make_state()
+
+    @property
+    def next_event_us(self) -> int:
+        return int(kernel.next_instant(self._state))
+
+    # What a reader may look at.
+
+    @property
+    def now_us(self) -> int:
+        return int(self._reg[t.NOW])
+
+    @property
+    def ended_count(self) -> int:
+        """Jobs that have ended so far."""
+        return int(self._reg[t.ENDED_N])
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """`JobState` of each job."""
+        return self._job[: len(self), t.STATE]
+
+    @property
+    def start_us(self) -> NDArray[np.int64]:
+        """Start of the last segment of each job, -1 if it has none or waits again."""
+        return self._job[: len(self), t.START]
+
+    @property
+    def end_us(self) -> NDArray[np.int64]:
+        return self._job[: len(self), t.END]
+
+    def job_table(self) -> JobTable:
+        """All jobs, as wide as the place that they are given."""
+        return self._jobs
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """The run table as the kernel keeps it, columns `R_*` of `tables`. A view."""
+        return self._runs[: self._reg[t.RUNS_N]]
+
+    def units_of_segments(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """`(first, unit)`: segment r had the units `unit[first[r]:first[r + 1]]`."""
+        logged = int(self._reg[t.LOG_N])
+        return np.append(self.segments[:, t.R_FIRST], logged), self._log[:logged].copy()
+
+    def run_table(self) -> RunTable:
+        """Every segment so far. On a machine of midplanes node identities are not listed (see `units_of_segments`)."""
+        rows = self.segments
+        first, unit = self.units_of_segments()
+        if self.layout.unit_nodes > 1:
+            first, unit = np.zeros_like(first), unit[:0]
+        nodes = self._jobs.nodes[rows[:, t.R_JOB]].astype(np.int64)
+        return RunTable(
+            job=rows[:, t.R_JOB].astype(np.int32),
+            start_us=rows[:, t.R_START].copy(),
+            end_us=rows[:, t.R_END].copy(),
+            outcome=rows[:, t.R_OUTCOME].astype(np.int8),
+            first=first,
+            node=unit,
+            done_node_us=rows[:, t.R_WORK] * nodes,
+            lost_node_us=rows[:, t.R_LOST] * nodes,
+        )
+
+
+def _check_scheduler(scheduler: SchedulerConfig) -> None:
+    if scheduler.backfill == "conservative":
+        raise ValueError("realtime: the scheduler's backfill is `easy` or `none`, not `conservative`")
+    plain = {"estimates": "user", "pass_": "instant", "reservation": "refreshed"}
+    for name, value in plain.items():
+        if getattr(scheduler, name) != value:
+            raise ValueError(f"realtime: the scheduler option {name.rstrip('_')} can only be {value!r} here")
+    if not (scheduler.spare_nodes and scheduler.protect_head):
+        raise ValueError("realtime: the scheduler options spare_nodes and protect_head can only be true here")

@@ -1,0 +1,212 @@
+"""The scheduling pass, compiled: real-time jobs, then batch jobs, each queue FCFS with EASY backfilling.
+
+An urgent pass (preemptive schemes) sees only what real-time jobs hold; all else can be had. The head of a queue
+that does not fit has a reservation: in a partitioned machine the partition that comes free first, in a flat one
+the textbook's shadow time and spare units. Who would run past the shadow must leave that alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled
+from emulator.mechanisms.realtime.allocation import claim, free_place, occupy, start_claimed, urgent_place
+from emulator.mechanisms.realtime.segments import queue_remove_at, segment_us
+from emulator.mechanisms.realtime.tables import (
+    BACKFILL,
+    BEST_FIT,
+    CHOICE,
+    CLAIMED,
+    CLASS,
+    CLASSES,
+    DIRTY,
+    ESTIMATE,
+    FIRST_FIT,
+    HIGH_PRIORITY,
+    LEAVING,
+    NEVER,
+    NOWHERE,
+    PHASE,
+    PLACE,
+    PLANNED,
+    QUEUE_N,
+    REALTIME,
+    RESTART,
+    RUNNING_N,
+    SCHEME,
+    UNITS,
+    URGENT_N,
+)
+
+if TYPE_CHECKING:
+    from emulator.mechanisms.realtime.tables import State
+
+_ANY = 1 << 60
+
+
+@compiled
+def find_place(
+    state: State, who: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int
+) -> int:
+    if urgent:
+        return urgent_place(state, who, now, in_time=in_time, reserved=reserved, spare=spare)
+    return free_place(state, who, in_time=in_time, reserved=reserved, spare=spare)
+
+
+@compiled
+def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
+    if urgent:
+        claim(state, who, place, now)
+    else:
+        occupy(state, who, place, now)
+
+
+@compiled
+def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
+    """Shadow time, and the units that are spare then (EASY rule 2). Units of leaving jobs count as free now."""
+    job, unit, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
+    wanted = job[head, UNITS]
+    free = unit.shape[0]
+    for k in range(reg[RUNNING_N]):
+        who = running[k]
+        if (job[who, REALTIME] or not urgent) and job[who, PHASE] != LEAVING:
+            free -= job[who, UNITS]
+    shadow = now if free >= wanted else NEVER
+    for k in range(reg[RUNNING_N]):
+        who = running[k]
+        if not (job[who, REALTIME] or not urgent) or job[who, PHASE] == LEAVING:
+            continue
+        planned = max(job[who, PLANNED], now)
+        if shadow != NEVER and planned > shadow:
+            break
+        free += job[who, UNITS]
+        if shadow == NEVER and free >= wanted:
+            shadow = planned
+    return shadow, free - wanted
+
+
+@compiled
+def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
+    """Shadow time and the partition that comes free then: the first to do so, of equals the first."""
+    job, _, _, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
+    best = NOWHERE
+    shadow = NEVER
+    size = job[head, CLASS]
+    for place in range(class_first[size], class_first[size + 1]):
+        free_at = now
+        k = reg[RUNNING_N] - 1
+        while k >= 0:
+            who = running[k]
+            if (
+                (job[who, REALTIME] or not urgent)
+                and job[who, PHASE] != LEAVING
+                and overlap[place, job[who, PLACE]]
+            ):
+                free_at = max(now, job[who, PLANNED])
+                break  # they are in order of PLANNED: this is the last one
+            k -= 1
+        if free_at < shadow:
+            shadow = free_at
+            best = place
+    return shadow, best
+
+
+@compiled
+def tried_before(state: State, who: int, in_time: bool) -> bool:
+    """Whether a job of this size has found no place in this pass; places only get fewer."""
+    job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
+    if reg[CLASSES] == 0:
+        return False
+    place = 2 * job[who, CLASS]
+    return tried[place] != 0 or (not in_time and tried[place + 1] != 0)
+
+
+@compiled
+def backfill_place(
+    state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
+) -> int:
+    """Where a job behind the head may start (EASY rule 3), or NOWHERE."""
+    job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
+    in_time = now + segment_us(job, reg, who) <= shadow
+    if tried_before(state, who, in_time=in_time):
+        return NOWHERE
+    place = find_place(state, who, now, urgent=urgent, in_time=in_time, reserved=reserved, spare=spare)
+    if place == NOWHERE and reg[CLASSES] > 0:
+        tried[2 * job[who, CLASS] + (0 if in_time else 1)] = 1
+    return place
+
+
+@compiled
+def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
+    """One pass over one queue."""
+    _, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, _, reg = state
+    queue = urgent_queue if realtime else batch_queue
+    count = URGENT_N if realtime else QUEUE_N
+    while reg[count] > 0:
+        head = queue[0]
+        place = find_place(state, head, now, urgent=urgent, in_time=True, reserved=-1, spare=0)
+        if place == NOWHERE:
+            break
+        queue_remove_at(queue, reg, count, 0)
+        launch(state, head, place, now, urgent=urgent)
+    if reg[BACKFILL] != 0 and reg[count] > 1:
+        backfill(state, now, urgent=urgent, realtime=realtime)
+
+
+@compiled
+def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
+    """Start what may start behind the head: the first that fits, the widest, or the shortest, again and again."""
+    job, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, tried, reg = state
+    queue = urgent_queue if realtime else batch_queue
+    count = URGENT_N if realtime else QUEUE_N
+    spare = 0
+    reserved = -1
+    if reg[CLASSES] == 0:
+        shadow, spare = reservation_flat(state, queue[0], now, urgent=urgent)
+    else:
+        shadow, reserved = reservation_partition(state, queue[0], now, urgent=urgent)
+    for k in range(2 * reg[CLASSES]):
+        tried[k] = 0
+    first = 1
+    while True:
+        best_at = -1
+        best_place = NOWHERE
+        best_score = -_ANY
+        for at in range(first, reg[count]):
+            who = queue[at]
+            score = job[who, UNITS] if reg[CHOICE] == BEST_FIT else -job[who, ESTIMATE]
+            if score <= best_score and reg[CHOICE] != FIRST_FIT:
+                continue
+            place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
+            if place != NOWHERE:
+                best_at = at
+                best_place = place
+                best_score = score
+                if reg[CHOICE] == FIRST_FIT:
+                    first = at  # who did not fit before will not fit now
+                    break
+        if best_at < 0:
+            return
+        who = queue[best_at]
+        if now + segment_us(job, reg, who) > shadow:
+            spare -= job[who, UNITS]
+        queue_remove_at(queue, reg, count, best_at)
+        launch(state, who, best_place, now, urgent=urgent)
+
+
+@compiled
+def schedule(state: State, now: int) -> None:
+    """Everything that starts at an instant at which a job was submitted or left its units."""
+    job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
+    reg[DIRTY] = 0
+    at = 0
+    while at < reg[RUNNING_N]:
+        who = running[at]
+        if job[who, PHASE] == CLAIMED and start_claimed(state, who, now):
+            at = 0  # its place in the list has changed
+        else:
+            at += 1
+    if reg[URGENT_N] > 0:
+        pass_over(state, now, urgent=reg[SCHEME] >= RESTART, realtime=True)
+    if not (reg[SCHEME] == HIGH_PRIORITY and reg[URGENT_N] > 0):
+        pass_over(state, now, urgent=False, realtime=False)

@@ -1,0 +1,73 @@
+"""The kernel's tables: which column means what. Times are integer microseconds, jobs are rows, units are indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NEVER = (1 << 63) - 1
+
+# Columns of the job table. UNITS, CLASS: how wide, and which size of partition that is (-1: any units). KEY, WHEN:
+# place in its queue. INTERVAL: work between two checkpoints, 0 for none.
+# Of the present segment: PHASE and since when (SINCE); PLACE: its partition; PLANNED: when the scheduler expects it
+# to end; READY: when its stretch of work ends; OWED: millionths of a byte that a transfer still has to move on each
+# node. BASE: work done when the phase began; SAVED: work that a preemption leaves it.
+(
+    SUBMIT, RUN, ESTIMATE, UNITS, CLASS, KEY, WHEN, STATE, REALTIME, INTERVAL, START, END, PHASE, SINCE,
+    BASE, SAVED, PLACE, RUN_ROW, PLANNED, READY, OWED,
+) = range(21)  # fmt: skip
+JOB_COLUMNS = 21
+
+# Phases of a segment. CLAIMED: a real-time job waits for its victims to write; LEAVING: a victim that writes.
+OUT, CLAIMED, READING, WORKING, WRITING, LEAVING = range(6)
+
+# Columns of the unit table: who is on a unit, and for whom it is kept. -1: nobody.
+OWNER, CLAIM = range(2)
+# Columns of the partition table. HARD, SOFT: how many real-time jobs (claims included) and batch jobs overlap it.
+FIRST, SIZE, HARD, SOFT = range(4)
+PARTITION_COLUMNS = 4
+
+# Columns of the run table: a segment of a job on its units. WORK: progress made; LOST: progress thrown away at its
+# end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes),
+# READS: the part of it that went into reads.
+(
+    R_JOB, R_START, R_END, R_OUTCOME, R_FIRST, R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS,
+) = range(12)  # fmt: skip
+RUN_COLUMNS = 12
+
+# Registers.
+(
+    NOW, JOBS_N, NEXT_SUBMIT, RUNS_N, LOG_N, RUNNING_N, ENDED_N, FREE_N, HARD_N, QUEUE_N, URGENT_N, LAST_IO,
+    READERS, WRITERS, UNIT_NODES, DATA_OWED, NODE_RATE, READ_CAP, WRITE_CAP, SCHEME, BACKFILL, CHOICE, CLASSES,
+    TO_THE_BACK, INSTANTS_LEFT, DIRTY, SHARED,
+) = range(27)  # fmt: skip
+REGISTERS = 27
+
+BASELINE, HIGH_PRIORITY, RESTART, CKPT_SYS, CKPT_APP, CKPT = range(6)
+"""Schemes: from RESTART on, real-time jobs preempt."""
+
+FUTURE, QUEUED, RUNNING, ENDED = range(4)
+FINISHED = 1
+FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
+NOWHERE = -1
+ANYWHERE = -2
+"""Of a place: no room; room on any units (flat)."""
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
+
+Ints: TypeAlias = "NDArray[np.int64]"
+Ints32: TypeAlias = "NDArray[np.int32]"
+Bytes: TypeAlias = "NDArray[np.int8]"
+State: TypeAlias = (
+    "tuple[Ints, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Ints, Ints32, Ints, Ints,"
+    " Bytes, Bytes, Ints]"
+)
+"""(job, unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running, runs, log,
+class_first, values, take, tried, reg)
+
+`conflicts[conflict_first[p]:conflict_first[p + 1]]` overlap p (p too); `class_first[c]` is the first partition of
+size class c. `running` holds all that have units or a claim, by (PLANNED, row); `queue` the waiting batch jobs and
+`urgent` the waiting real-time jobs, by (KEY, WHEN, row). `values`, `take` and `tried` are scratch.
+"""

@@ -1,0 +1,161 @@
+"""What a mechanism does to running jobs happens live as it does in virtual time, and no work is lost or done twice."""
+
+import os
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.fleet import Fleet
+from emulator.live.job.proof import prove
+from emulator.runner import Prepared, run_virtual
+from emulator.scenario import from_mapping
+from emulator.workload.table import JobTable, Kind
+
+pytestmark = pytest.mark.live
+TOY = Path(__file__).parent / "toy"
+S = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path, monkeypatch):
+    """The mechanism `rota`, installed as a package of somebody else's would be."""
+    info = tmp_path / "packages" / "toy-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\n")
+    for place in (TOY, info.parent):
+        monkeypatch.syspath_prepend(str(place))
+        monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+
+
+class NeverMind:
+    """Nobody interrupts."""
+
+    reason = ""
+
+    def __bool__(self):
+        return False
+
+
+def workload(seed, jobs=25, leases=6):
+    draw = np.random.default_rng(seed)
+    count = jobs + leases
+    run_us = draw.integers(60 * S, 2500 * S, count)
+    table = JobTable.build(
+        submit_us=np.sort(draw.integers(0, 5000, count) * S),
+        run_us=run_us,
+        estimate_us=(run_us * draw.uniform(1, 2, count)).astype(np.int64),
+        nodes=draw.choice([1, 1, 2, 3, 4, 6], count),
+        kind=draw.permutation([Kind.BATCH] * jobs + [Kind.ON_DEMAND] * leases),
+    )
+    has_own = draw.random(count) < 0.5
+    return table.with_extra(
+        setup_us=draw.integers(0, 30 * S, count),
+        checkpoint_us=np.where(has_own, 5 * S, 0),
+        checkpoint_interval_us=np.where(has_own, 120 * S, 0),
+        min_nodes=np.ones(count, np.int64),
+        max_nodes=np.full(count, 8),
+        notice_us=np.where(table.kind == Kind.ON_DEMAND, np.maximum(table.submit_us - 300 * S, -1), -1),
+    )
+
+
+def scenario(**live):
+    return from_mapping(
+        {
+            "name": "rota",
+            "nodes": 8,
+            "workload": {"generate": [{"daily_batch": {}}]},
+            "mechanism": {"rota": {"period_s": 200}},
+            "live": {"speed": 20_000} | live,
+        }
+    )
+
+
+def run_both(tmp_path, wanted, jobs):
+    prepared = Prepared(jobs, wanted.nodes)
+    virtual = run_virtual(wanted, prepared)
+    work = tmp_path / "work"
+    work.mkdir()
+    return virtual, Fleet(wanted, prepared, work).run(NeverMind(), quiet=True)
+
+
+def assert_same(virtual, live):
+    for name in ("state", "start_us", "end_us"):
+        np.testing.assert_array_equal(getattr(virtual, name), getattr(live, name), name)
+    for column in fields(virtual.runs):
+        np.testing.assert_array_equal(
+            getattr(virtual.runs, column.name), getattr(live.runs, column.name), column.name
+        )
+    assert virtual.leases == live.leases
+    assert virtual.moves == live.moves
+    assert (check(virtual), check(live)) == ([], [])
+    assert live.interrupted == ""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_action_gives_the_same_run_in_both_clocks(tmp_path, seed):
+    virtual, live = run_both(tmp_path, scenario(), workload(seed))
+    assert_same(virtual, live)
+    assert set(virtual.runs.outcome.tolist()) >= {
+        RunOutcome.FINISHED, RunOutcome.REQUEUED, RunOutcome.RESIZED, RunOutcome.PREEMPTED,
+    }  # fmt: skip
+    assert set(virtual.state.tolist()) >= {JobState.ENDED}
+
+
+def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_its_work(tmp_path):
+    jobs = workload(3, jobs=12, leases=3)
+    virtual, live = run_both(tmp_path, scenario(jobs="emulator-job", speed=5000), jobs)
+    assert_same(virtual, live)
+    proofs = {}
+    for path in (tmp_path / "work" / "logs" / "jobs").glob("j*.o*"):
+        with path.open() as output:
+            proofs[int(path.name[1:].partition(".")[0])] = prove(output)
+    ended = live.state == JobState.ENDED
+    assert {number for number, proof in proofs.items() if proof.finished} == set(jobs.number[ended].tolist())
+    lost = {int(number): 0 for number in jobs.number}
+    for row, amount in zip(live.runs.job, live.runs.lost_node_us, strict=True):
+        lost[int(jobs.number[row])] += int(amount)
+    assert {number: proof.lost for number, proof in proofs.items()} == {n: lost[n] for n in proofs}
+    assert max(lost.values()) > 0
+
+
+class TestResize:
+    """4 nodes for 100 s, 2 for 200 s, 4 again: 1600 node-seconds take 500 s."""
+
+    STEPS = ([100, "width", 0, 2], [300, "width", 0, 4])
+    jobs = JobTable.build(submit_us=[0], run_us=[400 * S], nodes=[4]).with_extra(
+        min_nodes=np.array([1]), max_nodes=np.array([4])
+    )
+
+    def wanted(self, **live):
+        return scenario(jobs="emulator-job", **live).model_copy(
+            update={"mechanism": {"scripted": {"steps": list(self.STEPS)}}}
+        )
+
+    def proof(self, tmp_path):
+        (path,) = (tmp_path / "work" / "logs" / "jobs").glob("j1.o*")
+        with path.open() as output:
+            return prove(output)
+
+    def test_on_the_paced_clock_it_is_exact(self, tmp_path):
+        virtual, live = run_both(tmp_path, self.wanted(speed=5000), self.jobs)
+        assert_same(virtual, live)
+        assert live.end_us.tolist() == [500 * S]
+        proof = self.proof(tmp_path)
+        assert (proof.done, proof.lost, proof.finished) == (1600 * S, 0, True)
+        assert proof.times_us == (0, 500 * S)
+
+    def test_at_a_free_pace_it_is_right_within_5_percent(self, tmp_path):
+        work = tmp_path / "work"
+        work.mkdir()
+        fleet = Fleet(self.wanted(speed=40, pace="free"), Prepared(self.jobs, 8), work)
+        live = fleet.run(NeverMind(), quiet=True)
+        lasted_s = int(live.end_us[0] - live.start_us[0]) / S
+        proof = self.proof(tmp_path)
+        assert (proof.done - proof.lost, proof.finished) == (1600 * S, True)
+        assert lasted_s == pytest.approx(500, rel=0.05)
+        assert check(live) == []

@@ -1,0 +1,199 @@
+"""A mechanism that means no good: it does everything that can be done to jobs, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from emulator.harness.record import JobState
+from emulator.harness.running import Activity, Save
+from emulator.workload.table import Kind
+
+DEEDS = (
+    "checkpoint", "shrink", "suspend", "slow", "save_and_stop", "grow", "stop_at_checkpoint",
+    "full_speed", "write_and_stop", "resize_with_pause", "checkpoint_now", "stop", "suspend", "requeue",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Rota:
+    """`turns` times, every `period_s`, the next deed to the next batch job; a node is kept for on-demand jobs."""
+
+    period_s: float = 250
+    turns: int = 60
+    _turn: int = field(init=False, default=0)
+    _kept: set[int] = field(init=False, default_factory=set)
+    _waiting: list[int] = field(init=False, default_factory=list)
+
+    def on_begin(self, act):
+        taken, _ = act.reserve([act.cluster.node_count - 1])
+        self._kept.update(taken)
+        act.wake(round(self.period_s * 1e6))
+        act.watch_ends(True)
+        act.watch_passes(True)
+
+    def on_timer(self, act):
+        running = self._running(act)
+        for job in running:
+            is_due = self._turn >= self.turns or (job + self._turn) % 3 == 0
+            if is_due and act.running.activity(job) is Activity.SUSPENDED:
+                act.resume(job)
+        ready = [job for job in running if act.running.activity(job) is Activity.COMPUTING]
+        if ready and self._turn < self.turns:
+            getattr(self, f"_{DEEDS[self._turn % len(DEEDS)]}")(ready[self._turn % len(ready)], act)
+        self._turn += 1
+        if self._turn <= self.turns:
+            act.wake(act.now_us + round(self.period_s * 1e6))
+
+    def _running(self, act):
+        rows = np.flatnonzero(act.cluster.state == JobState.RUNNING)
+        kind = act.cluster.job_table().kind
+        return [int(job) for job in rows if kind[job] == Kind.BATCH]
+
+    def _idle(self, act):
+        return [
+            node
+            for node in range(act.cluster.node_count)
+            if act.cluster.node_job[node] < 0 and not act.cluster.node_offline[node]
+        ]
+
+    def _checkpoint(self, job, act):
+        act.checkpoint(job, write_us=7_000_001)
+
+    def _checkpoint_now(self, job, act):
+        act.checkpoint(job)
+
+    def _shrink(self, job, act):
+        nodes = act.cluster.nodes_of(job)
+        act.resize(job, nodes[: max(1, len(nodes) // 2)])
+
+    def _grow(self, job, act):
+        act.resize(job, [*act.cluster.nodes_of(job), *self._idle(act)[:2]])
+
+    def _resize_with_pause(self, job, act):
+        nodes = [*act.cluster.nodes_of(job), *self._idle(act)[:1]]
+        act.resize(job, nodes[-max(1, len(nodes) - 1) :], pause_us=11_000_000)
+
+    def _suspend(self, job, act):
+        act.suspend(job)
+
+    def _slow(self, job, act):
+        act.set_rate(job, 1, 3)
+
+    def _full_speed(self, job, act):
+        act.set_rate(job, 1, 1)
+
+    def _save_and_stop(self, job, act):
+        act.preempt(job, Save.NOW)
+
+    def _write_and_stop(self, job, act):
+        act.preempt(job, Save.NOW, write_us=20_000_000, front=True)
+
+    def _stop_at_checkpoint(self, job, act):
+        act.preempt(job, Save.LATEST_CHECKPOINT)
+
+    def _stop(self, job, act):
+        act.preempt(job, Save.NONE)
+
+    def _requeue(self, job, act):
+        act.requeue(job)
+
+    # On-demand jobs: on what is idle; else they stop others, or wait in the queue.
+
+    def on_arrival(self, job, act):
+        wanted = act.cluster.nodes_wanted(job)
+        kept = [node for node in sorted(self._kept) if act.cluster.node_job[node] < 0]
+        nodes = (kept + self._idle(act))[:wanted]
+        if len(nodes) < wanted and job % 3 == 0:
+            act.enqueue(job, front=True)
+            return
+        for victim in reversed(self._running(act)):
+            if len(nodes) < wanted and act.running.activity(victim) is not Activity.SAVING:
+                freed = act.preempt(victim, Save.LATEST_CHECKPOINT)
+                nodes += [node for node in freed if node not in nodes]
+        if len(nodes) < wanted:
+            act.reject(job, "not even all running jobs have so many nodes")
+            return
+        act.reserve([node for node in nodes[:wanted] if node not in self._kept])
+        self._kept.difference_update(nodes[:wanted])
+        act.start(job, nodes[:wanted])
+
+    def on_completion(self, job, nodes, act):
+        self._kept.add(int(nodes[0]))
+        act.release(nodes[1:].tolist())
+        if len(self._kept) > 1:
+            extra = [node for node in sorted(self._kept)[1:] if act.cluster.node_job[node] < 0]
+            self._kept.difference_update(extra)
+            act.release(extra)
+
+    def on_notice(self, job, act):
+        taken, busy = act.reserve(self._idle(act)[:1], when_free=True)
+        self._kept.update(taken + busy)
+
+    def on_preempted(self, job, nodes, act):
+        others = [other for other in self._running(act) if act.running.activity(other) is Activity.SUSPENDED]
+        if others:
+            act.resume(others[0])
+
+    def on_job_end(self, act):
+        if len(act.ended_jobs) % 2:
+            for job in self._running(act):
+                if act.running.activity(job) is Activity.SUSPENDED:
+                    act.resume(job)
+                    return
+
+    def on_pass(self, act):
+        """A job of one node may use a kept node meanwhile."""
+        kept = [node for node in sorted(self._kept) if act.cluster.node_job[node] < 0]
+        for job in act.cluster.queue.tolist():
+            if kept and act.cluster.nodes_wanted(job) == 1:
+                act.start(job, [kept[0]])
+                return
+
+    notice_us = 0
+
+
+@dataclass(slots=True)
+class Scripted:
+    """Does what it is told at the time it is told: `steps` are [seconds, deed, row, *arguments], in order of time."""
+
+    steps: list = field(default_factory=list)
+    _left: list = field(init=False, repr=False)
+
+    def on_begin(self, act):
+        self._left = [list(step) for step in self.steps]
+        self._plan(act)
+
+    def _plan(self, act):
+        if self._left:
+            act.wake(round(self._left[0][0] * 1e6))
+
+    def on_arrival(self, job, act):
+        act.reject(job, "this mechanism serves none")
+
+    def on_timer(self, act):
+        while self._left and self._left[0][0] * 1e6 <= act.now_us:
+            _, deed, *arguments = self._left.pop(0)
+            getattr(self, f"_{deed}")(act, *arguments)
+        self._plan(act)
+
+    def _width(self, act, job, count):
+        nodes = act.cluster.nodes_of(job).tolist()
+        idle = [node for node in range(act.cluster.node_count) if act.cluster.node_job[node] < 0]
+        act.resize(job, (nodes + idle)[:count])
+
+    def _save_and_stop(self, act, job, write_s):
+        act.preempt(job, Save.NOW, write_us=round(write_s * 1e6))
+
+    def _suspend(self, act, job):
+        act.suspend(job)
+
+    def _resume(self, act, job):
+        act.resume(job)
+
+    def _rate(self, act, job, numerator, denominator):
+        act.set_rate(job, numerator, denominator)
+
+    def _keep(self, act, *nodes):
+        act.reserve(nodes, when_free=True)
