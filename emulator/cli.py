@@ -15,6 +15,11 @@ _COMMANDS = {
     "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
+    "fleet": (
+        "emulator.commands.fleet",
+        "fleet",
+        "A live fleet of containers: up, status, follow, fault, down.",
+    ),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),
 }

@@ -108,7 +108,7 @@ class Controller:
         mechanism = make_mechanism(scenario)
         self._hosted: HasNotice | bool = False
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            self._hosted = ability(mechanism, HasNotice) or True  # type: ignore[type-abstract]
+            self._hosted = ability(mechanism, HasNotice) or True
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > state.nodes:
             raise ScenarioError(
