@@ -80,7 +80,7 @@ def members(client: Any, fleet: str) -> list[Member]:
 
 def _all(client: Any) -> Iterator[tuple[str, Member]]:
     for container in client.containers.list(all=True, sparse=True):
-        labels = container.labels
+        labels = container.attrs["Labels"] or {}  # sparse: not `container.labels`
         if FLEET_LABEL in labels:
             role = labels[ROLE_LABEL]
             yield labels[FLEET_LABEL], Member(labels.get(NODE_LABEL, role), role, container)
