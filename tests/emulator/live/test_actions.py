@@ -26,7 +26,9 @@ def toy(tmp_path, monkeypatch):
     info = tmp_path / "packages" / "toy-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\n")
+    (info / "entry_points.txt").write_text(
+        "[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\n"
+    )
     for place in (TOY, info.parent):
         monkeypatch.syspath_prepend(str(place))
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
