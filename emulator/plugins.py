@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points
 from math import isfinite
 from typing import Any
@@ -14,8 +15,12 @@ def plugin_names(group: str) -> list[str]:
     return sorted({entry.name for entry in entry_points(group=group)})
 
 
+@cache
 def find_plugin(group: str, name: str) -> Any:
-    """The class behind a name. Raises ValueError with the nearest right name for an unknown one."""
+    """The class behind a name. Raises ValueError with the nearest right name for an unknown one.
+
+    Looking through what is installed takes longer than a small run, and nothing is installed while one goes on.
+    """
     for entry in entry_points(group=group, name=name):
         return entry.load()
     raise ValueError(f"there is no {_noun(group)} {name!r}{_hint(name, plugin_names(group))}")

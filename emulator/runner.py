@@ -65,7 +65,8 @@ def prepare(scenario: Scenario) -> Prepared:
         except ValueError as error:
             raise ScenarioError(f"{name}: {error}") from error
     try:
-        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed)
+        counted = dict(prepared.counted)
+        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
     except ValueError as error:
         raise ScenarioError(f"workload.transforms: {error}") from error
     left_out = dict(prepared.left_out)
@@ -75,7 +76,7 @@ def prepare(scenario: Scenario) -> Prepared:
         jobs = jobs.take(fits)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
-    return replace(prepared, jobs=jobs, left_out=left_out)
+    return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
 
 
 @lru_cache(maxsize=2)
@@ -120,7 +121,8 @@ def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress 
     """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
     began_us = wall_us()
     mechanism = make_mechanism(scenario)
-    harness = Harness(make_machine(scenario, prepared, mechanism), mechanism)
+    machine = make_machine(scenario, prepared, mechanism)
+    harness = Harness(machine, mechanism, node_names=getattr(machine, "node_names", None))
     complete = harness.run(on_progress)
     return describe(
         harness.record(interrupted="" if complete else "stopped by the user"),

@@ -420,7 +420,7 @@ class Cluster:
             raise IllegalJobTransition(
                 f"job {self.number(job)} cannot have node {node}: job {other} runs there"
             )
-        if len(np.unique(nodes)) < len(nodes):
+        if not np.diff(np.sort(nodes)).all():
             raise IllegalJobTransition(f"job {self.number(job)} cannot have a node twice: {nodes.tolist()}")
 
     def _make_room(self) -> None:
@@ -437,24 +437,22 @@ class Cluster:
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
-        for node in nodes:
-            occupancy.set_offline(self._state, node)
+        occupancy.take_offline(self._state, np.fromiter(nodes, np.int64))
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
-        for node in nodes:
-            occupancy.set_online(self._state, node, now_us)
+        occupancy.bring_online(self._state, np.fromiter(nodes, np.int64), now_us)
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
         chosen = np.fromiter(nodes, np.int64)
-        for node in chosen:
-            if not self._node[node, t.OFFLINE] or self._node[node, t.JOB] >= 0:
-                raise IllegalJobTransition(
-                    f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"
-                )
+        wrong = chosen[(self._node[chosen, t.OFFLINE] == 0) | (self._node[chosen, t.JOB] >= 0)]
+        for node in wrong:
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"
+            )
         self._make_room()
         occupancy.start_on(self._state, job, chosen, now_us)
 

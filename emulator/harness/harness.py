@@ -140,13 +140,13 @@ class Harness:
         return taken, busy
 
     def release(self, nodes: Iterable[int]) -> None:
-        given = [int(node) for node in nodes]
+        given = _listed(nodes)
         self.cluster.bring_online(given, self.now_us)
         self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
         self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
-        chosen = [int(node) for node in nodes]
+        chosen = _listed(nodes)
         if self.cluster.state[job] == JobState.QUEUED:
             self.running.start(job, chosen, self.now_us)
             self._lend(chosen)
@@ -403,6 +403,12 @@ def _points(
     times_us: NDArray[np.int64], jobs: NDArray[np.intp], point: _Point
 ) -> list[tuple[int, _Point, int]]:
     return [(int(times_us[job]), point, int(job)) for job in jobs if times_us[job] >= 0]
+
+
+def _listed(nodes: Iterable[int]) -> list[int]:
+    """As plain integers, however they come."""
+    listed: list[int] = np.fromiter(nodes, np.int64).tolist()
+    return listed
 
 
 def _next_pause(instants: int, took_us: int) -> int:

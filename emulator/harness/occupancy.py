@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inlined
+from emulator.harness.compiled import compiled, inlined
 from emulator.harness.plan import plan_change, plan_insert, plan_remove
 from emulator.harness.structures import (
     copy,
@@ -163,3 +163,17 @@ def set_online(state: State, which: int, now: int) -> None:
     elif job[who, EXPECTED]:
         plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], +1)
         job[who, RETURNS] += 1
+
+
+@compiled
+def take_offline(state: State, nodes: Ints) -> None:
+    """`set_offline` of many nodes."""
+    for k in range(nodes.shape[0]):
+        set_offline(state, nodes[k])
+
+
+@compiled
+def bring_online(state: State, nodes: Ints, now: int) -> None:
+    """`set_online` of many nodes."""
+    for k in range(nodes.shape[0]):
+        set_online(state, nodes[k], now)

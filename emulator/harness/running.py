@@ -208,8 +208,8 @@ class RunningJobs:
         `pause_us`: for so long it computes nothing (the price of a reconfiguration).
         """
         self._may(job, "be resized")
-        before = [int(node) for node in self.cluster.nodes_of(job)]
-        after = [int(node) for node in nodes]
+        before = self.cluster.nodes_of(job).tolist()
+        after = np.fromiter(nodes, np.int64).tolist()
         if not after:
             raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
         phase = self._phase(job, now_us)
@@ -220,8 +220,8 @@ class RunningJobs:
         self.cluster.change_nodes(job, np.array(after, np.int64), now_us, *ends)
         self.work[job, w.BEGUN] = phase.done
         self._set_phase(job, phase)
-        kept = set(before) & set(after)
-        return [node for node in after if node not in kept], [node for node in before if node not in kept]
+        had, has = set(before), set(after)
+        return [node for node in after if node not in had], [node for node in before if node not in has]
 
     def suspend(self, job: int, now_us: int) -> None:
         """A running job keeps its nodes and computes nothing until `resume`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from emulator.harness.cluster import Cluster
 from emulator.harness.record import RunOutcome
+from emulator.plugins import find_plugin, plugin_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
 _SECOND_US = 1_000_000
+MECHANISMS = "emulator.mechanisms"
 
 
 def warm() -> None:
@@ -35,5 +37,14 @@ def warm() -> None:
     live.cancel(rows[1], _SECOND_US)
 
 
+def warm_mechanisms() -> None:
+    """Let mechanisms that have compiled functions of their own use them once (`warm_up`, a class method)."""
+    for name in plugin_names(MECHANISMS):
+        warm_up = getattr(find_plugin(MECHANISMS, name), "warm_up", None)
+        if warm_up is not None:
+            warm_up()
+
+
 if __name__ == "__main__":
     warm()
+    warm_mechanisms()

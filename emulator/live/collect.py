@@ -165,6 +165,7 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
+        figures=found["figures"],
     )
 
 

@@ -263,11 +263,11 @@ class Replayer:
 
     def _place(self, job: Job) -> dict[str, Any]:
         """Where a job goes, and, for a mechanism, which of the workload it is."""
-        place: dict[str, Any] = {"folder": self._config.job_folder}
-        if not self._config.qnotice:
-            return place
-        place |= {"variables": f"WORKLOAD_JOB={job.number}"}
-        return place if job.kind == Kind.BATCH else place | {"queue": "ondemand"}
+        variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
+        if self._config.job_folder is not None:
+            variables.append("PYTHONPATH")  # ours, so that the job finds the same program
+        queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None
+        return {"folder": self._config.job_folder, "variables": ",".join(variables), "queue": queue}
 
     def _announce(self, job: Job) -> Callable[[int], None]:
         """Tell the batch server's mechanism of an on-demand job that is to come."""

@@ -38,16 +38,31 @@ class RandomTransform(Protocol):
         """As `Transform.apply`, with a random stream of its own."""
 
 
+@runtime_checkable
+class CountingTransform(Protocol):
+    """A transform that makes something up, of which the reader of the results should know."""
+
+    def count(self, jobs: JobTable) -> dict[str, int]:
+        """What it will do to these jobs, in words, and to how many."""
+
+
 def apply_transforms(
-    transforms: Sequence[Transform | RandomTransform], jobs: JobTable, *, nodes: int, seed: int
+    transforms: Sequence[Transform | RandomTransform],
+    jobs: JobTable,
+    *,
+    nodes: int,
+    seed: int,
+    counted: dict[str, int] | None = None,
 ) -> JobTable:
-    """The jobs after all transforms, from the first to the last.
+    """The jobs after all transforms, from the first to the last; `counted` takes what they count.
 
     A random transform draws from the stream `workload.transforms.NAME.K` of the seed, where NAME is its class's
     and K counts those of its class from 0: so another transform before it does not change what it draws.
     """
     count: dict[str, int] = {}
     for transform in transforms:
+        if counted is not None and isinstance(transform, CountingTransform):
+            counted.update(transform.count(jobs))
         if isinstance(transform, RandomTransform):
             name = type(transform).__name__
             turn = count[name] = count.get(name, -1) + 1

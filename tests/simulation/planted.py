@@ -121,8 +121,8 @@ MUSEUM = (
     Bug(
         "the command of a commit that failed and was stored is lost",
         "balancer/reconcile.py",
-        "if action is Action.FINISH and name not in in_hand:",
-        "if action is Action.FINISH and not name:",
+        "            if name not in in_hand:",
+        "            if not name:",
     ),
     Bug(
         "a mark of ours that was left behind keeps its node down for ever",

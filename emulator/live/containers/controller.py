@@ -110,6 +110,10 @@ class Controller:
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
             self._hosted = ability(mechanism, HasNotice) or True
             mechanism = None
+        if mechanism is not None and mechanism.predictor is not None:
+            raise ScenarioError(
+                "a predictor has no container yet; use `emulator run --clock live`, or `balancer predict`"
+            )
         if mechanism is not None and mechanism.static_reserve > state.nodes:
             raise ScenarioError(
                 f"balancer: static_reserve is {mechanism.static_reserve}, the fleet has {state.nodes} nodes"
@@ -299,7 +303,7 @@ class Controller:
                     "rejected": counts.rejected,
                 }
                 progress.update(self._clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                if is_replayed and counts.ended >= batch_jobs - counts.failed:
+                if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
                     self._state.wall_us = wall_us() - began_us
                     return ""
                 self._see_to_steps()
@@ -332,6 +336,13 @@ class Controller:
 
     def _is_replayed(self) -> bool:
         return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
+
+    def _is_stuck(self) -> bool:
+        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
+        try:
+            return bool(self._hosted) and bool(self._ask_batch("is_over")["is_over"])
+        except NotYet:
+            return False
 
     def _trouble(self) -> str:
         """What makes the run pointless."""

@@ -113,7 +113,10 @@ def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
 
 
 def _names(client: Any) -> set[str]:
-    return {(container.attrs["Labels"] or {}).get(FLEET_LABEL) for container in client.containers.list(all=True, sparse=True)}
+    return {
+        (container.attrs["Labels"] or {}).get(FLEET_LABEL)
+        for container in client.containers.list(all=True, sparse=True)
+    }
 
 
 def _check(client: Any, order: Order) -> None:

@@ -100,7 +100,7 @@ def batch(
         ("pass" if key == "pass_" else key): value for key, value in asdict(scenario.scheduler_config).items()
     }
     mechanism = {"mechanism": scenario.mechanism, "workload": str(shared.workload)}
-    more = mechanism | {"queues": ["batch", "ondemand"]} if hosted else {}
+    more = mechanism | {"queues": ["batch", "ondemand"], "seed": scenario.seed} if hosted else {}
     return more | {
         "home": str(shared.batch_home),
         "expect_nodes": expect_nodes,

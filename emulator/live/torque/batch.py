@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.config import ServerConfig
-    from emulator.live.torque.host import MechanismHost
+    from emulator.live.torque.hosting import Host
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
 
@@ -69,7 +69,7 @@ class BatchServer:
         self._users: dict[str, int] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
         self._actions = RunActions(self, executor)
-        self.host: MechanismHost | None = None
+        self.host: Host | None = None
         """The mechanism, where the server has one; set before anything happens."""
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
         self._node_by_name = {node.name: node for node in self.nodes}
@@ -159,6 +159,7 @@ class BatchServer:
     def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:
         """qdel; `purge` (qdel -p) forgets a job whose agent cannot be asked."""
         job_id = self._id(job)
+        self._must_be_ours(job_id)
         if requestor != job.request.user and not self.is_manager(requestor):
             raise errors.unauthorized(f"MSG=operation not permitted {job_id}")
         if job.over:
@@ -179,9 +180,15 @@ class BatchServer:
         elif job.state != PbsState.EXITING:
             self._kill(job, "delete", now_us)
 
+    def _must_be_ours(self, job_id: str) -> None:
+        """A mechanism's jobs are in its hands: what it does not expect would not be in its account."""
+        if self.host is not None:
+            raise errors.unauthorized(f"MSG=a mechanism decides about the jobs here {job_id}")
+
     def rerun(self, job: Job, now_us: int) -> None:
         """Send a running job back to the queue (qrerun)."""
         job_id = self._id(job)
+        self._must_be_ours(job_id)
         if job.state != PbsState.RUNNING:
             raise errors.bad_state(job_id, f"job {job_id} is in a bad state")
         if not job.request.rerunnable:
@@ -198,6 +205,7 @@ class BatchServer:
 
     def hold(self, job: Job, now_us: int) -> None:
         """qhold; a running job only remembers it."""
+        self._must_be_ours(self._id(job))
         if job.over:
             raise errors.bad_state(self._id(job), "invalid state for job - COMPLETE")
         job.user_hold, job.mtime_us = True, now_us
@@ -304,7 +312,7 @@ class BatchServer:
         """A job has got nodes."""
         job = self._by_row[row]
         # Real Torque listed a job's nodes from the highest down; the first is the mother superior.
-        job.exec_nodes = tuple(sorted(map(int, self.cluster.nodes_of(job.row)), reverse=True))
+        job.exec_nodes = tuple(sorted(self._nodes_of(job.row), reverse=True))
         job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
         job.run += 1
         job.session, job.ended_by = None, ""
@@ -318,6 +326,9 @@ class BatchServer:
             self._cannot_start(job, lost, now_us)
             return
         self._actions.begin(job)
+
+    def _nodes_of(self, row: int) -> Sequence[int]:
+        return self.cluster.nodes_of(row).tolist() if self.host is None else self.host.nodes_of(row)
 
     def link_of(self, job: Job) -> Link | None:
         """The way to the agent of a running job's mother superior."""
@@ -502,7 +513,7 @@ class BatchServer:
     def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US) -> None:
         job = self._by_row[row]
         link = self.link_of(job)
-        nodes = sorted(map(int, self.cluster.nodes_of(row)), reverse=True)
+        nodes = sorted(self._nodes_of(row), reverse=True)
         if link is not None and set(nodes) != set(job.exec_nodes):
             self._vacate(job)
             # The mother superior stays if it can; another node of its agent may take over, else the job moves.
@@ -516,6 +527,14 @@ class BatchServer:
                 return
         job.mtime_us = now_us
         self._actions.change(job, [self.nodes[index].name for index in job.exec_nodes], save_us)
+
+    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+        job = self._by_row[row]
+        self._actions.leave(job, save=False)
+        self._vacate(job)
+        self._complete(job, OVER_WALLTIME if outcome == RunOutcome.KILLED else 0, now_us)
+        view = self.view(now_us)
+        self._log.write("E", job, view, accounting.ended(job, view))
 
     def job_rejected(self, row: int, reason: str, now_us: int) -> None:
         job = self._by_row[row]
@@ -541,7 +560,7 @@ class BatchServer:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
         if self.host is not None:
-            return ready | {"record": self.host.export(), "is_idle": self.host.is_idle}
+            return ready | {"record": self.host.export()}
         table, runs = self.cluster.job_table(), self.cluster.run_table()
         found: list[dict[str, Any]] = [
             {

@@ -27,7 +27,7 @@ class ServerConfig(Settings):
     that register, and remembers them. `keep_jobs`: a server that is started again knows all its jobs.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
-    a file of `emulator.workload.store`, and no others are taken then.
+    a file of `emulator.workload.store`, and no others are taken then. `seed` is the run's.
     """
 
     home: Path
@@ -52,6 +52,7 @@ class ServerConfig(Settings):
     cycle_after_offline: bool = False
     mechanism: str | dict[str, Any] | None = None
     workload: Path | None = None
+    seed: int = 0
 
     @model_validator(mode="after")
     def _mechanism_knows_its_jobs(self) -> ServerConfig:

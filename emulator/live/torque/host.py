@@ -7,7 +7,7 @@ and the order of what happens at one time, is that of `emulator/harness/harness.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,37 +17,17 @@ from emulator.harness import work as w
 from emulator.harness.harness import Harness, _Point
 from emulator.harness.record import JobState
 from emulator.harness.running import Activity, Save
-from emulator.live.torque import errors
+from emulator.live.torque.hosting import Outside, Workload, as_json
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from emulator.harness.cluster import Cluster
     from emulator.harness.executor_live import LiveExecutor
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunOutcome
     from emulator.live.torque.jobs import JobRequest
-
-ON_DEMAND_QUEUE = "ondemand"
-ROW_VARIABLE = "WORKLOAD_JOB"
-"""`qsub -v WORKLOAD_JOB=17`: the job of the workload with this number."""
-
-
-class Outside(Protocol):
-    """What carries out actions: the batch server. Jobs are rows of the workload."""
-
-    def run_begins(self, row: int, now_us: int) -> None:
-        """The job has nodes from now on."""
-
-    def run_leaves(self, row: int, now_us: int, *, save: bool) -> None:
-        """The job has lost its nodes and waits again; `save`: it may write a checkpoint first, which takes no time."""
-
-    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US) -> None:
-        """Other nodes or another phase; `save_us`: when what is done by now is a whole checkpoint."""
-
-    def job_rejected(self, row: int, reason: str, now_us: int) -> None:
-        """An on-demand job gets nothing."""
 
 
 class MechanismHost(Harness):
@@ -63,14 +43,16 @@ class MechanismHost(Harness):
     ) -> None:
         self._executor = executor
         self._outside = outside
+        self._points_to_come = 0
+        self._ready: set[int] = set()
+        """Nodes that are there before the run begins."""
         self._saves_now = False
         self._ended_now: list[int] = []
         self._reserved_and_gone: set[int] = set()
         self.begun = False
         super().__init__(cluster, mechanism, node_names=node_names)
         jobs = cluster.job_table()
-        self._kind = jobs.kind
-        self._row_of_number = {int(number): row for row, number in enumerate(jobs.number)}
+        self._workload = Workload(jobs)
         self._predicted_us = jobs.column("predicted_us")
 
     def _add_arrivals(self, jobs: Any) -> None:
@@ -79,48 +61,33 @@ class MechanismHost(Harness):
     # From outside.
 
     def row_of(self, request: JobRequest) -> int:
-        """The row of the workload that a submission is. Raises PbsError for one that it is not."""
-        number = dict(request.variables).get(ROW_VARIABLE, "")
-        row = self._row_of_number.get(int(number)) if number.isdecimal() else None
-        if row is None or self.cluster.state[row] != JobState.FUTURE:
-            problem = (
-                f"this server replays a workload: {ROW_VARIABLE} must be a job of it that was not submitted"
-            )
-            raise errors.not_in_workload(problem)
-        queue_is_right = (request.queue == ON_DEMAND_QUEUE) == (self._kind[row] == Kind.ON_DEMAND)
-        if not queue_is_right or request.nodes != self.cluster.nodes_wanted(row):
-            raise errors.not_in_workload(f"job {number} of the workload is another one")
-        return row
+        return self._workload.submitted(request)
 
     def begin(self, now_us: int) -> None:
-        """All nodes are there."""
         self.now_us = now_us
         self.begun = True
+        # In this order the first node is used first, whichever agent was there first.
+        self.cluster.bring_online(sorted(self._ready, reverse=True), now_us)
         if self._at_predicted is not None:
-            for row in np.flatnonzero((self._kind == Kind.ON_DEMAND) & (self._predicted_us >= 0)):
+            for row in np.flatnonzero((self._workload.kind == Kind.ON_DEMAND) & (self._predicted_us >= 0)):
                 self._add(int(self._predicted_us[row]), _Point.PREDICTED, int(row))
         if self._at_begin is not None:
             self._at_begin.on_begin(self)
 
     def submit(self, row: int, now_us: int) -> None:
-        """A batch job comes into the queue, an on-demand job arrives."""
         self._enter(now_us)
-        if self._kind[row] == Kind.BATCH:
+        if self._workload.kind[row] == Kind.BATCH:
             self.cluster.submit(row, now_us)
         elif self.mechanism is not None:
             self.mechanism.on_arrival(row, self)
 
     def notice(self, number: int, now_us: int) -> None:
-        """An on-demand job is announced. Raises PbsError for a number that is not in the workload."""
-        row = self._row_of_number.get(number)
-        if row is None or self._kind[row] == Kind.BATCH:
-            raise errors.unknown_job(str(number))
+        row = self._workload.announced(number)
         if self._at_notice is not None:
             self._enter(now_us)
             self._at_notice.on_notice(row, self)
 
     def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
-        """The job's node says that it is over."""
         self._enter(now_us)
         if row in self._lease_ends:
             self._complete(row)
@@ -142,13 +109,14 @@ class MechanismHost(Harness):
         super()._stopped(row, [int(node) for node in nodes])
 
     def pass_over(self, now_us: int) -> None:
-        """The scheduler has started what it could."""
         self.now_us = now_us
         if self._watching_passes:
             self._pass_over()
 
     def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
-        """A node's agent is lost for good, or (not `died`) an operator wants the node for himself."""
+        self._ready.discard(node)
+        if not self.begun:
+            return
         self._enter(now_us)
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
@@ -159,7 +127,7 @@ class MechanismHost(Harness):
 
     def node_back(self, node: int, now_us: int) -> None:
         if not self.begun:
-            self.cluster.bring_online([node], now_us)
+            self._ready.add(node)
         elif node in self._reserved_and_gone:
             self._reserved_and_gone.discard(node)  # the mechanism has had it all the time
         else:
@@ -173,10 +141,12 @@ class MechanismHost(Harness):
     # Decision points that this side makes: timers, saves and predicted arrivals.
 
     def _add(self, at_us: int, point: _Point, job: int) -> None:
-        if point != _Point.COMPLETION:  # that is the node's to tell
+        if point != _Point.COMPLETION and at_us != NEVER_US:  # a completion is the node's to tell
+            self._points_to_come += 1
             self._executor.at(at_us, partial(self._due, at_us, point, job), Rank(point), order=job)
 
     def _due(self, due_us: int, point: _Point, job: int, now_us: int) -> None:
+        self._points_to_come -= 1
         is_timer = point == _Point.TIMER and due_us == self._wake_us and self._at_timer is not None
         is_save = point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] == due_us
         if is_timer or is_save or point == _Point.PREDICTED:
@@ -240,7 +210,6 @@ class MechanismHost(Harness):
     # For the outside.
 
     def phase(self, row: int) -> dict[str, Any]:
-        """How a running job computes from now on (`emulator.live.runs.Phase`)."""
         rank = Rank.COMPLETION if row in self._lease_ends else Rank.JOB_END
         table = self.cluster.table
         if "running" not in self.__dict__:  # nothing was ever done to a running job
@@ -265,21 +234,12 @@ class MechanismHost(Harness):
             "rank": int(rank),
         }
 
+    def nodes_of(self, row: int) -> Sequence[int]:
+        return [int(node) for node in self.cluster.nodes_of(row)]
+
     @property
-    def is_idle(self) -> bool:
-        """No job runs."""
-        return not np.any(self.cluster.state == JobState.RUNNING)
+    def is_over(self) -> bool:
+        return not self._points_to_come and not np.any(self.cluster.state == JobState.RUNNING)
 
     def export(self) -> dict[str, Any]:
-        """The run so far; times in us, jobs are rows, nodes places in the list of nodes."""
-        record = self.record()
-        runs = record.runs
-        return {
-            "submit_us": record.jobs.submit_us.tolist(),
-            "state": record.state.tolist(),
-            "start_us": record.start_us.tolist(),
-            "end_us": record.end_us.tolist(),
-            "runs": {name: getattr(runs, name).tolist() for name in runs.__slots__},
-            "moves": [[move.at_us, list(move.nodes), move.pool.value] for move in self._moves],
-            "leases": [[each.job, each.granted, each.decided_us, each.reason] for each in record.leases],
-        }
+        return as_json(self.record())

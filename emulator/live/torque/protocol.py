@@ -66,6 +66,10 @@ class Connection:
         finally:
             self._sock.close()
 
+    def close_reader(self) -> None:
+        """Let go of the socket at once, not when somebody collects garbage; nobody may wait in `receive`."""
+        self._file.close()
+
 
 def connect(address: tuple[str, int], timeout_s: float = 10.0) -> Connection:
     """A connection to the server at `address`; OSError when there is none."""
@@ -82,6 +86,7 @@ def request(address: tuple[str, int], message: Message) -> Message:
         answer = connection.receive()
     finally:
         connection.close()
+        connection.close_reader()
     if answer is None:
         raise ConnectionResetError(f"the batch server at {address[0]}:{address[1]} closed the connection")
     return answer

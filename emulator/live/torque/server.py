@@ -13,11 +13,12 @@ import threading
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
+from emulator.harness.mechanism import HasMachine, ability
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
@@ -26,6 +27,7 @@ from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.host import MechanismHost
 from emulator.live.torque.journal import Journal, is_change
+from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
@@ -117,7 +119,14 @@ class TorqueServer:
             epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
         )
         if mechanism is not None:
-            batch.host = MechanismHost(cluster, mechanism, config.nodes, self._executor, batch)
+            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+            parts = (mechanism, config.nodes, self._executor, batch)
+            if maker is None or jobs is None:
+                batch.host = MechanismHost(cluster, *parts)
+            else:
+                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
+                # As in virtual time it is asked for no more than `Machine` has.
+                batch.host = MachineHost(cast("Cluster", machine), *parts)
         else:
             batch.start_cycle(now_us)
         if past:
@@ -177,6 +186,10 @@ class TorqueServer:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
+            case "is_over":
+                host = self.batch.host
+                over = self._executor.call(lambda _: host is not None and host.is_over)
+                connection.send({"is_over": over})
             case "export":
                 connection.send(self._executor.call(lambda _: self.batch.export()))
             case "nodes":

@@ -13,16 +13,15 @@ from emulator.harness.topology import layout_of
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
 from emulator.plugins import check_number
+from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream
-from emulator.workload.table import Kind
+from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
-    from emulator.schedulers.config import SchedulerConfig
-    from emulator.workload.table import JobTable
 
 _MOST_S = 365 * 86_400
 
@@ -110,6 +109,14 @@ class Realtime:
             shares: NDArray[np.float64] = np.rint(jobs.estimate_us * self.interval_share)
             return np.maximum(1, shares.astype(np.int64))
         return np.zeros(len(jobs), np.int64)
+
+    @staticmethod
+    def warm_up() -> None:
+        """Compile the kernels: a real-time job that preempts another one on two nodes."""
+        jobs = JobTable.build(submit_us=[0, US], run_us=[2 * US, US], nodes=[2, 1])
+        machine = Realtime(jobs=[2]).make_machine(2, SchedulerConfig(), jobs, 0)
+        machine.advance(US)
+        machine.finish_instant(US)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         """Never called: in virtual time the machine of `make_machine` serves real-time jobs itself."""

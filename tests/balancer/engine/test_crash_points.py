@@ -72,7 +72,7 @@ class Driver:
         states = {each.name: each.state.value for each in self._ledger.load().nodes}
         self._wrong += [(command, node, states[node]) for node in nodes if states[node] not in allowed]
 
-    def reclaim_nodes(self, nodes):
+    def reclaim_nodes(self, nodes, *, why=""):
         self._fate.point("before reclaim")
         self._check("reclaim", nodes, ("RECLAIMING", "OD_RESERVE", "OD_ALLOC"))
         self._batch.reclaim_nodes(nodes)

@@ -52,7 +52,8 @@ def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick):
     labels = [run.varied["label"] for run in PAPER.sweep(options).runs]
     assert len(labels) == len(set(labels))
     figures = dict.fromkeys(
-        ["window.mean_wait_s", "window.ondemand_rejected", "window.ondemand_reject_rate", "window.utilization",
+        ["window.mean_wait_s", "window.mean_wait_after_begin_s",
+         "window.ondemand_rejected", "window.ondemand_reject_rate", "window.utilization",
          "window.reserve_idle_node_h", "window.ondemand_utilization"], 1.0,
     )  # fmt: skip
     found = worlds([{"label": label, "seed": 1} | figures for label in labels])

@@ -1,0 +1,124 @@
+"""The runs of the paper's experiments: which settings, on which workloads, under which label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.workload.hybrid_kinds import MIXES
+from emulator.workload.hybrid_machines import CoriMonths, ThetaYear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from emulator.experiments.paper import Options
+
+STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")
+BASELINE = "baseline"
+MIX = "W5"
+"""The mix where one stands for all (section V-C to V-E do not say which; W5 has equal shares)."""
+MTBFS_H = (5, 50)
+SCALES = (0.25, 0.5, 1.0, 2.0)
+"""Checkpoint intervals over the optimum (Figure 8)."""
+SHARES = (0.2, 0.4, 0.6, 0.8)
+"""Least over most nodes of malleable jobs (Figure 9)."""
+SETUPS = ((0, 5), (5, 10), (10, 15), (15, 20))
+"""Setup of rigid jobs in per cent of the run time (Figure 10)."""
+_FIRST_SEED = 1001
+"""Seeds of the claims; 1 to 1000 are for trying things out, and for the calibration of the made traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A made trace of one machine, whole or (`--quick`) a part of it with as many jobs a day."""
+
+    name: str
+    nodes: int
+    generator: str
+    days: int
+    jobs: int
+
+
+def traces(options: Options) -> tuple[Trace, Trace]:
+    """Theta's and Cori's."""
+    theta, cori = ThetaYear(), CoriMonths()
+    theta_days, cori_days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
+    return (
+        Trace("theta", theta.NODES, theta.NAME, theta_days, round(theta.jobs * theta_days / theta.days)),
+        Trace("cori", cori.NODES, cori.NAME, cori_days, round(cori.jobs * cori_days / cori.days)),
+    )
+
+
+def seeds(options: Options) -> list[int]:
+    count = options.seeds or (1 if options.quick else 10)
+    return list(range(_FIRST_SEED, _FIRST_SEED + count))
+
+
+def mixes(options: Options) -> tuple[str, ...]:
+    return ("W1", "W2", "W4", "W5") if options.quick else tuple(MIXES)
+
+
+def scales(options: Options) -> tuple[float, ...]:
+    return (0.5, 1.0) if options.quick else SCALES
+
+
+def experiments(options: Options) -> Sweep:
+    """All runs: the shorter ones of all seeds first. Cori's are done for the first seed only, they take minutes."""
+    theta, cori = traces(options)
+    items = [(seed, item) for seed in seeds(options) for item in _theta(theta, options)]
+    items += [(seeds(options)[0], item) for item in _overall(cori, options)]
+    return Sweep("hybrid", tuple(_run(seed, *item) for seed, item in items))
+
+
+_Item = tuple[str, Trace, dict[str, Any], dict[str, Any]]
+
+
+def _run(seed: int, label: str, trace: Trace, kinds: dict[str, Any], mechanism: dict[str, Any]) -> Any:
+    document = {
+        "name": label,
+        "seed": seed,
+        "nodes": trace.nodes,
+        "workload": {
+            "generate": [{trace.generator: {"days": trace.days, "jobs": trace.jobs}}],
+            "transforms": [{"hybrid_kinds": kinds}],
+        },
+        "scheduler": "fcfs+easy",
+        "mechanism": {"hybrid": mechanism},
+    }
+    return make_run(document, {LABEL: label}, where=label)
+
+
+def _theta(trace: Trace, options: Options) -> Iterator[_Item]:
+    yield from _overall(trace, options)
+    yield from _failures(trace, options)
+    quick = options.quick
+    for strategy in STRATEGIES:
+        for share in (SHARES[-1],) if quick else SHARES[1:]:
+            yield (
+                f"min{share}/{strategy}",
+                trace,
+                {"notices": MIX, "min_share": share},
+                {"strategy": strategy},
+            )
+        for low, high in (SETUPS[0], SETUPS[-1]) if quick else (SETUPS[0], *SETUPS[2:]):
+            kinds = {"notices": MIX, "rigid_setup": [low / 100, high / 100]}
+            yield f"setup{low}-{high}/{strategy}", trace, kinds, {"strategy": strategy}
+
+
+def _overall(trace: Trace, options: Options) -> Iterator[_Item]:
+    """Table III, Figures 6 and 7."""
+    yield f"{trace.name}/{BASELINE}", trace, {"notices": MIX}, {"strategy": BASELINE}
+    for mix in mixes(options):
+        for strategy in STRATEGIES:
+            yield f"{trace.name}/{mix}/{strategy}", trace, {"notices": mix}, {"strategy": strategy}
+
+
+def _failures(trace: Trace, options: Options) -> Iterator[_Item]:
+    """Figure 8: the optimum interval is that for the failures that happen."""
+    for hours in MTBFS_H:
+        for scale in scales(options):
+            for strategy in STRATEGIES:
+                kinds = {"notices": MIX, "mtbf_s": hours * 3600, "checkpoint_scale": scale}
+                mechanism = {"strategy": strategy, "mtbf_s": hours * 3600}
+                yield f"mtbf{hours}/ck{scale:g}/{strategy}", trace, kinds, mechanism

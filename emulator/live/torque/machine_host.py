@@ -1,0 +1,204 @@
+"""A mechanism that brings its own machine, in the batch server: the machine keeps the time, the fleet follows it.
+
+Such a machine knows when jobs end by itself, so that nobody can tell it. It is stepped to each of its instants when the
+clock is there and everything of that instant has come in; what it did then is read from its run table, and done: nodes
+start, change and end the jobs. A job that is submitted late makes the machine wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import NEVER_US, Rank
+from emulator.harness.cluster import Stop
+from emulator.harness.harness import Harness
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.torque.hosting import Outside, Workload, as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.harness.cluster import Cluster
+    from emulator.harness.executor_live import LiveExecutor
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import RunTable
+    from emulator.live.torque.jobs import JobRequest
+
+_OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)
+
+
+class MachineHost(Harness):
+    """The harness of virtual time, one instant at a time. `machine` is only asked for what `Machine` has."""
+
+    def __init__(
+        self,
+        machine: Cluster,
+        mechanism: Mechanism,
+        node_names: tuple[str, ...],
+        executor: LiveExecutor,
+        outside: Outside,
+    ) -> None:
+        self._executor = executor
+        self._outside = outside
+        self.begun = False
+        super().__init__(machine, mechanism, node_names=node_names)
+        jobs = machine.job_table()
+        self._workload = Workload(jobs)
+        self._submit_us = jobs.submit_us.copy()
+        self._width = jobs.nodes
+        self._nodes: dict[int, list[int]] = {}
+        """Nodes of each running job."""
+        self._open: dict[int, int] = {}
+        """Running job -> its row of the run table."""
+        self._seen_runs = 0
+        self._seen_leases = 0
+        self._planned_us = NEVER_US
+        self._instant_us = NEVER_US
+
+    # From outside.
+
+    def begin(self, now_us: int) -> None:
+        self.begun = True
+        self.now_us = now_us
+        if self._at_begin is not None:
+            self._at_begin.on_begin(self)
+        self._plan()
+
+    def row_of(self, request: JobRequest) -> int:
+        return self._workload.submitted(request)
+
+    def submit(self, row: int, now_us: int) -> None:  # noqa: ARG002 - the machine has known it all the time
+        if self._instant_us != NEVER_US:
+            self._step(now_us)
+
+    def notice(self, number: int, now_us: int) -> None:  # noqa: ARG002 - the machine's own events tell it
+        self._workload.announced(number)
+
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+        """A node cannot end a job here: by the machine's account it goes on."""
+
+    def run_lost(self, row: int, now_us: int) -> None:
+        """As above."""
+
+    def pass_over(self, now_us: int) -> None:
+        """The machine makes its own passes."""
+
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
+        """The machine has no failures but those of its mechanism."""
+
+    def node_back(self, node: int, now_us: int) -> None:
+        """As above."""
+
+    def nodes_of(self, row: int) -> Sequence[int]:
+        return self._nodes[row]
+
+    def phase(self, row: int) -> dict[str, Any]:  # noqa: ARG002 - the same for all: until they are told
+        return {"since_us": self.now_us, "end_us": NEVER_US, "rank": int(Rank.JOB_END)}
+
+    @property
+    def is_over(self) -> bool:
+        return self._next_us == NEVER_US and not self._open
+
+    def export(self) -> dict[str, Any]:
+        return as_json(self.record())
+
+    # One instant after the other.
+
+    @property
+    def _next_us(self) -> int:
+        self._drop_stale_points()
+        return min(self._points[0][0] if self._points else NEVER_US, self.cluster.next_event_us)
+
+    def _plan(self) -> None:
+        """Come back at the next instant, after all that others do then."""
+        next_us = self._next_us
+        if next_us not in (NEVER_US, self._planned_us):
+            self._planned_us = next_us
+            self._executor.at(next_us, self._come_to, Rank.SCHEDULE)
+
+    def _come_to(self, now_us: int) -> None:
+        self._instant_us = self._planned_us
+        self._step(now_us)
+
+    def _step(self, now_us: int) -> None:
+        """Let the machine live through the instant, unless a submission of it is missing."""
+        at_us = self._instant_us
+        if any(self._submit_us[row] <= at_us for row in self._workload.missing):
+            return
+        self._instant_us = NEVER_US
+        while self.now_us < at_us or self._next_us == at_us:
+            self._advance_to(at_us)
+        self._carry_out(now_us)
+        self._plan()
+
+    def _advance_to(self, at_us: int) -> None:
+        self._drop_stale_points()
+        self._seen_ends = self.cluster.ended_count
+        has_points = bool(self._points) and self._points[0][0] == at_us
+        stop = self.cluster.advance(
+            at_us,
+            stop_on_end=self._watching or bool(self._held),
+            stop_on_pass=self._watching_passes,
+        )
+        self.now_us = self.cluster.now_us
+        if stop == Stop.AT_PASS:
+            self._pass_over()
+            return
+        self._jobs_ended()
+        if stop == Stop.AT_UNTIL and has_points:
+            self._handle_points(at_us)
+        self._finish_instant()
+
+    # What it did.
+
+    def _carry_out(self, now_us: int) -> None:
+        runs = self.cluster.run_table()
+        went_on = self._open
+        self._open = {
+            int(runs.job[row]): int(row) for row in np.flatnonzero(runs.outcome == RunOutcome.RUNNING)
+        }
+        self._close(runs, went_on, now_us)
+        for job, row in self._open.items():
+            if went_on.get(job) == row:
+                continue
+            is_running = job in self._nodes
+            self._nodes[job] = self._nodes_in(runs, row)
+            if is_running:
+                self._outside.run_changes(job, now_us)
+            else:
+                self._outside.run_begins(job, now_us)
+        for lease in self._leases[self._seen_leases :]:
+            if not lease.granted:
+                self._outside.job_rejected(lease.job, lease.reason, now_us)
+        self._seen_leases = len(self._leases)
+
+    def _close(self, runs: RunTable, went_on: dict[int, int], now_us: int) -> None:
+        """Ends of the runs that were open, and of those that began and ended in one instant."""
+        seen, self._seen_runs = self._seen_runs, len(runs.job)
+        for row in sorted({*went_on.values(), *range(seen, len(runs.job))}):
+            job, outcome = int(runs.job[row]), RunOutcome(int(runs.outcome[row]))
+            if outcome in (RunOutcome.RUNNING, RunOutcome.RESIZED):
+                continue
+            if job not in self._nodes:
+                self._nodes[job] = self._nodes_in(runs, row)
+                self._outside.run_begins(job, now_us)
+            if outcome in _OVER:
+                self._outside.run_is_over(job, outcome, now_us)
+            else:
+                self._outside.run_leaves(job, now_us, save=False)
+            del self._nodes[job]
+        for job in went_on.keys() & self._nodes.keys():
+            if job not in self._open and self.cluster.state[job] != JobState.RUNNING:
+                del self._nodes[job]
+
+    def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
+        """The run's nodes; a machine that does not tell them gets some that nobody has."""
+        named = runs.node[runs.first[row] : runs.first[row + 1]].tolist()
+        if named:
+            return sorted({int(node) for node in named})
+        taken = {node for nodes in self._nodes.values() for node in nodes}
+        count = len(self.node_names)
+        free = [node for node in range(count) if node not in taken] + sorted(taken)
+        return free[: min(int(self._width[runs.job[row]]), count)]

@@ -1,0 +1,148 @@
+"""The metrics of hybrid-fan-2021, section IV-D, of one run, and what was lost to what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.harness.record import JobState, RunOutcome
+from emulator.metrics.runs import ends_us, node_time, widths
+from emulator.workload.hybrid_kinds import JobClass
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+    from emulator.mechanisms.hybrid.mechanism import HybridMechanism
+
+_HOUR_US = 3600 * US
+
+
+def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
+    """Figures by name, units in the names; None where there is no such figure.
+
+    `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when
+    they arrived (the time to preempt or shrink is not counted, as in the paper), over all that arrived.
+    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time
+    of all runs less work done twice, setups of restarts and warnings, over nodes x makespan. `lost_*_node_h`: what was
+    lost, by cause.
+    """
+    jobs = record.jobs
+    on_demand = jobs.kind == Kind.ON_DEMAND
+    malleable = ~on_demand & (jobs.column("job_class", 0) == JobClass.MALLEABLE)
+    rigid = ~on_demand & ~malleable
+    losses = _losses(mechanism, record)
+    used = node_time(record)
+    whole = used.nodes * used.makespan_us
+    useful = used.batch_node_us + used.ondemand_node_us
+    useful -= losses["recomputed"] + losses["restart_setup"] + losses["warning"]
+    return {
+        "turnaround_h": _turnaround(record, np.ones(len(jobs), np.bool_)),
+        **{
+            f"turnaround_{name}_h": _turnaround(record, rows)
+            for name, rows in (("on_demand", on_demand), ("rigid", rigid), ("malleable", malleable))
+        },
+        "instant_start_ratio": _instant(mechanism, record, on_demand),
+        **{
+            f"preemption_ratio_{name}": _preempted(record, rows)
+            for name, rows in (("rigid", rigid), ("malleable", malleable))
+        },
+        "useful_utilization": useful / whole if whole else None,
+        **{f"lost_{name}_node_h": lost / _HOUR_US for name, lost in losses.items()},
+        "longest_wait_h": _longest_wait(record) / _HOUR_US,
+        **_counts(mechanism),
+        **_wall_times("decision", mechanism.tally.decision_us),
+        **_wall_times("handling", mechanism.tally.handling_us),
+    }
+
+
+def _turnaround(record: RunRecord, rows: NDArray[np.bool_]) -> float | None:
+    done = rows & (record.state == JobState.ENDED)
+    if not done.any():
+        return None
+    return float((record.end_us[done] - record.jobs.submit_us[done]).mean()) / _HOUR_US
+
+
+def _instant(mechanism: HybridMechanism, record: RunRecord, on_demand: NDArray[np.bool_]) -> float | None:
+    arrived = on_demand & (record.state != JobState.FUTURE)
+    if not arrived.any():
+        return None
+    if mechanism.is_baseline:
+        at_once = record.start_us[arrived] == record.jobs.submit_us[arrived]
+        return float(at_once.mean())
+    return len(mechanism.tally.instant) / int(arrived.sum())
+
+
+def _preempted(record: RunRecord, rows: NDArray[np.bool_]) -> float | None:
+    if not rows.any():
+        return None
+    stopped = np.zeros(len(record.jobs), np.bool_)
+    stopped[record.runs.job[record.runs.outcome == RunOutcome.PREEMPTED]] = True
+    return float(stopped[rows].mean())
+
+
+def _losses(mechanism: HybridMechanism, record: RunRecord) -> dict[str, int]:
+    """Node-us by cause. Checkpoints and idle held nodes are no waste in the paper's utilisation, the rest is."""
+    runs, jobs = record.runs, record.jobs
+    wide = widths(record)
+    setup_us = jobs.column("setup_us", 0)[runs.job]
+    order = np.argsort(runs.job, kind="stable")
+    job, outcome = runs.job[order], runs.outcome[order]
+    again = np.zeros(len(order), np.bool_)
+    again[1:] = (job[1:] == job[:-1]) & (outcome[:-1] != RunOutcome.RESIZED)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (job[1:] != job[:-1]) | again[1:]
+    restarted, begun = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
+    restarted[order], begun[order] = again, first
+    length_us = ends_us(record) - runs.start_us
+    paid_us = np.minimum(setup_us, length_us) * begun
+    checkpoints = 0
+    if runs.has_work:
+        writes = jobs.column("checkpoint_interval_us", 0)[runs.job] > 0
+        overhead = wide * (length_us - paid_us) - runs.done_node_us
+        checkpoints = int(np.maximum(overhead[writes], 0).sum())
+    return {
+        "recomputed": int(runs.lost_node_us.sum()) if runs.has_work else 0,
+        "restart_setup": int((wide * np.minimum(setup_us, length_us))[restarted].sum()),
+        "warning": mechanism.tally.warning_node_us,
+        "checkpoint": checkpoints,
+        "held_idle": mechanism.held_idle_node_us(record.horizon_us),
+    }
+
+
+def _longest_wait(record: RunRecord) -> int:
+    """The longest time that a batch job waited in all, its waits after preemptions included; unfinished ones too."""
+    jobs, runs = record.jobs, record.runs
+    ran = np.zeros(len(jobs), np.int64)
+    np.add.at(ran, runs.job, ends_us(record) - runs.start_us)
+    end = np.where(record.state == JobState.ENDED, record.end_us, record.horizon_us)
+    known = (jobs.kind == Kind.BATCH) & (record.state != JobState.FUTURE)
+    return int((end - jobs.submit_us - ran)[known].max(initial=0))
+
+
+def _counts(mechanism: HybridMechanism) -> dict[str, Any]:
+    tally, loans = mechanism.tally, mechanism.loans
+    return {
+        "on_demand_queued": tally.queued,
+        "claims_lapsed": tally.lapsed,
+        "preemptions": tally.preemptions,
+        "shrinks": tally.shrinks,
+        "guests": mechanism.guest_starts,
+        "node_failures": mechanism.failures.count if mechanism.failures is not None else 0,
+        "nodes_lent": loans.lent,
+        **{f"nodes_returned_{how}": nodes for how, nodes in loans.returned.items()},
+        "nodes_not_returned": sum(loans.not_returned.values()),
+        "nodes_outstanding": loans.outstanding,
+    }
+
+
+def _wall_times(name: str, times_us: list[int]) -> dict[str, Any]:
+    """Of choices (`decision`) and of whole events with all that they cause (`handling`)."""
+    names = [f"{name}_{which}_ms" for which in ("median", "p99", "max")]
+    if not times_us:
+        return dict.fromkeys(names)
+    values = np.percentile(np.array(times_us), (50, 99, 100)) / 1000
+    return dict(zip(names, values.tolist(), strict=True))

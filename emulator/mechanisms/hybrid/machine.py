@@ -1,0 +1,205 @@
+"""The cluster with claims: what the scheduler and the kernel need to know of nodes held for on-demand jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.cluster import Cluster, Stop
+from emulator.harness.record import RunOutcome
+from emulator.mechanisms.hybrid import reserved as r
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+_FIRST_ROOM = 64
+
+
+class HybridCluster(Cluster):
+    """Whole nodes, a batch queue, and claims of on-demand jobs on nodes (`reserved.py`).
+
+    The kernel collects freed nodes for claims and starts guests on idle held nodes by itself, so that nothing of Python
+    runs between the decision points of on-demand jobs. Raises ValueError for a scheduler with a pass after each event.
+    """
+
+    def __init__(
+        self,
+        node_count: int,
+        scheduler: SchedulerConfig,
+        jobs: JobTable | None = None,
+        *,
+        simulated: bool = True,
+    ) -> None:
+        if scheduler.pass_ == "event":  # noqa: S105 - a scheduling pass
+            raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
+        super().__init__(node_count, scheduler, jobs, simulated=simulated)
+        table = self.job_table()
+        self._claim = np.zeros((_FIRST_ROOM, r.CLAIM_COLUMNS), np.int64)
+        self._claim_order = np.arange(_FIRST_ROOM)
+        self._held = np.full((node_count, r.NODE_COLUMNS), -1, np.int64)
+        self._attr = np.full((len(table), r.JOB_COLUMNS), -1, np.int64)
+        self._attr[:, r.CLASS] = table.column("job_class", 0)
+        self._attr[:, r.LEAST] = table.column("min_nodes", table.nodes)
+        self._chosen = np.zeros(node_count, np.int64)
+        self._count = np.zeros(r.COUNTERS, np.int64)
+        self._count[r.IN_ORDER] = scheduler.order == "fcfs"
+        self._work = np.zeros((0, 0), np.int64)
+        self._make_claims()
+        self._keep_nodes()
+
+    def use_work(self, work: NDArray[np.int64]) -> None:
+        """The work table of the jobs; must be called before the first job is submitted."""
+        self._work = work
+
+    def _make_claims(self) -> None:
+        self._claims: Any = (
+            self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
+        )  # fmt: skip
+
+    # The kernel's loops, with claims.
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        if stop_on_pass:
+            raise ValueError("hybrid: passes are not watched, guests start in the kernel")
+        self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := r.advance(self._state, self._work, self._claims, until_us)) == t.NEEDS_ROOM:
+            self._grow_runs()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        self._make_room()
+        r.finish_instant(self._state, self._work, self._claims, now_us)
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        """Started jobs, guests included."""
+        self._make_room()
+        self._reg[t.NOW] = now_us
+        first = int(self._reg[t.RUNS_N])
+        r.schedule_pass(self._state, self._work, self._claims, now_us)
+        return self._runs[first : self._reg[t.RUNS_N], t.R_JOB].astype(np.int32)
+
+    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
+        super().end(job, now_us, outcome)
+        r.left(self._state, self._claims, job, now_us)
+        self._count[r.CHANGED] = 1  # it may wait again, and run as a guest
+
+    # Claims.
+
+    def open_claim(self, job: int, nodes: int, *, deadline_us: int, collects: bool) -> int:
+        """A new claim, behind all others, without nodes. Returns its slot."""
+        active = int(self._count[r.CLAIMS_N])
+        if active == len(self._claim):
+            self._claim = np.concatenate((self._claim, np.zeros_like(self._claim)))
+            self._claim_order = np.concatenate((self._claim_order, np.arange(active, 2 * active)))
+            self._make_claims()
+        slot = int(self._claim_order[active])
+        self._count[r.CLAIMS_N] += 1
+        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects)
+        return slot
+
+    def close_claim(self, slot: int, now_us: int) -> None:
+        """Its nodes go back to the pool, those of guests when the guests end; nothing is promised to it any more."""
+        r.unpromise(self._state, self._claims, slot)
+        r.close(self._state, self._claims, slot, now_us)
+
+    def needed(self, slot: int) -> int:
+        """Nodes that the claim still wants."""
+        return int(self._claim[slot, r.NEED])
+
+    def idle_held(self, slot: int) -> int:
+        """Idle nodes that the claim holds."""
+        return int(self._claim[slot, r.IDLE])
+
+    def expect_nothing(self, slot: int) -> None:
+        """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
+        self._claim[slot, [r.COLLECTS, r.DEADLINE]] = 0, -1
+        r.unpromise(self._state, self._claims, slot)
+
+    def take_free(self, slot: int, now_us: int, *, at_most: int = t.NEVER) -> None:
+        """Idle nodes of the pool go to the claim, at most as many as it needs."""
+        r.take_free(self._state, self._claims, slot, at_most, now_us)
+
+    def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
+        """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
+        r.hold_given(self._state, self._claims, slot, np.fromiter(nodes, np.int64), now_us)
+
+    def collect(self, now_us: int) -> None:
+        """Idle nodes of the pool go to claims that collect."""
+        r.collect(self._state, self._claims, now_us)
+
+    def take_over(self, slot: int, now_us: int) -> NDArray[np.int64]:
+        """The claim's idle nodes, which are nobody's now (and still out of the pool); the claim is closed."""
+        nodes = np.empty(self.idle_held(slot), np.int64)
+        r.pop_all(self._claims, slot, nodes, now_us)
+        self.close_claim(slot, now_us)
+        return nodes
+
+    def drop_idle(self, node: int, now_us: int) -> None:
+        """A node breaks. If a claim holds it, the claim needs another one."""
+        slot = int(self._held[node, r.OWNER])
+        if slot >= 0:
+            r.drop(self._claims, slot, node, now_us)
+
+    def guests(self, slot: int) -> list[int]:
+        """Jobs that run on the claim's nodes."""
+        found = np.zeros(self.node_count, np.int64)
+        return [int(job) for job in found[: r.guests_of(self._state, self._claims, slot, found)]]
+
+    def promise(self, job: int, slot: int) -> None:
+        """When the running job leaves its nodes, the claim gets them."""
+        self._attr[job, r.PROMISED] = slot
+
+    def leaves(self, job: int) -> None:
+        """The running job is about to go: nobody may choose it any more."""
+        self._attr[job, r.LEAVING] = 1
+
+    def is_guest(self, job: int) -> bool:
+        return bool(self._attr[job, r.GUEST] >= 0)
+
+    def held_of(self, slot: int, nodes: Iterable[int]) -> int:
+        """How many of these nodes the claim holds."""
+        return int((self._held[np.fromiter(nodes, np.int64), r.OWNER] == slot).sum())
+
+    def some_free(self, count: int, *, besides: set[int]) -> list[int]:
+        """Idle nodes of the pool, none of `besides`; there must be so many."""
+        found: list[int] = []
+        place = self.free_count
+        while len(found) < count:
+            place -= 1
+            node = int(self._free[place])
+            if node not in besides:
+                found.append(node)
+        return found
+
+    def on_demand_waits(self) -> bool:
+        """An on-demand job stands at the head of the queue."""
+        return bool(r.on_demand_waits(self._state))
+
+    @property
+    def node_table(self) -> NDArray[np.int64]:
+        """One row a node (`tables.py`). A live view."""
+        return self._node
+
+    @property
+    def attributes(self) -> NDArray[np.int64]:
+        """One row a job: class, least width, guest of, promised to (`reserved.py`). A live view."""
+        return self._attr
+
+    def idle_held_node_us(self, now_us: int) -> int:
+        """Node-time up to now that nodes were held and idle."""
+        count = self._count
+        return int(count[r.IDLE_NODE_US] + count[r.IDLE_N] * (now_us - count[r.IDLE_AT_US]))
+
+    @property
+    def guest_starts(self) -> int:
+        return int(self._count[r.GUESTS_N])

@@ -1,0 +1,392 @@
+"""Nodes that are held for announced on-demand jobs, compiled: who collects freed nodes, who may run there meanwhile.
+
+A *claim* is the hold of one on-demand job. A node it holds is out of the batch pool (`OFFLINE`), has the claim's slot
+as `OWNER`, and is idle or runs a *guest*: a batch job that goes when the on-demand job comes (hybrid-fan-2021, section
+III-B.1). Idle held nodes of a claim are a list linked by `BEHIND`. Claims are kept in order of notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from emulator.harness import work as w
+from emulator.harness.compiled import compiled, inlined
+from emulator.harness.kernel import has_room_inline, submit_due
+from emulator.harness.occupancy import end_job, set_offline, set_online
+from emulator.harness.passes import schedule_pass_inline
+from emulator.harness.reshape import occupy
+from emulator.harness.structures import heap_pop, queue_remove_at
+from emulator.harness.tables import (
+    AT,
+    AT_ENDS,
+    AT_UNTIL,
+    BATCH,
+    ESTIMATE,
+    FINISHED,
+    FREE,
+    HEAP_N,
+    INSTANTS_LEFT,
+    JOB,
+    JOBS_N,
+    KEPT_HEAD,
+    KIND,
+    NEEDS_ROOM,
+    NEVER,
+    NEXT_SUBMIT,
+    NODES,
+    NOW,
+    OFFLINE,
+    PAUSED,
+    QUEUE_HI,
+    QUEUE_LO,
+    R_FIRST,
+    RUN,
+    RUN_ROW,
+    STOP_ON_END,
+    SUBMIT,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, State
+    from emulator.harness.work import Work
+
+# Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
+# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised.
+C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS = range(6)
+CLAIM_COLUMNS = 6
+# Columns of the held nodes.
+OWNER, BEHIND = range(2)
+NODE_COLUMNS = 2
+# Columns of the jobs, -1 for none. GUEST: the claim on whose nodes it runs; PROMISED: the claim that gets its nodes
+# when it ends; LEAVING: it writes its last checkpoint and goes; SEEN: a mark of loops that meet a job on many nodes.
+CLASS, LEAST, GUEST, PROMISED, LEAVING, SEEN = range(6)
+JOB_COLUMNS = 6
+MALLEABLE = 2
+# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the whole queue has to be looked through,
+# for somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
+# IN_ORDER: the last submitted is the last of the queue.
+CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER = range(7)
+COUNTERS = 7
+
+Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints]"
+"""(claim, order, held, attr, scratch, count)"""
+
+
+@inlined
+def account(count: Ints, now: int, change: int) -> None:
+    """The number of idle held nodes changes."""
+    count[IDLE_NODE_US] += count[IDLE_N] * (now - count[IDLE_AT_US])
+    count[IDLE_AT_US] = now
+    count[IDLE_N] += change
+
+
+@inlined
+def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
+    """A node of the claim is idle from now on."""
+    claim, _, held, _, _, count = claims
+    held[which, OWNER] = slot
+    held[which, BEHIND] = claim[slot, HEAD]
+    claim[slot, HEAD] = which
+    claim[slot, IDLE] += 1
+    account(count, now, 1)
+    count[CHANGED] = 1
+
+
+@inlined
+def pop_idle(claims: Claims, slot: int, now: int) -> int:
+    """Take an idle node from the claim's list; it still belongs to the claim."""
+    claim, _, held, _, _, count = claims
+    which: int = claim[slot, HEAD]
+    claim[slot, HEAD] = held[which, BEHIND]
+    claim[slot, IDLE] -= 1
+    account(count, now, -1)
+    return which
+
+
+@compiled
+def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
+    """An idle node of the pool goes to the claim."""
+    set_offline(state, which)
+    claims[0][slot, NEED] -= 1
+    push_idle(claims, slot, which, now)
+
+
+@compiled
+def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -> None:
+    """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
+    claim = claims[0]
+    free, reg = state[2], state[11]
+    while claim[slot, NEED] > 0 and reg[FREE] > 0 and at_most > 0:
+        hold(state, claims, slot, free[reg[FREE] - 1], now)
+        at_most -= 1
+
+
+@compiled
+def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -> None:
+    """Of these nodes those that are idle in the pool go to the claim, until it needs no more."""
+    claim = claims[0]
+    node = state[1]
+    for k in range(nodes.shape[0]):
+        if claim[slot, NEED] > 0 and node[nodes[k], JOB] < 0 and node[nodes[k], OFFLINE] == 0:
+            hold(state, claims, slot, nodes[k], now)
+
+
+@compiled
+def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
+    """Take the claim's idle nodes from it; they stay out of the pool."""
+    held = claims[2]
+    for k in range(nodes.shape[0]):
+        nodes[k] = pop_idle(claims, slot, now)
+        held[nodes[k], OWNER] = -1
+
+
+@compiled
+def drop(claims: Claims, slot: int, which: int, now: int) -> None:
+    """An idle held node breaks: the claim needs another one."""
+    claim, _, held, _, _, count = claims
+    if claim[slot, HEAD] == which:
+        claim[slot, HEAD] = held[which, BEHIND]
+    else:
+        before = claim[slot, HEAD]
+        while held[before, BEHIND] != which:
+            before = held[before, BEHIND]
+        held[before, BEHIND] = held[which, BEHIND]
+    held[which, OWNER] = -1
+    claim[slot, IDLE] -= 1
+    claim[slot, NEED] += 1
+    account(count, now, -1)
+
+
+@compiled
+def on_demand_waits(state: State) -> bool:
+    """An on-demand job stands at the head of the queue: free nodes are for it."""
+    job, queue, reg = state[0], state[3], state[11]
+    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]], KIND] != BATCH)
+
+
+@compiled
+def collect(state: State, claims: Claims, now: int) -> None:
+    """Free nodes go to the claims that collect, the earliest notice first."""
+    claim, order, _, _, _, count = claims
+    reg = state[11]
+    if reg[FREE] == 0 or count[CLAIMS_N] == 0 or on_demand_waits(state):
+        return
+    for k in range(count[CLAIMS_N]):
+        slot = order[k]
+        if claim[slot, COLLECTS]:
+            take_free(state, claims, slot, NEVER, now)
+            if reg[FREE] == 0:
+                return
+
+
+@compiled
+def left(state: State, claims: Claims, who: int, now: int) -> None:
+    """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
+    claim, _, held, attr, _, _ = claims
+    job, node, runs, log = state[0], state[1], state[7], state[8]
+    guest = attr[who, GUEST]
+    promised = attr[who, PROMISED]
+    attr[who, GUEST] = -1
+    attr[who, PROMISED] = -1
+    attr[who, LEAVING] = -1
+    if guest < 0 and promised < 0:
+        return
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    for k in range(first, first + job[who, NODES]):
+        which = log[k]
+        if guest >= 0 and held[which, OWNER] == guest:
+            push_idle(claims, guest, which, now)
+        elif promised >= 0 and claim[promised, NEED] > 0 and node[which, OFFLINE] == 0:
+            hold(state, claims, promised, which, now)
+
+
+@compiled
+def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, width: int, now: int) -> None:
+    """Start a job, which is out of the queue, on idle nodes of the claim."""
+    job, reg = state[0], state[11]
+    attr, scratch, count = claims[3], claims[4], claims[5]
+    for k in range(width):
+        scratch[k] = pop_idle(claims, slot, now)
+    end = now + job[who, RUN]
+    expected = now + job[who, ESTIMATE]
+    if width != job[who, NODES]:
+        saved = work[who, w.SAVED]
+        begin = now + work[who, w.SETUP]
+        owed = work[who, w.RUN_US] * work[who, w.WIDTH] - saved
+        guess = work[who, w.ESTIMATE_US] * work[who, w.WIDTH] - saved
+        end = begin + w.length_us(work, who, owed, width, 1, 1)
+        expected = max(begin + w.length_us(work, who, guess, width, 1, 1), now + 1)
+    if reg[KEPT_HEAD] == who:
+        reg[KEPT_HEAD] = -1
+    occupy(state, who, scratch[:width], now, end, expected)
+    attr[who, GUEST] = slot
+    count[GUESTS_N] += 1
+
+
+@inlined
+def most_idle(claims: Claims) -> int:
+    claim, order, _, _, _, count = claims
+    most = 0
+    for k in range(count[CLAIMS_N]):
+        most = max(most, claim[order[k], IDLE])
+    return most
+
+
+@inlined
+def host_of(claims: Claims, nodes: int, expected: int) -> int:
+    """The first claim with so many idle nodes whose on-demand job is not due before `expected`; -1 for none."""
+    claim, order, _, _, _, count = claims
+    for k in range(count[CLAIMS_N]):
+        slot = order[k]
+        if claim[slot, IDLE] >= nodes and claim[slot, DEADLINE] >= expected:
+            return int(slot)
+    return -1
+
+
+@compiled
+def start_guests_from(state: State, work: Work, claims: Claims, first: int, now: int) -> None:
+    """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
+    job, queue, reg = state[0], state[3], state[11]
+    attr = claims[3]
+    claim, count = claims[0], claims[5]
+    for stage in range(2):
+        most = most_idle(claims)
+        place = first
+        while most > 0 and place < reg[QUEUE_HI]:
+            who = queue[place]
+            malleable = attr[who, CLASS] == MALLEABLE
+            slot = -1
+            width = job[who, NODES]
+            if job[who, KIND] == BATCH:
+                if stage == 0 and width <= most:
+                    slot = host_of(claims, width, now + job[who, ESTIMATE])
+                elif stage == 1 and malleable and attr[who, LEAST] <= most:
+                    slot = host_of(claims, attr[who, LEAST], 0)
+                    width = min(width, claim[slot, IDLE])
+            if slot < 0:
+                place += 1
+                continue
+            before = reg[QUEUE_LO]
+            place = queue_remove_at(queue, reg, place)
+            first += reg[QUEUE_LO] - before
+            start_guest(state, work, claims, who, slot, width, now)
+            most = most_idle(claims)
+    count[CHANGED] = 0
+
+
+@compiled
+def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
+    """After a pass: who can run on idle held nodes (only those just submitted, if nothing else has changed)."""
+    job, queue, reg = state[0], state[3], state[11]
+    count = claims[5]
+    if count[IDLE_N] == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
+        return
+    first = reg[QUEUE_LO]
+    if count[CHANGED] == 0 and count[IN_ORDER]:
+        first = reg[QUEUE_HI]
+        while first > reg[QUEUE_LO] and job[queue[first - 1], SUBMIT] == now:
+            first -= 1
+    start_guests_from(state, work, claims, first, now)
+
+
+@compiled
+def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
+    """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
+    job, queue, reg = state[0], state[3], state[11]
+    reg[NOW] = now
+    submit_due(job, queue, reg, now, NEVER)
+    collect(state, claims, now)
+    schedule_pass_inline(state, now)
+    start_guests(state, work, claims, now)
+
+
+@compiled
+def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
+    """As `finish_instant` where submits come one by one (live)."""
+    collect(state, claims, now)
+    schedule_pass_inline(state, now)
+    start_guests(state, work, claims, now)
+
+
+@compiled
+def advance(state: State, work: Work, claims: Claims, until: int) -> int:
+    """As `kernel.advance`, with claims: freed nodes are collected before the pass, guests start after it."""
+    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    while True:
+        if not has_room_inline(state):
+            return NEEDS_ROOM
+        next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
+        now = min(next_end, next_submit)
+        if now > until or now == NEVER:
+            if until != NEVER:
+                reg[NOW] = until
+            return AT_UNTIL
+        if reg[INSTANTS_LEFT] == 0:
+            return PAUSED
+        reg[INSTANTS_LEFT] -= 1
+        reg[NOW] = now
+        while reg[HEAP_N] and heap[0, AT] == now:
+            who = heap_pop(heap, reg)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+            left(state, claims, who, now)
+        collect(state, claims, now)
+        if now == until:
+            return AT_UNTIL
+        if reg[STOP_ON_END] and next_end == now:
+            return AT_ENDS
+        submit_due(job, queue, reg, now, NEVER)
+        schedule_pass_inline(state, now)
+        start_guests(state, work, claims, now)
+
+
+@compiled
+def close(state: State, claims: Claims, slot: int, now: int) -> None:
+    """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
+    claim, order, held, attr, _, count = claims
+    node = state[1]
+    while claim[slot, IDLE] > 0:
+        which = pop_idle(claims, slot, now)
+        held[which, OWNER] = -1
+        set_online(state, which, now)
+    for which in range(node.shape[0]):
+        if held[which, OWNER] == slot:
+            held[which, OWNER] = -1
+            attr[node[which, JOB], GUEST] = -1
+            set_online(state, which, now)
+    place = 0
+    while order[place] != slot:
+        place += 1
+    count[CLAIMS_N] -= 1
+    for k in range(place, count[CLAIMS_N]):
+        order[k] = order[k + 1]
+    order[count[CLAIMS_N]] = slot
+
+
+@compiled
+def unpromise(state: State, claims: Claims, slot: int) -> None:
+    """No running job's nodes are promised to the claim any more."""
+    node = state[1]
+    attr = claims[3]
+    for which in range(node.shape[0]):
+        who = node[which, JOB]
+        if who >= 0 and attr[who, PROMISED] == slot:
+            attr[who, PROMISED] = -1
+
+
+@compiled
+def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
+    """Guests of a claim, in order of their first node; each once."""
+    held = claims[2]
+    node = state[1]
+    count = 0
+    for which in range(node.shape[0]):
+        if held[which, OWNER] == slot and node[which, JOB] >= 0:
+            who = node[which, JOB]
+            known = False
+            for k in range(count):
+                known |= found[k] == who
+            if not known:
+                found[count] = who
+                count += 1
+    return count

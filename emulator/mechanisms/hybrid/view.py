@@ -1,0 +1,133 @@
+"""What the strategies see of the running jobs, filled by compiled loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness import work as w
+from emulator.harness.compiled import compiled
+from emulator.harness.tables import BATCH, EXPECTED, JOB, KIND, NODES, START
+from emulator.mechanisms.hybrid.decisions import Running
+from emulator.mechanisms.hybrid.preparing import Candidates
+from emulator.mechanisms.hybrid.reserved import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED, SEEN
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints
+    from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.machine import HybridCluster
+
+
+@compiled
+def running_jobs(job: Ints, node: Ints, attr: Ints, found: Ints) -> int:
+    """Batch jobs that run on nodes of the pool and are not about to leave them, each once. How many."""
+    count = 0
+    for which in range(node.shape[0]):
+        who = node[which, JOB]
+        if who >= 0 and attr[who, SEEN] < 0:
+            attr[who, SEEN] = 1
+            if job[who, KIND] == BATCH and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
+                found[count] = who
+                count += 1
+    for which in range(node.shape[0]):
+        if node[which, JOB] >= 0:
+            attr[node[which, JOB], SEEN] = -1
+    return count
+
+
+@compiled
+def describe_running(
+    job: Ints, work: Work, attr: Ints, who: Ints, now: int, nodes: Ints, overhead: Ints, spare: Ints
+) -> None:
+    """The columns of `Running` for these jobs."""
+    for k in range(who.shape[0]):
+        one = who[k]
+        nodes[k] = job[one, NODES]
+        overhead[k] = overhead_at(job, work, attr, one, now)
+        spare[k] = max(nodes[k] - attr[one, LEAST], 0) if attr[one, CLASS] == MALLEABLE else 0
+
+
+@compiled
+def overhead_at(job: Ints, work: Work, attr: Ints, who: int, now: int) -> int:
+    """What preempting the job at this time costs it, in us (section III-B.2)."""
+    if attr[who, CLASS] == MALLEABLE:
+        return int(work[who, w.SETUP])
+    if work[who, w.INTERVAL] == 0:
+        return int(now - job[who, START])
+    done, saved = w.done_at(job, work, who, now)
+    return int((done - saved) // work[who, w.WIDTH] + work[who, w.SETUP])
+
+
+@compiled
+def describe_candidates(
+    job: Ints, work: Work, attr: Ints, who: Ints, now: int, by: int, warning: int, nodes: Ints, end: Ints, stop: Ints,
+    overhead: Ints,
+) -> None:  # fmt: skip
+    """The columns of `Candidates` for these jobs and a predicted arrival `by`."""
+    for k in range(who.shape[0]):
+        one = who[k]
+        nodes[k] = job[one, NODES]
+        end[k] = job[one, EXPECTED]
+        stop[k] = max(by, now)
+        if attr[one, CLASS] == MALLEABLE:
+            stop[k] = max(by - warning, now)
+        elif work[one, w.INTERVAL] > 0:
+            since = w.phase_of(job, work, one)[2]
+            cycle = work[one, w.INTERVAL] + work[one, w.COST]
+            last = since + max(by - since, 0) // cycle * cycle
+            if last > max(since, now):
+                stop[k] = last
+        overhead[k] = overhead_at(job, work, attr, one, stop[k])
+
+
+@dataclass(slots=True)
+class View:
+    """Makes the strategies' views of one cluster."""
+
+    cluster: HybridCluster
+    work: Work
+    warning_us: int
+    _found: Ints = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._found = np.zeros(self.cluster.node_count, np.int64)
+
+    def running(self, now_us: int) -> Running:
+        who = self._jobs()
+        nodes, overhead, spare = (np.empty(len(who), np.int64) for _ in range(3))
+        table, attr = self.cluster.table, self.cluster.attributes
+        describe_running(table, self.work, attr, who, now_us, nodes, overhead, spare)
+        return Running(who, nodes, overhead, spare)
+
+    def candidates(self, now_us: int, predicted_us: int) -> Candidates:
+        who = self._jobs()
+        table, attr = self.cluster.table, self.cluster.attributes
+        who = who[attr[who, PROMISED] < 0]
+        nodes, end, stop, overhead = (np.empty(len(who), np.int64) for _ in range(4))
+        describe_candidates(
+            table, self.work, attr, who, now_us, predicted_us, self.warning_us, nodes, end, stop, overhead
+        )
+        return Candidates(who, nodes, end, stop, overhead)
+
+    def _jobs(self) -> Ints:
+        cluster = self.cluster
+        count = running_jobs(cluster.table, cluster.node_table, cluster.attributes, self._found)
+        return np.sort(self._found[:count])
+
+
+@dataclass(frozen=True)
+class NoticeOutlook:
+    """`Outlook` of one notice."""
+
+    view: View
+    now_us: int
+    needed: int
+    free: int
+    predicted_us: int
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        return self.view.candidates(self.now_us, self.predicted_us)

@@ -1,0 +1,123 @@
+"""What must hold whatever comes: the laws of the mechanisms, with and without failures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState, RunOutcome
+from emulator.mechanisms.hybrid.machine import HybridCluster
+from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
+
+worlds = st.tuples(
+    st.integers(0, 10**6), st.sampled_from(STRATEGIES), st.sampled_from([0, 2, 9]), st.sampled_from([0, 2e-5])
+)
+"""(seed of the workload, strategy, warning in us, MTBF in s)"""
+
+
+def run(world):
+    seed, strategy, warning_us, mtbf_s = world
+    jobs, nodes = random_jobs(np.random.default_rng(seed), jobs=30)
+    record, mechanism = simulate(jobs, nodes, strategy, warning_us=warning_us, mtbf_s=mtbf_s, repair_s=1e-5)
+    return jobs, record, mechanism
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds)
+def test_every_job_ends_and_does_exactly_the_work_it_owes(world):
+    _, record, _ = run(world)
+    assert (record.state == JobState.ENDED).all()
+    assert check(record) == []
+    done = np.zeros(len(record.jobs), np.int64)
+    np.add.at(done, record.runs.job, record.runs.done_node_us - record.runs.lost_node_us)
+    owed = record.jobs.run_us * record.jobs.nodes
+    batch = record.jobs.kind == 0
+    assert done[batch].tolist() == owed[batch].tolist()
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds)
+def test_a_malleable_job_stays_within_its_bounds_and_a_rigid_one_at_its_size(world):
+    jobs, record, _ = run(world)
+    widths = np.diff(record.runs.first)
+    for job, width in zip(record.runs.job, widths, strict=True):
+        least = jobs[job].least if jobs[job].kind == "malleable" else jobs[job].nodes
+        assert least <= width <= jobs[job].nodes
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds)
+def test_every_lent_node_came_back_or_is_accounted_for(world):
+    _, _, mechanism = run(world)
+    loans = mechanism.loans
+    assert loans.outstanding == 0
+    assert loans.lent == sum(loans.returned.values()) + sum(loans.not_returned.values())
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds)
+def test_figures_are_shares_and_the_longest_wait_is_told(world):
+    _, record, _ = run(world)
+    for name in ("instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable"):
+        value = record.figures[name]
+        assert value is None or 0 <= value <= 1
+    assert record.figures["longest_wait_h"] >= 0
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name.endswith("+paa")])
+def test_nobody_is_preempted_when_the_on_demand_job_cannot_be_satisfied(strategy, monkeypatch):
+    """PAA's all or nothing: on arrivals that have to queue, no job leaves its nodes and none is about to."""
+    seen = []
+    enqueue = HybridCluster.enqueue
+
+    def watched(self, job, now_us, *, front=False):
+        stopped = self.run_table()
+        seen.append((stopped.outcome == RunOutcome.PREEMPTED) & (stopped.end_us == now_us))
+        enqueue(self, job, now_us, front=front)
+
+    monkeypatch.setattr(HybridCluster, "enqueue", watched)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        jobs, nodes = random_jobs(rng, jobs=30)
+        arrivals = [job.submit_us for job in jobs if job.kind == "on_demand"]
+        if len(set(arrivals)) < len(arrivals):
+            continue  # another arrival of the same time may have preempted somebody
+        simulate(jobs, nodes, strategy, warning_us=0, release_us=10**6)
+    assert seen
+    if strategy == "n+paa":  # with CUP a planned preemption may fall on the same time
+        assert not any(stopped.any() for stopped in seen)
+
+
+@pytest.mark.parametrize("strategy", ["cua+paa", "cup+spaa"])
+def test_a_held_node_is_never_given_to_another_on_demand_job(strategy, monkeypatch):
+    """Whatever starts on a claim's nodes is its own on-demand job or a guest."""
+    take_over = HybridCluster.take_over
+    checked = []
+
+    def watched(self, slot, now_us):
+        held = set(np.flatnonzero(self._held[:, 0] >= 0).tolist())
+        own = set(np.flatnonzero(self._held[:, 0] == slot).tolist())
+        nodes = take_over(self, slot, now_us)
+        assert set(nodes.tolist()) == own
+        assert not (set(nodes.tolist()) & (held - own))
+        checked.append(slot)
+        return nodes
+
+    monkeypatch.setattr(HybridCluster, "take_over", watched)
+    for seed in range(60):
+        jobs, nodes = random_jobs(np.random.default_rng(seed), jobs=30)
+        simulate(jobs, nodes, strategy, warning_us=2)
+    assert checked
+
+
+def test_the_same_seed_gives_the_same_run():
+    jobs, nodes = random_jobs(np.random.default_rng(5), jobs=40)
+    one, other = (
+        simulate(jobs, nodes, "cup+spaa", warning_us=2, mtbf_s=2e-5, repair_s=1e-5)[0] for _ in range(2)
+    )
+    assert one.runs.job.tolist() == other.runs.job.tolist()
+    assert one.runs.start_us.tolist() == other.runs.start_us.tolist()
+    assert one.runs.node.tolist() == other.runs.node.tolist()

@@ -1,0 +1,102 @@
+"""Random hybrid workloads, and one run of them by the mechanism and by the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness.harness import Harness
+from emulator.harness.record import RunOutcome
+from emulator.mechanisms.hybrid import HybridMechanism
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable, Kind
+from oracle.hybrid_reference import HybridJob, HybridReference, Segment
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+
+CLASSES = {"rigid": 0, "malleable": 2, "on_demand": 0}
+STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")
+
+
+def random_jobs(rng: np.random.Generator, *, jobs: int = 25, nodes: int = 12) -> tuple[list[HybridJob], int]:
+    """Jobs in whole microseconds that are small numbers, many at one time, of all kinds; and the machine's nodes."""
+    node_count = int(rng.integers(2, nodes + 1))
+    found: list[HybridJob] = []
+    now = 0
+    for _ in range(int(rng.integers(1, jobs + 1))):
+        now += int(rng.integers(0, 12)) * int(rng.random() < 0.6)
+        found.append(random_job(rng, now, node_count))
+    return found, node_count
+
+
+def random_job(rng: np.random.Generator, submit_us: int, node_count: int) -> HybridJob:
+    kind = str(rng.choice(["rigid", "malleable", "on_demand"], p=[0.4, 0.35, 0.25]))
+    nodes = int(rng.integers(2 if kind == "malleable" else 1, node_count + 1))
+    run = int(rng.integers(1, 40))
+    job = HybridJob(submit_us, run, run + int(rng.choice([0, 0, 3, 20])), nodes, kind, least=nodes)
+    if kind == "malleable":
+        return job._replace(least=int(rng.integers(1, nodes + 1)), setup_us=int(rng.integers(0, 4)))
+    if kind == "rigid":
+        interval = int(rng.choice([0, 3, 7]))
+        write = int(rng.integers(0, 4)) if interval else 0
+        return job._replace(setup_us=int(rng.integers(0, 5)), interval_us=interval, write_us=write)
+    if rng.random() < 0.25:
+        return job
+    predicted = max(0, submit_us + int(rng.integers(-15, 16)))
+    notice = max(0, min(predicted, submit_us) - int(rng.integers(0, 20)))
+    return job._replace(predicted_us=predicted, notice_us=notice)
+
+
+def job_table(jobs: list[HybridJob]) -> JobTable:
+    return JobTable.build(
+        submit_us=[job.submit_us for job in jobs],
+        run_us=[job.run_us for job in jobs],
+        estimate_us=[job.estimate_us for job in jobs],
+        nodes=[job.nodes for job in jobs],
+        kind=[Kind.ON_DEMAND if job.kind == "on_demand" else Kind.BATCH for job in jobs],
+        extra={
+            "job_class": [CLASSES[job.kind] for job in jobs],
+            "min_nodes": [job.least for job in jobs],
+            "max_nodes": [job.nodes for job in jobs],
+            "setup_us": [job.setup_us for job in jobs],
+            "checkpoint_us": [job.write_us for job in jobs],
+            "checkpoint_interval_us": [job.interval_us for job in jobs],
+            "notice_us": [job.notice_us for job in jobs],
+            "predicted_us": [job.predicted_us for job in jobs],
+        },
+    )
+
+
+def simulate(
+    jobs: list[HybridJob],
+    nodes: int,
+    strategy: str,
+    *,
+    warning_us: int = 0,
+    release_us: int = 10,
+    **params: float,
+) -> tuple[RunRecord, HybridMechanism]:
+    mechanism = HybridMechanism(
+        strategy, release_after_s=release_us / 1e6, warning_s=warning_us / 1e6, **params
+    )
+    harness = Harness(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
+    harness.run()
+    return harness.record(), mechanism
+
+
+def segments(record: RunRecord) -> list[Segment]:
+    runs = record.runs
+    rows = zip(runs.job, runs.start_us, runs.end_us, np.diff(runs.first), runs.outcome, strict=True)
+    found = [
+        Segment(int(j), int(s), int(e), int(n), RunOutcome(int(o)).name.lower()) for j, s, e, n, o in rows
+    ]
+    return sorted(found, key=lambda one: (one.start_us, one.job, one.end_us))
+
+
+def reference(
+    jobs: list[HybridJob], nodes: int, strategy: str, *, warning_us: int = 0, release_us: int = 10
+) -> HybridReference:
+    notice, _, arrival = strategy.partition("+")
+    return HybridReference(jobs, nodes, notice, arrival, warning_us=warning_us, release_us=release_us)
