@@ -47,6 +47,8 @@ _OVER = SHARED / "over"
 _ASK_S = 0.3
 _LOOK_S = 1.0
 _TIMEOUT_S = 10.0
+_ANSWER_S = 120.0
+"""Hundreds of nodes ask one controller at the same time: who gives up early only asks once more."""
 _UNAVAILABLE = 503
 _RESOLVER = Path("/etc/resolv.conf")
 _POINTER = 0xC0
@@ -110,7 +112,7 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     while not stopping.is_set():
         try:
             with urllib.request.urlopen(
-                f"http://{controller}/start/{role}{query}", timeout=_TIMEOUT_S
+                f"http://{controller}/start/{role}{query}", timeout=_ANSWER_S
             ) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
