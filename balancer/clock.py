@@ -64,14 +64,16 @@ class Rank(IntEnum):
     JOB_END = 0
     """Also everything that is being worked on at this moment (`Clock.held`)."""
     CHECKPOINT = 1
-    TIMER = 2
-    COMPLETION = 3
-    ARRIVAL = 4
-    PREDICTED = 5
-    NOTICE = 6
-    SUBMIT = 7
-    SCHEDULE = 8
-    WATCH = 9
+    FORECAST = 2
+    """A predictor: a new slot's reserve comes before the timers that end the old one's."""
+    TIMER = 3
+    COMPLETION = 4
+    ARRIVAL = 5
+    PREDICTED = 6
+    NOTICE = 7
+    SUBMIT = 8
+    SCHEDULE = 9
+    WATCH = 10
 
 
 class Alarm(Protocol):

@@ -6,7 +6,8 @@ with a command that changes them. An exit status is a hint; the state that is re
     reclaim   done when two looks, at least a poll apart and both begun after the command, find the node offline
               *without* jobs (an epilogue's job is gone a moment later; an answer may be late or wrong once);
               a node that keeps its job is put back first and then reported busy
-    restore   done when the node reads idle or busy
+    restore   done when the node reads idle or busy; looked at before the command, too: a node that somebody
+              else holds offline gets none and is reported down
     neither within the limit: reported unclear, and tried again every poll from then on; a node that is down
               instead of offline is reported down
 
@@ -21,6 +22,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
@@ -115,6 +117,7 @@ class Commander:
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
+    `signature` goes into the note of every mark, with the event that caused it.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class Commander:
         report: Callable[[Event], None],
         observer: CommandObserver,
         check_writer: Callable[[], None] = lambda: None,
+        signature: Callable[[], str] = lambda: "",
         threaded: bool = True,
     ) -> None:
         self._driver = driver
@@ -134,6 +138,7 @@ class Commander:
         self._report = report
         self._observer = observer
         self._check_writer = check_writer
+        self._signature = signature
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
@@ -184,6 +189,18 @@ class Commander:
         if not self._threaded:
             self.step()
         return reader.result()
+
+    def give_up_late(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Of these, the nodes whose reclaim has had no outcome within the limit: it is not tried any longer."""
+        with self._changed:
+            late = tuple(
+                node
+                for node in nodes
+                if (work := self._open.get(node)) is not None and work.late and work.aim == "reclaim"
+            )
+            for node in late:
+                del self._open[node]
+        return late
 
     def open_nodes(self) -> set[str]:
         """Nodes with a command that waits or has no outcome yet."""
@@ -269,33 +286,50 @@ class Commander:
 
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
-        wants_mark = {
-            node: isinstance(each, (Reclaim, Mark))
-            for ticket in tickets
-            for each in ticket.instructions
-            for node in each.nodes
-        }
-        restores = [node for node, wanted in wants_mark.items() if not wanted]
-        reclaims = [node for node, wanted in wants_mark.items() if wanted]
+        last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
+        restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
+        reclaims = {node: each.event_id for node, each in last.items() if isinstance(each, (Reclaim, Mark))}
         try:
             if restores:
-                self._change("restore", self._driver.restore_nodes, restores)
-            if reclaims:
-                self._change("reclaim", self._driver.reclaim_nodes, reclaims)
+                self._restore(self._not_held_by_others(restores))
+            self._reclaim(reclaims)
         finally:
             for ticket in tickets:
                 ticket.issued.set()
 
-    def _confirm(self) -> None:
-        """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
-        nodes = list(self._open)
-        at_us = self._clock.now_us()
+    def _reclaim(self, causes: Mapping[str, str]) -> None:
+        """One command for all nodes with the same cause: it stands in their note."""
+        by_cause: dict[str, list[str]] = {}
+        for node, cause in causes.items():
+            by_cause.setdefault(cause, []).append(node)
+        for cause, nodes in by_cause.items():
+            why = ", ".join(part for part in (self._signature(), cause) if part)
+            self._change("reclaim", partial(self._driver.reclaim_nodes, why=why), nodes)
+
+    def _restore(self, nodes: Sequence[str]) -> None:
+        if nodes:
+            self._change("restore", self._driver.restore_nodes, nodes)
+
+    def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
+        """Without the nodes on which a person has put a mark of their own meanwhile."""
+        states = self._look(nodes)
+        return [node for node in nodes if not states.get(node, UNKNOWN).is_foreign]
+
+    def _look(self, nodes: Sequence[str]) -> dict[str, NodeStatus]:
+        """What the batch system says of these nodes; nothing where it cannot be asked."""
         states: dict[str, NodeStatus] = {}
 
         def read() -> None:
             states.update(self._driver.get_status_of_nodes(nodes))
 
         self._call("status", read)
+        return states
+
+    def _confirm(self) -> None:
+        """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
+        nodes = list(self._open)
+        at_us = self._clock.now_us()
+        states = self._look(nodes)
         outcomes: dict[str, list[str]] = {}
         again: dict[bool, list[str]] = {True: [], False: []}
         for node in nodes:
@@ -308,14 +342,15 @@ class Commander:
                 (outcome is None or outcome.endswith("unclear"))
                 and status.state != "unknown"
                 and status.marked != wants_mark
+                and not (status.is_foreign and not wants_mark)
             ):
                 again[wants_mark].append(node)
         for outcome, some in outcomes.items():
             self._tell(outcome, some, at_us)
-        if again[True]:
-            self._change("reclaim", self._driver.reclaim_nodes, again[True])
-        if again[False]:
-            self._change("restore", self._driver.restore_nodes, again[False])
+        with self._changed:
+            causes = {node: self._open[node].event_id for node in again[True] if node in self._open}
+        self._reclaim(causes)
+        self._restore(again[False])
 
     def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
         """What this reading means for a command: the name of an outcome; None: too early to tell."""
@@ -329,13 +364,18 @@ class Commander:
             return "kept its job"
         if work.aim == "restore" and status.state in ("idle", "busy"):
             return "restored" if status.state == "idle" else "busy"
-        if work.late or wall_us() < work.limit_us:
+        if work.aim == "restore" and status.is_foreign:
+            return "down"
+        if wall_us() < work.limit_us:
             return None
         if work.aim == "reclaim" and status.state == "down":
             return "down"
-        if work.aim == "reclaim" and status.jobs:
+        if work.aim == "reclaim" and status.jobs and status.state != "unknown":
             # It keeps its job: take our mark off before it counts as the batch system's again.
             work.aim, work.limit_us = "give back", wall_us() + micros(self._settings.confirm_limit_s)
+            work.late = False
+            return None
+        if work.late:
             return None
         # Said once; then it is tried on, but time need not wait for it any longer.
         work.late = True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.drivers.base import BatchDriver
+    from balancer.drivers.cloud import CloudDriver
 
 DEFAULT_PORT = 8090
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -40,6 +41,8 @@ class Config(BaseModel):
     nodes: list[str] | str
     driver: str = "torque"
     driver_settings: dict[str, Any] = {}
+    cloud: str | None = None
+    cloud_settings: dict[str, Any] = {}
     algorithm: str = "basic"
     reserve: Annotated[int, Field(ge=0)] = 0
     wait_s: SomeSeconds = 0.0
@@ -109,11 +112,17 @@ class Config(BaseModel):
     def make_driver(self) -> BatchDriver:
         """Raises ConfigError."""
         kind = _load("balancer.batch_drivers", "driver", self.driver)
-        from_settings = getattr(kind, "from_settings", None)
-        try:
-            made: BatchDriver = kind() if from_settings is None else from_settings(self.driver_settings)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"driver_settings: {error}") from error
+        made: BatchDriver = _made(kind, "driver_settings", self.driver_settings)
+        return made
+
+    def make_cloud(self) -> CloudDriver | None:
+        """None: reconcile asks no cloud. Raises ConfigError."""
+        if self.cloud is None:
+            if self.cloud_settings:
+                raise ConfigError("cloud_settings: which cloud are they for? Give `cloud` as well")
+            return None
+        kind = _load("balancer.cloud_drivers", "cloud", self.cloud)
+        made: CloudDriver = _made(kind, "cloud_settings", self.cloud_settings)
         return made
 
     @property
@@ -184,6 +193,14 @@ def _load(group: str, key: str, name: str) -> Any:
     if name not in known:
         raise ConfigError(f"{key}: there is no {key} {name!r}; installed are {', '.join(sorted(known))}")
     return known[name].load()
+
+
+def _made(kind: Any, key: str, settings: Mapping[str, Any]) -> Any:
+    from_settings = getattr(kind, "from_settings", None)
+    try:
+        return kind() if from_settings is None else from_settings(settings)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{key}: {error}") from error
 
 
 def _explain(error: dict[str, Any]) -> str:

@@ -236,6 +236,10 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
               help="Keep the nodes to the end of the slot, or for the service's I.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One step for the present slot, then end.")
 @click.option("--dry-run", is_flag=True, help="With --once: only say what would be reserved.")
+@click.option("--before", type=click.Path(path_type=Path), metavar="FILE",
+              help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
+@click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
+@click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
 @click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
 def predict(  # noqa: PLR0917
     url: str,
@@ -246,6 +250,9 @@ def predict(  # noqa: PLR0917
     keep: str,
     once: bool,
     dry_run: bool,
+    before: Path | None,
+    until_s: float | None,
+    ready_file: Path | None,
     clock_file: Path | None,
 ) -> None:
     """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
@@ -256,7 +263,7 @@ def predict(  # noqa: PLR0917
     try:
         run_predictor(
             url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
-            clock_file=clock_file, as_json=as_json,
+            clock_file=clock_file, as_json=as_json, before=before, until_s=until_s, ready_file=ready_file,
         )  # fmt: skip
     except ValueError as error:
         _fail(str(error))

@@ -20,6 +20,7 @@ from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
     NodesObserved,
+    NodesReclaimed,
     NodesReleased,
     NodesRequested,
     NodesUpdated,
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver
+    from balancer.drivers.cloud import CloudDriver, CloudStatus
     from balancer.ledger.store import Ledger, StoredAnswer
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
-    from balancer.reconcile import CloudStatus, Difference
+    from balancer.reconcile import Difference
     from balancer.waiting import Waiter
     from balancer.writer import Decided
 
@@ -105,9 +107,13 @@ class Engine:
         metrics: Metrics,
         settings: EngineSettings | None = None,
         algorithm_name: str | None = None,
+        cloud: CloudDriver | None = None,
         threaded: bool = True,
     ) -> None:
-        """`threaded=False`: no thread is started; whoever drives the clock calls `step` (the simulation)."""
+        """`cloud`: what reconcile asks for the VMs on the nodes.
+
+        `threaded=False`: no thread is started; whoever drives the clock calls `step` (the simulation).
+        """
         self.settings = settings or EngineSettings()
         self.clock = clock
         self.ledger = ledger
@@ -142,8 +148,10 @@ class Engine:
             report=self._on_outcome,
             observer=metrics,
             check_writer=ledger.check_writer,
+            signature=lambda: f"epoch {ledger.epoch}",
             threaded=threaded,
         )
+        self._cloud = cloud
         self._readings: Mapping[str, NodeStatus] = {}
         self._by_hand: tuple[str, ...] = ()
         self._read_at_us: int | None = None
@@ -177,7 +185,9 @@ class Engine:
         threading.Thread(target=self._writer.stop, daemon=True).start()
 
     def step(self) -> None:
-        """Do what is due: timers, then commands. Only where no threads do it."""
+        """Do what is due: the lease, timers, then commands. Only where no threads do it."""
+        if wall_us() >= self.ledger.lease_due_us:
+            self.ledger.keep_lease()
         if self.clock.now_us() >= self._timers.due_us:
             self._timers.fire()
         if wall_us() >= self._writer.due_us:
@@ -188,11 +198,17 @@ class Engine:
     def due_in_us(self) -> int:
         """How long there is nothing to do for `step`, if nobody calls meanwhile."""
         to_timer_us = self._timers.due_us - self.clock.now_us()
-        return max(0, min(to_timer_us, min(self._commander.due_us, self._writer.due_us) - wall_us()))
+        due_us = min(self._commander.due_us, self._writer.due_us, self.ledger.lease_due_us)
+        return max(0, min(to_timer_us, due_us - wall_us()))
 
     @property
     def is_stopping(self) -> bool:
         return self._writer.is_stopping
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
+        return self.ledger.epoch is not None and not self.ledger.is_lost
 
     def problem(self) -> str | None:
         """Why the service is not ready; None when it is."""
@@ -298,6 +314,7 @@ class Engine:
             )
 
         with self.clock.held():
+            self._give_up_late(busy)
             try:
                 self._write(
                     updated,
@@ -313,6 +330,15 @@ class Engine:
             if job is not None:
                 self._last_jobs.update(dict.fromkeys(idle, job))
         self.metrics.hook_event(hook, "accepted")
+
+    def _give_up_late(self, busy: tuple[str, ...]) -> None:
+        """A job starts on nodes that were to be reclaimed long ago, so nobody could tell batch: it keeps them.
+
+        Refused, it would come back at once, again and again, for as long as the batch system does not listen to us.
+        """
+        late = self._commander.give_up_late(busy)
+        if late:
+            self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
 
     def add_reserve(
         self,
@@ -424,13 +450,22 @@ class Engine:
             if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
                 self._read()
 
-    def reconcile(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
-        """Compare the ledger with the batch system and set right what can be set right.
-
-        `cloud`: what a cloud reports of the same nodes, where one is configured.
-        """
+    def reconcile(self) -> None:
+        """Compare the ledger with batch system and cloud, and set right what can be set right."""
         with self._refreshing:
-            self._read(cloud)
+            self._read(self._ask_cloud())
+
+    def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
+        """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
+        if self._cloud is None:
+            return None
+        try:
+            return self._cloud.get_status_of_hosts()
+        except DriverError as error:
+            _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
+        except Exception:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
+            _log.exception("the cloud driver failed", cloud=self._cloud.name)
+        return None
 
     def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
         # Not the last decision: what is set right below has to be stored already.
@@ -453,6 +488,7 @@ class Engine:
                 last_jobs=self._last_jobs,
                 in_hand=self._commander.open_nodes(),
                 cloud=cloud,
+                is_cloud_silent=self._cloud is not None and cloud is None,
             )
             self._by_hand = difference.by_hand
             unmarked = len(difference.unmarked)

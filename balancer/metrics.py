@@ -98,11 +98,17 @@ class Metrics:
             ("code",),
             registry=registry,
         )
+        self._leader = Gauge(
+            "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
+        )
         self._http_children: dict[tuple[str, str, int], Histogram] = {}
 
     def nodes(self, counts: Mapping[NodeState, int]) -> None:
         for state, count in counts.items():
             self._nodes.labels(_POOL[state], state.value).set(count)
+
+    def leads(self, is_leader: bool) -> None:
+        self._leader.set(is_leader)
 
     def request_answered(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from balancer.drivers.base import NodeStatus
+    from balancer.drivers.cloud import CloudStatus
     from balancer.lifecycle.records import NodeRecord
 
 _OBSERVED = {
@@ -22,14 +23,6 @@ _OBSERVED = {
     Action.SET_ASIDE: "down",
     Action.GIVE_UP: "down",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CloudStatus:
-    """One host as the cloud reports it: `enabled` may get a VM at once; `vms` are on it now."""
-
-    enabled: bool
-    vms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +71,13 @@ def compare(
     last_jobs: Mapping[str, str],
     in_hand: Collection[str] = (),
     cloud: Mapping[str, CloudStatus] | None = None,
+    is_cloud_silent: bool = False,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
-    `in_hand`: nodes with a command that waits or has no outcome yet.
+    `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
+    answer, so nobody knows whether a node that is down has a VM on it: it stays down.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
@@ -93,12 +88,17 @@ def compare(
             continue
         name, status = record.name, states.get(record.name)
         action = TABLE[record.state][seen(status, (cloud or {}).get(name))]
-        if action is Action.FINISH and name not in in_hand:
-            lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
+        if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
+            # Its command sees to it, and looks more often than we do.
+            if name not in in_hand:
+                lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
+            continue
         if action is Action.MARK:
             lists["unmarked"].append(name)
         if action is Action.SET_ASIDE:
             lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
+        if is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN:
+            continue
         state = _OBSERVED.get(action)
         if state == "down" and record.state is NodeState.DOWN:
             continue

@@ -52,7 +52,11 @@ class Action(StrEnum):
     SET_ASIDE = "set aside"
     MARK = "mark"
     GIVE_UP = "give up"
-    FINISH = "finish"
+    ORDER = "order again"
+    HAND_OVER = "hand over"
+    LEAVE = "leave it its job"
+    TAKE_BACK = "take back"
+    WAIT = "wait"
 
 
 ACTION_MEANS = {
@@ -63,11 +67,32 @@ ACTION_MEANS = {
     Action.SET_ASIDE: "down in the ledger; an offline mark of ours that was left behind is taken off, somebody "
     "else's is left alone and shown",
     Action.MARK: "its offline mark was lost: set again, so that no job starts on it",
-    Action.GIVE_UP: "a job runs on a reserved node: it goes back to batch, where the job is; a request gets another",
-    Action.FINISH: "its command is under way and sees to it; a command that was lost is given again",
+    Action.GIVE_UP: "a job runs on a reserved node, or one on its way is down for longer than `confirm_limit_s`: it "
+    "goes back to batch; a request gets another",
+    Action.ORDER: "its command is given again every `confirm_poll_s` until it shows; a mark of somebody else's is not "
+    "taken off: the node is down then",
+    Action.HAND_OVER: "two such looks, a `confirm_poll_s` apart: it is on-demand's",
+    Action.LEAVE: "for longer than `confirm_limit_s`: our mark is taken off, and the ledger takes it as "
+    "busy; a request gets another",
+    Action.TAKE_BACK: "the ledger takes it as idle or busy: batch has it again",
+    Action.WAIT: "no command, until it reads otherwise",
 }
 
-_OWN_LOOK = dict.fromkeys(Seen, Action.FINISH)
+_TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
+    Seen.BATCH_IDLE: Action.ORDER,
+    Seen.BATCH_BUSY: Action.LEAVE,
+    Seen.DRAINED_BUSY: Action.LEAVE,
+    Seen.BOTH_ENABLED: Action.ORDER,
+    Seen.ABSENT: Action.WAIT,
+    Seen.UNREACHABLE: Action.GIVE_UP,
+}
+_TO_BATCH = dict.fromkeys(Seen, Action.ORDER) | {
+    Seen.BATCH_IDLE: Action.TAKE_BACK,
+    Seen.BATCH_BUSY: Action.TAKE_BACK,
+    Seen.BOTH_ENABLED: Action.TAKE_BACK,
+    Seen.ABSENT: Action.WAIT,
+    Seen.UNREACHABLE: Action.WAIT,
+}
 _LENT = {
     Seen.BATCH_IDLE: Action.MARK,
     Seen.BATCH_BUSY: Action.MARK,
@@ -101,8 +126,8 @@ TABLE: dict[NodeState, dict[Seen, Action]] = {
     NodeState.OA_BUSY: _IN_BATCH | {Seen.BATCH_BUSY: Action.NOTHING},
     NodeState.DOWN: _IN_BATCH
     | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
-    NodeState.RECLAIMING: _OWN_LOOK,
-    NodeState.RESTORING: _OWN_LOOK,
+    NodeState.RECLAIMING: _TO_ON_DEMAND,
+    NodeState.RESTORING: _TO_BATCH,
 }
 """Ledger state -> what is seen -> what is done. 7 x 10 cells."""
 
@@ -122,9 +147,14 @@ _TAIL = """
 * Unknown never becomes idle: what cannot be read is `unreachable`.
 * A mark is ours when its note is ours (`pbsnodes -N`). A node that a human's hand took offline is `DOWN` in the
   ledger, is listed as taken offline by others, and comes back when they clear it.
+* The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
+  `confirm_poll_s`; reconcile gives a command that was lost again. What is only unknown is waited for.
+* A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps
+  the node (`busy`): as long as batch does not listen to us it would only be started and refused again and again.
 * Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
   is to be marked, a batch node is to be without a mark of ours).
-* Without a cloud to ask, `batch drained idle` stands for the three cloud rows.
+* Without a cloud to ask, `batch drained idle` stands for the three cloud rows. A cloud that is configured and does not
+  answer leaves a node that is down where it is: nobody knows whether a VM runs there.
 """
 
 

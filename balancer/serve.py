@@ -70,6 +70,7 @@ def url_of(listener: socket.socket, *, tls: bool = False) -> str:
 def make_engine(config: Config, clock: Clock) -> Engine:
     """Raises ConfigError, LedgerError or ValueError (the settings contradict each other)."""
     nodes, algorithm, driver = config.node_names(), config.make_algorithm(), config.make_driver()
+    cloud = config.make_cloud()
     ledger = Ledger(config.db)
     try:
         return Engine(
@@ -82,6 +83,7 @@ def make_engine(config: Config, clock: Clock) -> Engine:
             metrics=Metrics(driver.name),
             settings=config.engine_settings(),
             algorithm_name=config.algorithm,
+            cloud=cloud,
         )
     except Exception:
         ledger.close()

@@ -401,7 +401,8 @@ class Writer:
                 outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
                 self._metrics.node_moved("batch", "on_demand", outcome, took_s)
             elif before.state is NodeState.RESTORING:
-                self._metrics.node_moved("on_demand", "batch", "done", took_s)
+                outcome = "failed" if after.state is NodeState.DOWN else "done"
+                self._metrics.node_moved("on_demand", "batch", outcome, took_s)
 
     def obtainable(self) -> int:
         """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""

@@ -14,6 +14,7 @@ _COMMANDS = {
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
     "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
+    "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),

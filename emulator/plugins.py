@@ -17,7 +17,10 @@ def plugin_names(group: str) -> list[str]:
 
 @cache
 def find_plugin(group: str, name: str) -> Any:
-    """The class behind a name. Raises ValueError with the nearest right name for an unknown one."""
+    """The class behind a name. Raises ValueError with the nearest right name for an unknown one.
+
+    Looking through what is installed takes longer than a small run, and nothing is installed while one goes on.
+    """
     for entry in entry_points(group=group, name=name):
         return entry.load()
     raise ValueError(f"there is no {_noun(group)} {name!r}{_hint(name, plugin_names(group))}")

@@ -121,7 +121,8 @@ def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress 
     """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
     began_us = wall_us()
     mechanism = make_mechanism(scenario)
-    harness = Harness(make_machine(scenario, prepared, mechanism), mechanism)
+    machine = make_machine(scenario, prepared, mechanism)
+    harness = Harness(machine, mechanism, node_names=getattr(machine, "node_names", None))
     complete = harness.run(on_progress)
     return describe(
         harness.record(interrupted="" if complete else "stopped by the user"),

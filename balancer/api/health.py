@@ -56,4 +56,5 @@ def metrics() -> Any:
     """Metrics for Prometheus."""
     engine = service().engine
     engine.metrics.nodes(engine.counts())
+    engine.metrics.leads(engine.is_leader)
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -23,7 +23,8 @@ class NodeStatus:
     see `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is
     the longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries
     the offline mark, whatever else is true of it (a node that is down may carry it as well). `is_ours`: the
-    mark is known to be one of ours (by its note); False where that cannot be told.
+    mark is known to be one of ours (by its note), `is_foreign`: it is known to be somebody else's; both False where
+    that cannot be told.
     """
 
     state: NodeState
@@ -32,6 +33,7 @@ class NodeStatus:
     remaining_us: int | None = None
     marked: bool = False
     is_ours: bool = False
+    is_foreign: bool = False
 
     @property
     def is_handed_over(self) -> bool:
@@ -43,11 +45,24 @@ UNKNOWN = NodeStatus("unknown")
 
 
 def with_ours(nodes: Mapping[str, NodeStatus], note: str) -> dict[str, NodeStatus]:
-    """The marks whose note is `note` are ours; with "" nobody can tell."""
+    """The marks whose note begins with `note` are ours, those with another one are not; with "" nobody can tell."""
+    if not note:
+        return dict(nodes)
     return {
-        name: replace(status, is_ours=True) if status.marked and note and status.note == note else status
+        name: replace(
+            status,
+            is_ours=status.note.startswith(note),
+            is_foreign=bool(status.note) and not status.note.startswith(note),
+        )
+        if status.marked
+        else status
         for name, status in nodes.items()
     }
+
+
+def noted(note: str, why: str) -> str:
+    """The text of a mark, with the move that it belongs to."""
+    return f"{note} ({why})" if note and why else note
 
 
 class DriverError(Exception):
@@ -79,8 +94,11 @@ class BatchDriver(Protocol):
 
     name: str
 
-    def reclaim_nodes(self, nodes: Sequence[str]) -> None:
-        """Ask that no job starts on these nodes any more; running jobs go on."""
+    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
+        """Ask that no job starts on these nodes any more; running jobs go on.
+
+        `why`: epoch and event of the move, for the note that people and a later Balancer find on the node.
+        """
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """Give these nodes back to the batch system, which then looks for jobs for them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted, with_ours
 from balancer.drivers.openpbs_json import parse_nodes, parse_remaining
 from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
 
@@ -45,9 +45,9 @@ class OpenPbsDriver:
         """From the configuration file. Raises ValueError naming the key."""
         return cls(checked_settings(OpenPbsSettings, values, "openpbs"))
 
-    def reclaim_nodes(self, nodes: Sequence[str]) -> None:
+    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._change(nodes, "-o", self.settings.comment)
+        self._change(nodes, "-o", noted(self.settings.comment, why))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -r`, then ask for a scheduling cycle (by default OpenPBS waits up to 600 s for one)."""

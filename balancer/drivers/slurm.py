@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted
 from balancer.drivers.programs import batches, checked_settings, run_program
 from balancer.drivers.slurm_text import JOBS_FORMAT, NodeLine, is_ours, parse_jobs, parse_nodes, status_of
 
@@ -54,11 +54,11 @@ class SlurmDriver:
             raise ValueError(f"mark must be letters, digits and '-', not {settings.mark!r}")
         return cls(settings)
 
-    def reclaim_nodes(self, nodes: Sequence[str]) -> None:
+    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`scontrol update state=drain`, for the nodes that nobody has drained yet."""
         lines = self._lines()
         wanted = [node for node in nodes if node in lines and not lines[node].is_drained]
-        reason = f"reason={self.settings.mark}: {self.settings.reason}"
+        reason = f"reason={self.settings.mark}: {noted(self.settings.reason, why)}"
         self._update(wanted, "state=drain", reason, left=self._not_ours(nodes, lines))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:

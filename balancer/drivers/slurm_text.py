@@ -106,6 +106,7 @@ def status_of(node: NodeLine, jobs: tuple[Job, ...], *, mark: str, remaining: bo
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
         marked="DRAIN" in node.flags and is_ours(node, mark),
         is_ours="DRAIN" in node.flags and is_ours(node, mark),
+        is_foreign="DRAIN" in node.flags and not is_ours(node, mark),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted, with_ours
 from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
 from balancer.drivers.torque_xml import parse_nodes, parse_remaining
 
@@ -45,9 +45,9 @@ class TorqueDriver:
         """From the configuration file. Raises ValueError naming the key."""
         return cls(checked_settings(TorqueSettings, values, "torque"))
 
-    def reclaim_nodes(self, nodes: Sequence[str]) -> None:
+    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        note = ("-N", self.settings.note) if self.settings.note else ()
+        note = ("-N", noted(self.settings.note, why)) if self.settings.note else ()
         self._change(nodes, ("-o", *note))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:

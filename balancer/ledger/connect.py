@@ -46,8 +46,8 @@ def cause(error: SQLAlchemyError) -> str:
 
 
 def snapshot_options(url: sa.URL) -> dict[str, Any]:
-    """Options of a connection whose queries all see the same state. SQLite's do anyway."""
-    return {} if is_sqlite(url) else {"isolation_level": "REPEATABLE READ"}
+    """Options of a connection whose queries all see the same state."""
+    return {"snapshot": True} if is_sqlite(url) else {"isolation_level": "REPEATABLE READ"}
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
@@ -72,10 +72,12 @@ def _sqlite(url: sa.URL) -> sa.Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        # Readers begin too, and must not wait for the writer: only the writer's options say so.
-        connection.exec_driver_sql(
-            "BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN"
-        )
+        # Readers must not wait for the writer, and one query needs no transaction: only the options say so.
+        options = connection.get_execution_options()
+        if options.get("writes"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif options.get("snapshot"):
+            connection.exec_driver_sql("BEGIN")
 
     return engine
 

@@ -69,7 +69,10 @@ def me() -> str:
 
 @dataclass(slots=True)
 class Lease:
-    """The right to write. `exclusive`: a lock outside the database keeps others away already."""
+    """The right to write. `exclusive`: a lock outside the database keeps others away already.
+
+    Not `threaded`: whoever drives the clock calls `keep` when it is due (the simulation).
+    """
 
     engine: sa.Engine
     exclusive: bool
@@ -77,9 +80,11 @@ class Lease:
     retry_s: float = RETRY_S
     deadline_us: int = micros(RENEW_DEADLINE_S)
     epoch: int | None = None
+    threaded: bool = True
     on_lost: Callable[[], None] | None = None
     """Called once when another one has taken over, by whichever thread notices."""
     _renewed_us: int = 0
+    _tried_us: int = 0
     _is_lost: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -95,8 +100,8 @@ class Lease:
                 if free and self._swap(connection, seen):
                     self.epoch = seen.epoch + 1
             if self.epoch is not None:
-                self._renewed_us = start_us
-                if not self.exclusive:
+                self._renewed_us = self._tried_us = start_us
+                if not self.exclusive and self.threaded:
                     self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
                     self._thread.start()
                 return self.epoch
@@ -112,13 +117,25 @@ class Lease:
         return bool(connection.execute(mine.where(*same)).rowcount)
 
     def _keep(self) -> None:
-        while not self._ended.wait(self.retry_s):
-            try:
-                self.renew()
-            except FencedError:
-                return
-            except LedgerError as error:
-                _log.warning("the lease could not be renewed", error=str(error))
+        while not self._ended.wait(self.retry_s) and not self._is_lost:
+            self.keep()
+
+    @property
+    def due_us(self) -> int:
+        """When `keep` has something to do, by `wall_us`."""
+        if self.exclusive or self.epoch is None or self._is_lost:
+            return NEVER_US
+        return self._tried_us + micros(self.retry_s)
+
+    def keep(self) -> None:
+        """Renew it; what goes wrong is logged, and found by whoever writes or commands next."""
+        self._tried_us = wall_us()
+        try:
+            self.renew()
+        except FencedError:
+            return
+        except LedgerError as error:
+            _log.warning("the lease could not be renewed", error=str(error))
 
     def renew(self) -> None:
         """Raises FencedError, or LedgerError where the database does not answer."""

@@ -16,6 +16,7 @@ from balancer.ledger.lease import Seen
 from balancer.ledger.lease import read as read_writer
 from balancer.ledger.replay import Base, LoggedEvent
 from balancer.ledger.rows import decode_changes, node_of, request_of, reserve_of
+from balancer.ledger.statements import Row, Statement
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves
 from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus, ReserveRecord, Snapshot
 
@@ -83,6 +84,10 @@ class Reader:
         with self._connected() as connection:
             return list(connection.execute(query))
 
+    def _found(self, query: Statement, values: Row) -> list[Any]:
+        with self._connected() as connection:
+            return list(query.run(connection, values))
+
     def load(self) -> Snapshot | None:
         """The stored state; None in a new ledger."""
         with self._connected(**snapshot_options(self.url)) as connection:
@@ -133,7 +138,7 @@ class Reader:
             yield start, map(logged, found), now, who
 
     def request(self, request_id: str) -> RequestRecord | None:
-        rows = self._rows(sa.select(requests).where(requests.c.request_id == request_id))
+        rows = self._found(_REQUEST, {"b_id": request_id})
         return request_of(rows[0]) if rows else None
 
     def requests(self, *, status: str | None, before: int | None, limit: int) -> list[RequestRecord]:
@@ -151,8 +156,7 @@ class Reader:
             return _reserves(connection)
 
     def answer(self, key: str) -> StoredAnswer | None:
-        columns = [answers.c[name] for name in ("key", "fingerprint", "request_id", "status", "body")]
-        rows = self._rows(sa.select(*columns).where(answers.c.key == key))
+        rows = self._found(_ANSWER, {"b_key": key})
         return StoredAnswer(*rows[0]) if rows else None
 
     def history(self, start_us: int, end_us: int, slot_us: int) -> list[Slot]:
@@ -185,6 +189,14 @@ def open_to_read(target: str | Path) -> Reader:
         reader.close()
         raise
     return reader
+
+
+_REQUEST = Statement(sa.select(requests).where(requests.c.request_id == sa.bindparam("b_id")))
+_ANSWER = Statement(
+    sa.select(*(answers.c[name] for name in ("key", "fingerprint", "request_id", "status", "body"))).where(
+        answers.c.key == sa.bindparam("b_key")
+    )
+)
 
 
 def logged(row: Any) -> LoggedEvent:

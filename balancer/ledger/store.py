@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from balancer.clock import NEVER_US
 from balancer.ledger import schema
 from balancer.ledger.connect import cause, is_sqlite, shown, url_of
 from balancer.ledger.errors import LedgerError, StaleError
@@ -28,6 +29,7 @@ from balancer.ledger.lease import read as read_writer
 from balancer.ledger.reading import Reader, Slot, StoredAnswer, StoredEvent, logged, read_base
 from balancer.ledger.replay import Replay
 from balancer.ledger.rows import encode_changes, node_row, request_row, reserve_row
+from balancer.ledger.statements import Statement
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves, writer
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, ReserveRecord
 
@@ -56,16 +58,19 @@ class Entry:
 class Ledger(Reader):
     """A store at a PostgreSQL URL, or at a file path (SQLite). Raises LedgerError.
 
-    `take_epoch` comes before the first `commit`.
+    `take_epoch` comes before the first `commit`. `locked` (SQLite): a lock on the file keeps others away; without
+    it, as in PostgreSQL, the lease does. `threaded=False`: whoever drives the clock renews the lease.
     """
 
-    def __init__(self, target: str | Path, *, lock_wait_s: float = 3.0) -> None:
+    def __init__(
+        self, target: str | Path, *, lock_wait_s: float = 3.0, locked: bool = True, threaded: bool = True
+    ) -> None:
         url = url_of(target)
         path = Path(url.database or "")
-        self._lock_fd = lock(path, lock_wait_s) if is_sqlite(url) else None
+        self._lock_fd = lock(path, lock_wait_s) if locked and is_sqlite(url) else None
         try:
             super().__init__(url)
-            self._lease = Lease(self._engine, exclusive=self._lock_fd is not None)
+            self._lease = Lease(self._engine, exclusive=self._lock_fd is not None, threaded=threaded)
             writes = self._engine.execution_options(writes=True)
             with writes.begin() as connection:
                 schema.migrate(connection)
@@ -104,6 +109,14 @@ class Ledger(Reader):
     def epoch(self) -> int | None:
         """The number of this writer; None before `take_epoch`."""
         return self._lease.epoch
+
+    @property
+    def lease_due_us(self) -> int:
+        """When `keep_lease` has something to do, by `wall_us`. For who drives it without threads."""
+        return NEVER_US if self._lease.threaded else self._lease.due_us
+
+    def keep_lease(self) -> None:
+        self._lease.keep()
 
     @property
     def is_lost(self) -> bool:
@@ -151,15 +164,15 @@ class Ledger(Reader):
         rows = [_event_row(entry, epoch) for entry in entries]
         with self._transaction() as connection:
             # First, because with PostgreSQL this also makes two writers wait for each other.
-            moved = connection.execute(_ADVANCE, {"b_last": last, "b_epoch": epoch, "b_before": first - 1})
+            moved = _ADVANCE.run(connection, {"b_last": last, "b_epoch": epoch, "b_before": first - 1})
             if moved.rowcount != 1:
                 raise self._not_mine(connection, first)
             changed.nodes.write(connection)
             changed.requests.write(connection)
             changed.reserves.write(connection)
-            connection.execute(_INSERT_EVENT, rows)
+            _INSERT_EVENT.run(connection, rows)
             if kept:
-                connection.execute(_INSERT_ANSWER, kept)
+                _INSERT_ANSWER.run(connection, kept)
 
     def _not_mine(self, connection: sa.Connection, first: int) -> LedgerError:
         seen = read_writer(connection)
@@ -207,17 +220,18 @@ class Ledger(Reader):
         connection.execute(sa.delete(events).where(events.c.seq <= found[-1].seq))
 
 
+def _insert(table: sa.Table) -> Statement:
+    return Statement(sa.insert(table).inline(), [column.name for column in table.columns])
+
+
 class _Rows(Generic[_Record]):
     """The records of one table that a batch changes: the last of each, and the generation it replaces."""
 
     def __init__(self, table: sa.Table, key: str, to_row: Callable[[_Record], dict[str, Any]]) -> None:
-        self._insert = sa.insert(table)
+        self._insert = _insert(table)
         values: dict[str, Any] = {c.name: sa.bindparam(f"b_{c.name}") for c in table.columns if c.name != key}
-        self._update = (
-            sa.update(table)
-            .where(table.c[key] == sa.bindparam(f"b_{key}"), table.c.generation == sa.bindparam("b_before"))
-            .values(values)
-        )
+        same = table.c[key] == sa.bindparam(f"b_{key}"), table.c.generation == sa.bindparam("b_before")
+        self._update = Statement(sa.update(table).where(*same).values(values))
         self._key = key
         self._to_row: Callable[[_Record], dict[str, Any]] = to_row
 
@@ -247,15 +261,15 @@ class _Rows(Generic[_Record]):
 
 @dataclass(frozen=True, slots=True)
 class _Changed(Generic[_Record]):
-    insert: Any
-    update: Any
+    insert: Statement
+    update: Statement
     new: list[dict[str, Any]]
     old: list[dict[str, Any]]
 
     def write(self, connection: sa.Connection) -> None:
         if self.new:
-            connection.execute(self.insert, self.new)
-        if self.old and connection.execute(self.update, self.old).rowcount != len(self.old):
+            self.insert.run(connection, self.new)
+        if self.old and self.update.run(connection, self.old).rowcount != len(self.old):
             raise StaleError("a record has another generation than the one that was to be replaced")
 
 
@@ -273,9 +287,8 @@ class _Batch:
         self.reserves = _RESERVES.collect(entry.changes.reserves for entry in entries)
 
 
-_INSERT_EVENT = sa.insert(events)
-_INSERT_ANSWER = sa.insert(answers)
-_ADVANCE = (
+_INSERT_EVENT, _INSERT_ANSWER = _insert(events), _insert(answers)
+_ADVANCE = Statement(
     sa.update(writer)
     .values(seq=sa.bindparam("b_last"))
     .where(writer.c.epoch == sa.bindparam("b_epoch"), writer.c.seq == sa.bindparam("b_before"))

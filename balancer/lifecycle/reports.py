@@ -116,7 +116,8 @@ class BatchReports:
             self._nodes.move(node, NodeState.OA_BUSY, Cause.SEEN_BUSY, since_us=since_us)
 
     def _see_down(self, node: Node, since_us: int, now_us: int) -> None:
-        if node.state in (NodeState.OA_IDLE, NodeState.OA_BUSY):
+        if node.state in (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.RESTORING):
+            # RESTORING: somebody else holds it offline, and only they can end that.
             if node.jobs:
                 self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.DOWN, Cause.SEEN_DOWN, since_us=since_us)

@@ -70,6 +70,7 @@ TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
     (NodeState.RECLAIMING, NodeState.OA_BUSY, Cause.RECLAIM_BUSY),
     (NodeState.RECLAIMING, NodeState.OD_RESERVE, Cause.RECLAIMED),
     (NodeState.RECLAIMING, NodeState.RESTORING, Cause.SEEN_DOWN),
+    (NodeState.RESTORING, NodeState.DOWN, Cause.SEEN_DOWN),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.RESTORING, NodeState.OA_IDLE, Cause.RESTORED),

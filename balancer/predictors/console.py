@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import signal
 import threading
 from dataclasses import asdict
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from balancer.client import Balancer, BalancerError
+from balancer.client import Balancer, BalancerError, environment_token
 from balancer.clock import SharedClock, SystemClock, micros, seconds
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
@@ -39,13 +40,22 @@ def run_predictor(
     dry_run: bool,
     clock_file: Path | None,
     as_json: bool,
+    before: Path | None = None,
+    until_s: float | None = None,
+    ready_file: Path | None = None,
 ) -> None:
     """Run until SIGTERM or Ctrl-C, or one step. Raises ValueError for bad parameters or a failed step."""
     clock = SharedClock(clock_file) if clock_file is not None else SystemClock()
     predictor = load_predictor(name, parameters(changes))
-    with Balancer(url, retries=1) as balancer:
+    slots = Slots(slots_per_day)
+    with _connect(url) as balancer:
         runner = PredictorRunner(
-            balancer=balancer, predictor=predictor, slots=Slots(slots_per_day), keep=Keep(keep)
+            balancer=balancer,
+            predictor=predictor,
+            slots=slots,
+            keep=Keep(keep),
+            before=read_file(before, slots).nodes if before is not None else (),
+            until_us=None if until_s is None else micros(until_s),
         )
 
         def told(step: Step | BalancerError) -> None:
@@ -53,6 +63,8 @@ def run_predictor(
                 click.echo(f"balancer: {step}; trying again in a minute", err=True)
             else:
                 click.echo(json.dumps(asdict(step)) if as_json else _in_words(step))
+                if ready_file is not None:
+                    _write_whole(ready_file, json.dumps(asdict(step)) + "\n")
 
         if once:
             try:
@@ -64,6 +76,22 @@ def run_predictor(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         runner.run(clock, stop, told)
+
+
+def _connect(url: str) -> Balancer:
+    """The service, with the token and the certificates of the environment. Raises ValueError."""
+    try:
+        token = environment_token()
+    except OSError as error:
+        raise ValueError(f"$BALANCER_TOKEN_FILE cannot be read: {error}") from error
+    return Balancer(url, retries=1, token=token, ca_file=os.environ.get("BALANCER_CA_FILE"))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
 
 
 def parameters(changes: Sequence[str]) -> dict[str, object]:
@@ -150,7 +178,7 @@ def _from_service(url: str, slots: Slots) -> History:
     now_us = SystemClock().now_us()
     end_s = seconds(slots.begin_us(slots.at(now_us)))
     try:
-        with Balancer(url, retries=1) as balancer:
+        with _connect(url) as balancer:
             history = read_history(balancer, slots, max(0.0, end_s - _LONGEST_DAYS * DAY_S), end_s)
     except BalancerError as error:
         raise ValueError(str(error)) from error

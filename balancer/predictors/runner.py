@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.client import BalancerError
-from balancer.clock import US, Rank, micros, seconds
+from balancer.clock import NEVER_US, US, Rank, micros, seconds
 from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.planner import Keep, reservation
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from balancer.client import Balancer
     from balancer.clock import Clock
@@ -39,13 +39,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictorRunner:
-    """One predictor for one service. `history_days`: how far back it looks."""
+    """One predictor for one service. `history_days`: how far back it looks.
+
+    `before` is what was requested in the slots before slot 0, oldest first, where a service with a clock of its
+    own (a testbed's) cannot know it. No slot that begins after `until_us` is begun (None: no end).
+    """
 
     balancer: Balancer
     predictor: Predictor
     slots: Slots = field(default_factory=Slots)
     keep: Keep = Keep.SLOT
     history_days: int = 35
+    before: Sequence[int] = ()
+    until_us: int | None = None
 
     def step(self, now_us: int, *, dry_run: bool = False) -> Step:
         """Predict the present slot and reserve for it. Raises BalancerError.
@@ -54,9 +60,10 @@ class PredictorRunner:
         """
         slot = self.slots.at(now_us)
         begin_s = seconds(self.slots.begin_us(slot))
-        history = read_history(
-            self.balancer, self.slots, max(0.0, begin_s - self.history_days * DAY_S), seconds(now_us)
-        )
+        start_s = max(0.0, begin_s - self.history_days * DAY_S)
+        history = read_history(self.balancer, self.slots, start_s, seconds(now_us))
+        if self.before and history.first == 0:
+            history = History(-len(self.before), (*self.before, *history.nodes), self.slots.a_day)
         wish = reservation(self.predictor, history, now_us, most=len(self.balancer.nodes()), keep=self.keep)
         reserve_id = ""
         if wish.nodes and not dry_run:
@@ -78,21 +85,25 @@ class PredictorRunner:
 
         A Balancer that cannot be asked is told of, and asked again after a minute.
         """
-        alarm = clock.alarm(Rank.TIMER)
+        alarm = clock.alarm(Rank.FORECAST)
         try:
             while not stop.is_set():
                 # On a paced clock the next alarm is set before time may go on.
                 with clock.held() as now_us:
                     due_us = self._step_and_tell(now_us, told)
                     alarm.set(due_us)
+                if due_us == NEVER_US:
+                    return
                 while not stop.is_set() and not alarm.wait(_LOOK_S):
                     pass
         finally:
             alarm.close()
 
     def _step_and_tell(self, now_us: int, told: Callable[[Step | BalancerError], None]) -> int:
-        """Returns when the next step is due."""
+        """Returns when the next step is due; NEVER_US: it was the last one."""
         next_us = self.slots.begin_us(self.slots.at(now_us) + 1)
+        if self.until_us is not None and next_us > self.until_us:
+            next_us = NEVER_US
         try:
             told(self.step(now_us))
         except BalancerError as error:

@@ -273,8 +273,10 @@ def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
     if facts.record.clock != "virtual":
         return  # at a free pace a process hears of other nodes a moment after the server's account has changed
     ends_us = np.where(runs.outcome == RunOutcome.RUNNING, facts.record.horizon_us, runs.end_us)
-    wide = np.diff(runs.first) if facts.has_node_identities else jobs.nodes[runs.job]
-    possible = np.maximum(ends_us - runs.start_us, 0) * wide
+    given = np.diff(runs.first) if facts.has_node_identities else jobs.nodes[runs.job]
+    # Where speed-up is less than linear, a job on fewer nodes than it asked for makes more of each.
+    busy = np.where(jobs.column("sublinear", 0)[runs.job] > 0, np.maximum(given, jobs.nodes[runs.job]), given)
+    possible = np.maximum(ends_us - runs.start_us, 0) * busy
     yield from _tell(
         (done < 0) | (done > possible),
         lambda row: f"{facts.run(row)} did {done[row]} node-us of work, its nodes could do {possible[row]}",

@@ -29,8 +29,9 @@ from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
-from emulator.runner import describe, make_mechanism
+from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
 from emulator.workload.table import Kind
@@ -74,10 +75,14 @@ class Fleet:
         mechanism = make_mechanism(scenario)
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        if scenario.live.jobs != "sleep" and ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            raise ScenarioError(
-                "live.jobs: the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
-            )
+        if getattr(mechanism, "shares_nodes", False):
+            raise ScenarioError("mechanism: jobs that share nodes cannot be run live yet; leave out --clock live")
+        if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+            if scenario.live.jobs != "sleep":
+                problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
+                raise ScenarioError(f"live.jobs: {problem}")
+            # What it cannot run is an error before anything has begun.
+            make_machine(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -86,10 +91,6 @@ class Fleet:
             )
         self.scenario = scenario
         self.prepared = prepared
-        if mechanism is not None and mechanism.predictor is not None:
-            raise FleetError(
-                "the predictor of a scenario is for virtual time; for a live service there is `balancer predict`"
-            )
         self.mechanism = mechanism
         self.work = work
         self.logs = work / "logs"
@@ -140,6 +141,8 @@ class Fleet:
                 partial(self._start_balancer, self.mechanism),
                 partial(self._start_manager, self.mechanism),
             ]
+            if self.mechanism.predictor is not None:
+                steps.append(partial(self._start_predictor, self.mechanism.predictor))
         for step in (*steps, self._start_replayer):
             if interrupted:
                 return
@@ -271,7 +274,7 @@ class Fleet:
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
-        return address is not None and bool(request(address, {"do": "export"})["all_nodes_up"])
+        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
 
     def _hooks(self) -> dict[str, Any]:
         if self.scenario.live.hooks == "in_process":
@@ -307,6 +310,25 @@ class Fleet:
         )
         party = self._party("ondemand", "-m", "emulator.live.ondemand", "--config", config)
         party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
+
+    def _start_predictor(self, settings: str | dict[str, Any]) -> None:
+        """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""
+        predictor = PredictorSettings.parse(settings)
+        before, ready = self.work / "before.json", self.work / "predictor.ready"
+        past = [{"nodes_requested": nodes} for nodes in predictor.history]
+        before.write_text(json.dumps({"slots": past}), encoding="utf-8")
+        last_submit_us = int(self.prepared.jobs.submit_us.max(initial=0))
+        party = self._party(
+            "predictor",
+            "-m", "balancer", "predict", "--url", self.balancer_url,
+            "--predictor", predictor.name,
+            *(f"--set={name}={json.dumps(value)}" for name, value in predictor.parameters.items()),
+            "--slots-per-day", str(predictor.slots_per_day), "--keep", predictor.keep,
+            "--before", before, "--until-s", repr(seconds(last_submit_us)),
+            "--clock-file", self.work / "clock", "--ready-file", ready,
+            environ={"BALANCER_TOKEN": self.token},
+        )  # fmt: skip
+        party.wait_until(lambda: read_ready(ready) is not None)
 
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
@@ -375,7 +397,7 @@ class Fleet:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         address = read_address(self.batch_home) if self.hosted else None
         try:
-            return address is not None and bool(request(address, {"do": "is_over"})["is_over"])
+            return address is not None and bool(request(address, {"do": "state"})["is_over"])
         except OSError:
             return False  # it is gone, which is noticed elsewhere
 
@@ -387,12 +409,12 @@ class Fleet:
         return ""
 
     def _look_at_parties(self, clock: SharedClockMaster) -> str:
-        """The Balancer and the manager may fail, batch goes on; without the others there is no run."""
+        """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""
         for name, party in list(self.parties.items()):
             status = party.exit_status
-            if status is None or (name == "replayer" and status == 0):
+            if status is None or (name in {"replayer", "predictor"} and status == 0):
                 continue
-            if name in {"balancer", "ondemand"}:
+            if name in {"balancer", "ondemand", "predictor"}:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
                 party.stop()  # what is left of its session
                 del self.parties[name]

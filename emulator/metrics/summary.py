@@ -11,6 +11,7 @@ import numpy as np
 
 from balancer.clock import US, seconds
 from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.metrics import classes as class_figures
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
@@ -68,6 +69,8 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
         summary["mechanism"] = plain(record.figures)
     if record.pace:
         summary["pace"] = _in_seconds(record.pace)
+    if class_figures.COLUMN in record.jobs.extra:
+        summary["job_classes"] = class_figures.class_figures(record)
     jobs_run = summary["jobs_run"]
     return summary | {
         "wall_s": record.wall_s,

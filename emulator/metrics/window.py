@@ -11,6 +11,7 @@ from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import timeline
+from emulator.workload.preload import is_preloaded
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def window_figures(record: RunRecord, begin_s: float, end_s: float) -> dict[str,
 
     Utilisation is "usage over time" as in Liu 2018, section III-A: node-time used in the span over nodes times
     its length (the whole run's `utilization` would count the days in which the last jobs run out). Waits are
-    those of jobs submitted in the span, whenever they start.
+    those of jobs submitted in the span, whenever they start; `mean_wait_after_begin_s` is without the jobs submitted
+    at time 0, which are those that ran already when the trace begins (`emulator/workload/preload.py`): they wait 0.
     """
     begin_us, end_us = micros(begin_s), micros(end_s)
     line = timeline(record)
@@ -35,6 +37,8 @@ def window_figures(record: RunRecord, begin_s: float, end_s: float) -> dict[str,
     submit_us = record.jobs.submit_us[rows]
     inside = (submit_us >= begin_us) & (submit_us < end_us)
     wait = job_figures.wait_us(submit_us[inside], record.start_us[rows][inside])
+    later = inside & ~is_preloaded(record.jobs)[rows]
+    later_wait = job_figures.wait_us(submit_us[later], record.start_us[rows][later])
     submitted = (record.jobs.submit_us >= begin_us) & (record.jobs.submit_us < end_us)
     requests = ondemand_figures.requests(record)
     asked = submitted[requests.row]
@@ -43,6 +47,8 @@ def window_figures(record: RunRecord, begin_s: float, end_s: float) -> dict[str,
     return {
         "jobs_submitted": int((submitted & (record.jobs.kind == Kind.BATCH)).sum()),
         "mean_wait_s": job_figures.mean_s(wait),
+        "jobs_after_begin": int(later.sum()),
+        "mean_wait_after_begin_s": job_figures.mean_s(later_wait),
         "median_wait_s": job_figures.percentiles_s(wait, (50,))[0],
         "utilization": (batch + ondemand) / whole,
         "batch_utilization": batch / whole,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from emulator.metrics.timeline import Timeline
 
 # Stand-ins that no one else uses; the page replaces each by a variable of the same name.
-_INK, _FAINT, _GRID, _ACCENT, _BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
+INK, FAINT, _GRID, ACCENT, _BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
 POOL_COLOURS = {
     NodePool.DOWN: "#010213",
     NodePool.OD_ALLOC: "#010211",
@@ -43,10 +43,10 @@ POOL_COLOURS = {
     NodePool.OA_IDLE: "#010214",
 }
 _VARIABLES = {
-    _INK: "ink",
-    _FAINT: "faint",
+    INK: "ink",
+    FAINT: "faint",
     _GRID: "grid",
-    _ACCENT: "accent",
+    ACCENT: "accent",
     _BAD: "bad",
     **{colour: pool.value.lower().replace("_", "-") for pool, colour in POOL_COLOURS.items()},
 }
@@ -55,13 +55,13 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "emulator-report",
     "font.family": "sans-serif",
     "font.size": 11,
-    "text.color": _INK,
+    "text.color": INK,
     "axes.edgecolor": _GRID,
-    "axes.labelcolor": _FAINT,
+    "axes.labelcolor": FAINT,
     "xtick.color": _GRID,
     "ytick.color": _GRID,
-    "xtick.labelcolor": _FAINT,
-    "ytick.labelcolor": _FAINT,
+    "xtick.labelcolor": FAINT,
+    "ytick.labelcolor": FAINT,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -87,8 +87,13 @@ class Plot:
     narrow: str
 
 
-def draw(name: str, label: str, paint: Callable[[Axes, bool], None], *, height: float = 2.6) -> Plot:
-    """A plot whose content `paint(axes, is_wide)` draws; `label` describes it to those who cannot see it."""
+def draw(
+    name: str, label: str, paint: Callable[[Axes, bool], None], *, height: float = 2.6, bottom: float = 0.52
+) -> Plot:
+    """A plot whose content `paint(axes, is_wide)` draws; `label` describes it to those who cannot see it.
+
+    `height` and `bottom`, the margin for what stands below the axis, are in inches.
+    """
 
     def one(width: float, *, is_wide: bool) -> str:
         with mpl.rc_context(_STYLE):
@@ -96,7 +101,9 @@ def draw(name: str, label: str, paint: Callable[[Axes, bool], None], *, height: 
             canvas = FigureCanvasSVG(figure)
             figure.patch.set_alpha(0)
             # The same left and right margin in inches for all plots, so that their time axes line up.
-            axes = figure.add_axes((0.68 / width, 0.52 / height, 1 - 0.86 / width, 1 - 0.78 / height))
+            axes = figure.add_axes(
+                (0.68 / width, bottom / height, 1 - 0.86 / width, 1 - (bottom + 0.26) / height)
+            )
             axes.patch.set_alpha(0)
             paint(axes, is_wide)
             buffer = io.StringIO()
@@ -209,8 +216,8 @@ def utilization(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.used_nodes, axis, _POINTS[is_wide])
         share = 100 * height / max(line.nodes, 1)
-        axes.fill_between(x, 0, share, facecolor=_ACCENT, alpha=0.18, linewidth=0)
-        axes.plot(x, share, color=_ACCENT, linewidth=1.2)
+        axes.fill_between(x, 0, share, facecolor=ACCENT, alpha=0.18, linewidth=0)
+        axes.plot(x, share, color=ACCENT, linewidth=1.2)
         axes.set_ylim(0, 104)
         axes.set_yticks([0, 25, 50, 75, 100])
         axes.set_ylabel("nodes in use (%)", fontsize=10)
@@ -225,8 +232,8 @@ def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.queued_jobs, axis, _POINTS[is_wide])
-        axes.fill_between(x, 0, height, facecolor=_ACCENT, alpha=0.18, linewidth=0)
-        axes.plot(x, height, color=_ACCENT, linewidth=1.2)
+        axes.fill_between(x, 0, height, facecolor=ACCENT, alpha=0.18, linewidth=0)
+        axes.plot(x, height, color=ACCENT, linewidth=1.2)
         axes.set_ylim(0, max(1, height.max(initial=0) * 1.08))
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.set_ylabel("jobs waiting", fontsize=10)
@@ -293,7 +300,7 @@ def wait_times(record: RunRecord) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         names = [name if is_wide else name.replace("≤ ", "≤\n") for name, _ in _WAITS[:shown]]
-        axes.bar(range(shown), share, 0.72, color=_ACCENT)
+        axes.bar(range(shown), share, 0.72, color=ACCENT)
         for x, value in enumerate(share):
             text = "" if value == 0 else "<1" if value < 1 else f"{value:.0f}"
             axes.text(x, value + share.max() * 0.02, text, ha="center", va="bottom", fontsize=9.5)
@@ -337,7 +344,7 @@ def wait_by_size_and_length(record: RunRecord) -> Plot:
             if jobs:
                 alpha = 0.06 + 0.6 * float(np.sqrt(mean[y, x] / strongest))
                 axes.add_patch(
-                    Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=_ACCENT, alpha=alpha, linewidth=0)
+                    Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=ACCENT, alpha=alpha, linewidth=0)
                 )
                 text = short_duration(float(mean[y, x]))
                 axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=10 if is_wide else 8)

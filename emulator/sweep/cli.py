@@ -59,12 +59,12 @@ class SweepProgress:
 
 def choose_pool(jobs: int | None, dask: str | None) -> Pool:
     """Where to run: a Dask cluster, this process alone, or the cores of this machine."""
-    from emulator.sweep.pools import Cores, DaskCluster, Here  # noqa: PLC0415
+    from emulator.sweep.pools import Cores, DaskCluster, Here, LiveToo  # noqa: PLC0415
 
     if dask is not None:
-        return DaskCluster(dask)
+        return LiveToo(DaskCluster(dask))
     count = jobs or len(os.sched_getaffinity(0))
-    return Cores(count) if count > 1 else Here()
+    return LiveToo(Cores(count) if count > 1 else Here())
 
 
 @click.command()
@@ -73,23 +73,32 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
 @click.option(
     "--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler, tcp://HOST:PORT."
 )
+@click.option("--clock", "clocks", multiple=True, type=click.Choice(["virtual", "live"]), default=("virtual",),
+              help="Virtual time (default), or real processes; give it twice for each run on both.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
 def sweep(  # noqa: PLR0917
-    grid: Path, jobs: int | None, dask: str | None, out: Path | None, quiet: bool, dry_run: bool
+    grid: Path,
+    jobs: int | None,
+    dask: str | None,
+    clocks: tuple[str, ...],
+    out: Path | None,
+    quiet: bool,
+    dry_run: bool,
 ) -> None:
     """Run every combination that GRID.yaml asks for and write one table, a row a run.
 
     Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
-    grid runs only what is new. Ctrl-C keeps what is finished.
+    grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
-    from emulator.sweep.grid import load_sweep  # noqa: PLC0415
+    from emulator.sweep.beside import print_beside  # noqa: PLC0415
+    from emulator.sweep.grid import load_sweep, on_clocks  # noqa: PLC0415
     from emulator.sweep.store import CSV, PARQUET, Store  # noqa: PLC0415
     from emulator.sweep.sweep import describe, run_sweep  # noqa: PLC0415
 
     try:
-        plan = load_sweep(grid)
+        plan = on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
         if dry_run:
             for run in plan.runs:
                 click.echo(f"{run.key}  {describe(run)}")
@@ -108,6 +117,8 @@ def sweep(  # noqa: PLR0917
         click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
     already = f" ({outcome.skipped} were there already)" if outcome.skipped else ""
     click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
+    if len(set(clocks)) > 1:
+        print_beside(folder / PARQUET)
     if outcome.interrupted:
         click.echo("Interrupted; the same command goes on from here.")
         sys.exit(130)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emulator.metrics import summarize
@@ -14,7 +17,9 @@ from emulator.scenario import from_mapping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from emulator.harness.record import RunRecord
     from emulator.runner import Prepared
+    from emulator.scenario import Scenario
 
 _LEFT_OUT = ("format", "scenario", "versions", "seed", "interrupted", "problems")
 
@@ -30,20 +35,49 @@ def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict
     or ValueError for input that only the run shows to be wrong.
     """
     scenario = from_mapping(json.loads(scenario_json))
-    workload = scenario.workload.model_dump(mode="json")
-    prepared = _prepared(json.dumps([workload, scenario.seed, scenario.nodes]))
     on_progress = None if go_on is None else lambda *_: go_on()
-    record = run_virtual(scenario, prepared, on_progress)
+    record = run_virtual(scenario, _prepared_for(scenario), on_progress)
     if record.interrupted:
         raise RunStoppedError(record.interrupted)
+    return figures(record, scenario)
+
+
+def execute_live(scenario_json: str, go_on: Callable[[], bool]) -> dict[str, Any]:
+    """The same with a live fleet of processes on this machine, which has it for itself. Also raises FleetError."""
+    from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415 - a fleet is much to import
+
+    scenario = from_mapping(json.loads(scenario_json))
+    prepared = _prepared_for(scenario)
+    with tempfile.TemporaryDirectory(prefix="emulator-") as work:
+        record = run_live(scenario, prepared, Path(work), _Stop(go_on), quiet=True)
+    if not go_on():
+        raise RunStoppedError(record.interrupted)
+    if record.interrupted:
+        raise FleetError(record.interrupted)
+    return figures(record, scenario)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """What a live run asks whether it is to end."""
+
+    go_on: Callable[[], bool]
+    reason: str = "the end of the sweep"
+
+    def __bool__(self) -> bool:
+        return not self.go_on()
+
+
+def figures(record: RunRecord, scenario: Scenario) -> dict[str, Any]:
+    """The row of a run. Raises ValueError if its record contradicts itself."""
     threshold_s = scenario.results.bounded_slowdown_threshold_s
     summary = summarize(record, bounded_slowdown_threshold_s=threshold_s)
     if summary["problems"]:
         raise ValueError(f"the record contradicts itself: {summary['problems'][0]}")
-    figures = {name: value for name, value in summary.items() if name not in _LEFT_OUT}
+    found = {name: value for name, value in summary.items() if name not in _LEFT_OUT}
     if scenario.results.window_s is not None:
-        figures["window"] = window_figures(record, *scenario.results.window_s)
-    return flat(figures)
+        found["window"] = window_figures(record, *scenario.results.window_s)
+    return flat(found)
 
 
 def flat(figures: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +91,11 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
         else:
             row[name] = value
     return row
+
+
+def _prepared_for(scenario: Scenario) -> Prepared:
+    workload = scenario.workload.model_dump(mode="json")
+    return _prepared(json.dumps([workload, scenario.seed, scenario.nodes]))
 
 
 @lru_cache(maxsize=4)

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import itertools
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from emulator.scenario import ScenarioError, from_mapping, set_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from emulator.scenario import Scenario
 
-LABEL, SEED, REPEAT = "label", "seed", "repeat"
+LABEL, SEED, REPEAT, CLOCK = "label", "seed", "repeat", "clock"
 """Columns that every row has besides the varied keys."""
 _MOST_RUNS = 1_000_000
 
@@ -69,6 +69,8 @@ class Run:
     scenario: Scenario
     files: tuple[Path, ...] = ()
     """Files that it reads."""
+    is_live: bool = False
+    """With real processes on an accelerated clock instead of in virtual time."""
     key: str = field(init=False)
     """Hash of everything that the result depends on."""
 
@@ -78,6 +80,7 @@ class Run:
             "scenario": self.scenario.as_json() | {"name": ""},
             "files": [_digest(file) for file in self.files],
             "repeat": self.varied.get(REPEAT, 1),
+            **({CLOCK: "live"} if self.is_live else {}),
         }
         text = json.dumps(configuration, sort_keys=True)
         object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:32])
@@ -114,6 +117,16 @@ def load_sweep(path: Path) -> Sweep:
         base_path = path.parent / file.base
         base, folder = _read_yaml(base_path), base_path.parent
     return expand(file, base or {}, folder=folder, where=str(path))
+
+
+def on_clocks(sweep: Sweep, clocks: Sequence[str]) -> Sweep:
+    """Each run once on each clock, `virtual` or `live`; with several, `clock` is among the varied keys."""
+
+    def on(run: Run, clock: str) -> Run:
+        varied = {**run.varied, CLOCK: clock} if len(clocks) > 1 else run.varied
+        return replace(run, varied=varied, is_live=clock == "live")
+
+    return Sweep(sweep.name, tuple(on(run, clock) for run in sweep.runs for clock in clocks))
 
 
 def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), where: str = "sweep") -> Sweep:

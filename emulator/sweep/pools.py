@@ -91,6 +91,31 @@ class Cores:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveToo:
+    """The runs of virtual time wherever `virtual` does them, then the live ones here, one after the other."""
+
+    virtual: Pool
+
+    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        from emulator.sweep.execute import RunStoppedError, execute_live  # noqa: PLC0415 - compiles kernels
+
+        others = [run for run in runs if not run.is_live]
+        if others:
+            yield from self.virtual.done(others, stop)
+        for run in (run for run in runs if run.is_live):
+            if stop():
+                return
+            try:
+                row = execute_live(_text(run), lambda: not stop())
+            except RunStoppedError:
+                return
+            except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+                yield Done(run, None, _reason(error))
+            else:
+                yield Done(run, row)
+
+
+@dataclass(frozen=True, slots=True)
 class DaskCluster:
     """The workers of a Dask cluster, by the address of its scheduler. They need this package and the traces."""
 

@@ -37,6 +37,7 @@ class Week:
 
     `jobs` and `on_demand_jobs` count starts, `free_nodes` is the average availability, `full_share` the share of
     60 s periods with less than one node free, `core_hours` the on-demand usage. `score` is from 0 to 2.
+    `first_from_core_hours`: with more usage than that this week would have the highest score (None: never).
     """
 
     begin: date
@@ -46,6 +47,7 @@ class Week:
     on_demand_jobs: int
     core_hours: float
     score: float
+    first_from_core_hours: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -81,7 +83,8 @@ def weeks(
         if begin not in names:
             raise ValueError(f"no week begins on {begin}; the first begins on {origin}")
         core_hours[names.index(begin)] = known
-    score = _scores(free.mean(axis=1), core_hours)
+    inverse = _inverse(free.mean(axis=1))
+    score = core_hours / max(float(core_hours.max()), 1e-9) + inverse
     return [
         Week(
             begin=names[number],
@@ -91,6 +94,7 @@ def weeks(
             on_demand_jobs=int(on_demand_starts[number]),
             core_hours=float(core_hours[number]),
             score=float(score[number]),
+            first_from_core_hours=_first_from(number, core_hours, inverse),
         )
         for number in range(count)
     ]
@@ -107,7 +111,7 @@ def render(figures: Sequence[Week]) -> RenderableType:
 
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("week", no_wrap=True)
-    for heading in ("jobs", "free nodes", "full", "on-demand jobs", "core-hours", "score"):
+    for heading in ("jobs", "free", "full", "on demand", "core-hours", "first at", "score"):
         table.add_column(heading, justify="right", no_wrap=True)
     hardest = most_challenging_week(figures)
     for week in figures:
@@ -118,20 +122,34 @@ def render(figures: Sequence[Week]) -> RenderableType:
             f"{week.full_share:.1%}",
             f"{week.on_demand_jobs:,}",
             f"{week.core_hours:,.0f}",
+            "" if week.first_from_core_hours is None else f"{week.first_from_core_hours:,.0f}",
             f"{week.score:.3f}{' *' if week is hardest else '  '}",
             style="bold" if week is hardest else None,
         )
-    table.caption = "* the most challenging week"
+    table.caption = (
+        "* the most challenging week; first at: with more core-hours on demand than that a week would be it"
+    )
     return table
 
 
-def _scores(free_nodes: NDArray[np.float64], core_hours: NDArray[np.float64]) -> NDArray[np.float64]:
-    usage = core_hours / max(float(core_hours.max()), 1e-9)
-    # The inverse over the greatest inverse is the least availability over this one; 0 free nodes are the most.
+def _inverse(free_nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inverse availability as a share of the greatest: the least availability over this one; 0 free nodes are most."""
     least = float(free_nodes.min())
-    inverse = np.where(free_nodes > 0, least / np.maximum(free_nodes, 1e-9), 1.0)
-    score: NDArray[np.float64] = usage + inverse
-    return score
+    return np.where(free_nodes > 0, least / np.maximum(free_nodes, 1e-9), 1.0)
+
+
+def _first_from(week: int, core_hours: NDArray[np.float64], inverse: NDArray[np.float64]) -> float | None:
+    """The usage from which a week's score is above all others'."""
+    others = np.arange(len(core_hours)) != week
+    used, lead = core_hours[others], inverse[others] - inverse[week]
+    most = float(used.max(initial=0.0))
+    # Below the greatest usage of the others the shares are of that one, above it of this week's own.
+    below = float((used + most * lead).max(initial=0.0))
+    if below < most:
+        return max(below, 0.0)
+    if (lead >= 1).any():
+        return None
+    return max(most, float((used / (1 - lead)).max(initial=0.0)))
 
 
 def _in_use(

@@ -176,10 +176,21 @@ def weeks(  # noqa: PLR0917
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Store the leases (of one log): .parquet or .npz."
 )
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path),
+    help="Write the nodes requested in each six-hour slot (of one log): CSV for `balancer predictor backtest`.",
+)
 @_lenient
 @_json
 def pack(  # noqa: PLR0917
-    logs: tuple[Path, ...], nodes: int, cores_per_vm: int, out: Path | None, lenient: bool, as_json: bool
+    logs: tuple[Path, ...],
+    nodes: int,
+    cores_per_vm: int,
+    out: Path | None,
+    history: Path | None,
+    lenient: bool,
+    as_json: bool,
 ) -> None:
     """Pack the jobs of shared nodes onto virtual machines and show the leases that come of it."""
     import json  # noqa: PLC0415
@@ -188,15 +199,20 @@ def pack(  # noqa: PLR0917
 
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
-    from emulator.workload.packing import describe, render, to_leases, vms_for  # noqa: PLC0415
+    from emulator.workload.packing import describe, render, to_leases, vms_for, write_history  # noqa: PLC0415
 
-    if out is not None and len(logs) > 1:
-        raise BadInput("--out stores the leases of one log; give one, or a folder of weeks")
+    if (out is not None or history is not None) and len(logs) > 1:
+        raise BadInput(
+            "--out stores the leases of one log, and so does --history; give one, or a folder of weeks"
+        )
     rows = []
     try:
         for path in logs:
-            need = vms_for(load(path, lenient=lenient), cores_per_vm)
+            log = load(path, lenient=lenient)
+            need = vms_for(log, cores_per_vm)
             leases = to_leases(need)
+            if history is not None:
+                write_history(leases, log.key_int("UnixStartTime") or 0, history)
             rows.append(describe(str(path), leases, need, nodes))
             if out is not None:
                 store.save(leases, out)

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from balancer.clock import US
+from balancer.predictors.interface import Slots
+from balancer.timestamps import iso
 from emulator.plugins import check_number
+from emulator.workload.files import write_whole
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -109,6 +112,21 @@ def vms_for(log: SwfLog, cores_per_vm: int = CORES) -> Demand:
     if cores_per_vm < 1:
         raise ValueError(f"a machine has at least 1 core, not {cores_per_vm}")
     return machines(running(log), cores_per_vm)
+
+
+def write_history(leases: JobTable, unix_s: int, path: Path) -> int:
+    """Nodes requested in each six-hour slot as CSV, for `balancer predictor backtest`. Returns how many slots.
+
+    `unix_s` is the time of the leases' 0.
+    """
+    slots = Slots()
+    slot = (leases.submit_us + unix_s * US) // slots.length_us
+    first = int(slot[0]) if len(leases) else 0
+    counts = np.bincount(slot - first, weights=leases.nodes)
+    lines = [f"{iso(slots.begin_us(first + at))},{int(nodes)}\n" for at, nodes in enumerate(counts)]
+    with write_whole(path) as file:
+        file.write(("start,nodes_requested\n" + "".join(lines)).encode())
+    return len(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,8 @@ class ApsLeases:
     `peak` leases within `burst_span_s`, the first one `peak`; the others are geometric with mean `small_mean`.
     Bursts are at least three minutes apart, `working_share` of them from 8 to 20 h, `weekend_share` on the
     weekend. Durations are log-normal with `duration_spread`, up to `max_duration_s`, scaled to `utilisation` of
-    `nodes` x a week. Raises ValueError if no scale gives that.
+    `nodes` x a week. `most_at_once`: never more leases than that at a time (0: no limit); in the eight weeks that
+    the shapes come from it is 9 to 11, as all leases are one site's. Raises ValueError if no scale gives that.
     """
 
     leases: int = 141
@@ -149,9 +150,15 @@ class ApsLeases:
     max_duration_s: int = 3 * DAY_S
     working_share: float = 0.77
     weekend_share: float = 0.2
+    most_at_once: int = 0
 
     def __post_init__(self) -> None:
         owner = "aps_leases"
+        check_number(owner, "most_at_once", self.most_at_once, at_least=0, whole=True)
+        if 0 < self.most_at_once < self.peak:
+            raise ValueError(
+                f"{owner}: most_at_once is {self.most_at_once}, fewer than the peak of {self.peak}"
+            )
         check_number(owner, "leases", self.leases, at_least=1, at_most=2000, whole=True)
         check_number(owner, "utilisation", self.utilisation, above=0, at_most=10)
         check_number(owner, "peak", self.peak, at_least=1, at_most=self.leases, whole=True)
@@ -167,8 +174,22 @@ class ApsLeases:
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         sizes = self._sizes(rng)
-        begins_s = self._begins_s(rng, len(sizes))
-        submit_s = np.repeat(begins_s, sizes) + rng.integers(0, self.burst_span_s, self.leases)
+        if self.most_at_once:
+            run_s = self._durations_s(rng, nodes)
+            begins_s = self._begins_below_s(rng, sizes, run_s)
+            submit_s = np.repeat(begins_s, sizes) + rng.integers(0, self.burst_span_s, self.leases)
+        else:
+            begins_s = self._begins_s(rng, len(sizes))
+            submit_s = np.repeat(begins_s, sizes) + rng.integers(0, self.burst_span_s, self.leases)
+            run_s = self._durations_s(rng, nodes)
+        return JobTable.build(
+            submit_us=submit_s * US,
+            run_us=run_s.astype(np.int64) * US,
+            nodes=np.ones(self.leases, np.int32),
+            kind=Kind.ON_DEMAND,
+        )
+
+    def _durations_s(self, rng: np.random.Generator, nodes: int) -> NDArray[np.float64]:
         target = self.utilisation * nodes * WEEK_S
         raw_s = np.exp(self.duration_spread * rng.standard_normal(self.leases))
         run_s = scaled_times(raw_s, np.ones(self.leases), target, self.max_duration_s)
@@ -177,12 +198,7 @@ class ApsLeases:
                 f"aps_leases: {self.leases} leases of at most {self.max_duration_s} s cannot take "
                 f"{self.utilisation:.2%} of {nodes} nodes; take more leases or a longer max_duration_s"
             )
-        return JobTable.build(
-            submit_us=submit_s * US,
-            run_us=run_s.astype(np.int64) * US,
-            nodes=np.ones(self.leases, np.int32),
-            kind=Kind.ON_DEMAND,
-        )
+        return run_s
 
     def _sizes(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Leases of each burst: the first is a whole experiment, the last has what is left."""
@@ -197,19 +213,50 @@ class ApsLeases:
 
     def _begins_s(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """Begins of bursts in random order, so far apart that no minute sees two of them."""
-        day_share = np.full(_DAYS, (1 - self.weekend_share) / (_DAYS - len(_WEEKEND)))
-        day_share[list(_WEEKEND)] = self.weekend_share / len(_WEEKEND)
-        hour_share = np.full(24, (1 - self.working_share) / 12)
-        hour_share[8:20] = self.working_share / 12
         begins: list[int] = []
         for _ in range(_TRIES):
             if len(begins) == count:
                 return np.array(begins)
-            day, hour = rng.choice(_DAYS, p=day_share), rng.choice(24, p=hour_share)
-            begin = int(day * DAY_S + hour * 3600 + rng.integers(0, 3600 - _MINUTE_S))
+            begin = self._a_begin_s(rng)
             if all(abs(begin - other) >= _APART_S for other in begins):
                 begins.append(begin)
         raise ValueError(f"aps_leases: {count} bursts do not fit into a week; take fewer leases")
+
+    def _a_begin_s(self, rng: np.random.Generator) -> int:
+        day_share = np.full(_DAYS, (1 - self.weekend_share) / (_DAYS - len(_WEEKEND)))
+        day_share[list(_WEEKEND)] = self.weekend_share / len(_WEEKEND)
+        hour_share = np.full(24, (1 - self.working_share) / 12)
+        hour_share[8:20] = self.working_share / 12
+        day, hour = rng.choice(_DAYS, p=day_share), rng.choice(24, p=hour_share)
+        return int(day * DAY_S + hour * 3600 + rng.integers(0, 3600 - _MINUTE_S))
+
+    def _begins_below_s(
+        self, rng: np.random.Generator, sizes: NDArray[np.int64], run_s: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """The same for bursts whose leases are never more than `most_at_once`: large ones are placed first."""
+        first = np.cumsum(sizes) - sizes
+        begins = np.full(len(sizes), -1)
+        starts, ends = np.empty(0), np.empty(0)
+        for burst in np.argsort(-sizes, kind="stable"):
+            lasts_s = run_s[first[burst] : first[burst] + sizes[burst]]
+            for _ in range(_TRIES):
+                begin = self._a_begin_s(rng)
+                own_ends = begin + self.burst_span_s + lasts_s
+                # The number of leases is greatest at the begin of one of them.
+                times = np.append(starts[(starts > begin) & (starts < own_ends.max())], begin)
+                others = ((starts <= times[:, None]) & (ends > times[:, None])).sum(axis=1)
+                own = (own_ends > times[:, None]).sum(axis=1)
+                apart = (np.abs(begins[begins >= 0] - begin) >= _APART_S).all()
+                if apart and (others + own).max() <= self.most_at_once:
+                    break
+            else:
+                raise ValueError(
+                    f"aps_leases: {self.leases} leases do not fit into a week with {self.most_at_once} at once"
+                )
+            begins[burst] = begin
+            starts = np.append(starts, np.full(sizes[burst], begin))
+            ends = np.append(ends, own_ends)
+        return begins
 
 
 @dataclass(frozen=True, slots=True)

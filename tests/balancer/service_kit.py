@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.algorithms.basic import Basic
 from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
-from balancer.drivers.base import UNKNOWN, NodeStatus
+from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.engine import Engine, EngineSettings
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
@@ -19,6 +19,8 @@ from balancer.metrics import Metrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from balancer.drivers.cloud import CloudStatus
 
 
 class FakeBatch:
@@ -47,7 +49,7 @@ class FakeBatch:
             if name in self.fails:
                 raise self.fails[name]
 
-    def reclaim_nodes(self, nodes: Iterable[str]) -> None:
+    def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
 
@@ -63,6 +65,8 @@ class FakeBatch:
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         wanted = tuple(nodes)
         self._command("status", wanted)
+        if self.reports is not None:
+            return {node: self.reports.get(node, UNKNOWN) for node in wanted}
         return {node: self.status(node) for node in wanted}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
@@ -92,6 +96,20 @@ class FakeBatch:
             return [call for call in self.calls if not call[0].startswith("status")]
 
 
+class FakeCloud:
+    """A cloud in memory; `hosts` None: it does not answer."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, CloudStatus] | None = {}
+
+    def get_status_of_hosts(self) -> dict[str, CloudStatus]:
+        if self.hosts is None:
+            raise UnclearError("the cloud did not answer in time")
+        return dict(self.hosts)
+
+
 class World:
     """A service on a manual clock; `restart` stops its engine and starts another on the same ledger."""
 
@@ -100,6 +118,7 @@ class World:
         self.db = folder / "ledger.db"
         self.clock = ManualClock(micros(1000))
         self.batch = FakeBatch(self.names)
+        self.cloud = FakeCloud()
         self.options = options
         self.engine = self._started()
 
@@ -128,6 +147,7 @@ class World:
                 lifecycle,
                 ledger=ledger,
                 driver=driver,
+                cloud=self.cloud,
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,

@@ -40,7 +40,7 @@ class MarksInAFile:
         beside.write_text(json.dumps(sorted(nodes)), encoding="utf-8")
         beside.replace(self._file)
 
-    def reclaim_nodes(self, nodes: Iterable[str]) -> None:
+    def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._mark(self._marked() | set(nodes))
 
     def restore_nodes(self, nodes: Iterable[str]) -> None:

@@ -19,7 +19,9 @@ _WAYS = {"request": ("there",), "reply": ("back",), "both": ("there", "back")}
 def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
     """A world whose only faults are those of the script (and of `rates`), to its end."""
     with scratch() as folder:
-        world = World(seed, folder, Size(nodes=nodes, hours=hours, leases=leases), rates or Rates())
+        world = World(
+            seed, folder, Size(nodes=nodes, hours=hours, leases=leases, instances=1), rates or Rates()
+        )
         world.run(script)
     return world
 
@@ -92,6 +94,50 @@ def test_a_bad_algorithm_moves_nothing_wrong_and_the_service_stays_up(seed):
 def test_a_ledger_that_stores_and_says_it_failed_leaves_no_node_on_its_way(seed):
     """Found with the simulator: the command of such a decision was never given until the next restart."""
     _lived(seed, lambda _: None, rates=Rates(storage_unclear=0.1))
+
+
+@pytest.mark.parametrize("seed", [291])
+def test_a_lent_node_that_a_person_takes_offline_stays_offline_when_it_is_given_back(seed):
+    """Found with the simulator: `pbsnodes -c` of a lent node took the operator's own mark off as well."""
+    with scratch() as folder:
+        World(seed, folder).run()
+
+
+def test_a_node_that_a_person_takes_offline_while_it_is_lent_is_left_to_them():
+    """The same, one fault at a time: the Balancer neither clears the mark nor waits for the node."""
+    seen = {}
+
+    def script(world):
+        def mark():
+            host = next(host for host in world.torque.hosts.values() if host.name in world.vms)
+            host.by_hand, host.note = True, "broken disk"
+            seen["node"] = host.name
+
+        world.when("OD_ALLOC", lambda: world.later(60 * US, mark))
+
+    world = _lived(6, script, nodes=4)
+    assert world.torque.hosts[seen["node"]].note == "broken disk"
+    assert world.checks.states[seen["node"]] == "DOWN"
+
+
+@pytest.mark.parametrize("seed", [5, 25, 37])
+def test_a_request_does_not_wait_for_a_job_that_outlived_an_outage_of_the_batch_server(seed):
+    """Found with the simulator: after an outage longer than the limit the node was given up only when its job ended."""
+
+    def script(world):
+        world.later(1200 * US, lambda: world.cut("batch", ("there", "back"), 86_400 * US))
+
+    _lived(seed, script, hours=3, rates=Rates(hook_lost=0.9))
+
+
+def test_jobs_are_not_refused_for_ever_while_only_the_batch_server_cannot_be_reached():
+    """A job that comes to a node which was to be reclaimed long ago keeps the node."""
+
+    def script(world):
+        world.later(1200 * US, lambda: world.cut("batch", ("there", "back"), 86_400 * US))
+
+    world = _lived(5, script, hours=3, nodes=4)
+    assert max(job.starts for job in world.torque.jobs.values()) <= 3
 
 
 @pytest.mark.parametrize("seed", range(5))

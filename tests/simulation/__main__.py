@@ -7,21 +7,28 @@ Exit status: 0 nothing found, 2 bad arguments, 3 the product crashed, 4 stuck (n
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that this folder is the package `simulation`
 
-from balancer.clock import seconds, wall_us
+from balancer.clock import US, seconds, wall_us
 from simulation.parts import Size, Stuck, Violation
 from simulation.world import World, describe, scratch
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FINE, CRASHED, STUCK, WRONG = 0, 3, 4, 5
+_SAY_US = 10 * US
 _NAMES = {CRASHED: "crash", STUCK: "stuck", WRONG: "wrong"}
 
 
@@ -38,9 +45,10 @@ class Outcome:
     story: str = ""
 
 
-def run_seed(seed: int, size: Size) -> Outcome:
+def run_seed(seed: int, size: Size, parent: Path | None = None) -> Outcome:
+    """`parent`: where this process may keep the files of its worlds."""
     start_us = wall_us()
-    with scratch() as folder:
+    with scratch(parent) as folder, _without_gc():
         world = World(seed, folder, size)
         status, what, node = FINE, "", ""
         try:
@@ -56,6 +64,19 @@ def run_seed(seed: int, size: Size) -> Outcome:
         lines = world.story(node) if node else world.lines[-60:]
         story = "\n".join([f"faults: {describe(world.rates)}", *lines])
     return Outcome(seed, status, world.digest, world.checks.done, wall_us() - start_us, what, story)
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """A world lives for less than a second: what it leaves behind is collected after it, at once."""
+    gc.disable()
+    gc.freeze()  # what was there before is not looked through
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        gc.enable()
 
 
 def _print(outcome: Outcome) -> None:
@@ -91,24 +112,46 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _many(seeds: range, size: Size, options: argparse.Namespace) -> int:
-    start_us = wall_us()
-    worst, failed, done, steps, busy_us = FINE, 0, 0, 0, 0
-    with multiprocessing.Pool(options.jobs) as pool:
-        for outcome in pool.imap_unordered(partial(run_seed, size=size), seeds):
-            done, steps, busy_us = done + 1, steps + outcome.steps, busy_us + outcome.took_us
-            if outcome.status:
-                failed, worst = failed + 1, max(worst, outcome.status)
-                _print(outcome)
-                sys.stdout.flush()
-                if not options.keep_going:
-                    break
+    tally = _Tally(len(seeds), size)
+    with scratch() as folder, multiprocessing.Pool(options.jobs) as pool:
+        for outcome in pool.imap_unordered(partial(run_seed, size=size, parent=folder), seeds):
+            tally.add(outcome)
+            if outcome.status and not options.keep_going:
+                break
         pool.terminate()
-    took_s = seconds(wall_us() - start_us)
-    print(
-        f"{done} seeds of {size.nodes} nodes and {size.hours:g} h: {failed} failed; {steps} steps; "
-        f"{seconds(busy_us) / max(done, 1):.2f} s a seed, {took_s:.0f} s in all"
-    )
-    return worst
+        pool.join()
+    print(tally)
+    return tally.worst
+
+
+class _Tally:
+    """What the seeds so far came to; findings are printed at once, progress every few seconds."""
+
+    def __init__(self, planned: int, size: Size) -> None:
+        self._planned, self._size = planned, size
+        self._start_us = self._said_us = wall_us()
+        self._done = self._failed = self._steps = self._busy_us = 0
+        self.worst = FINE
+
+    def add(self, outcome: Outcome) -> None:
+        self._done, self._steps = self._done + 1, self._steps + outcome.steps
+        self._busy_us += outcome.took_us
+        if outcome.status:
+            self._failed, self.worst = self._failed + 1, max(self.worst, outcome.status)
+            _print(outcome)
+            sys.stdout.flush()
+        if wall_us() - self._said_us > _SAY_US:
+            self._said_us = wall_us()
+            print(
+                f"{self._done} of {self._planned} seeds, {self._failed} failed", file=sys.stderr, flush=True
+            )
+
+    def __str__(self) -> str:
+        took_s = seconds(wall_us() - self._start_us)
+        return (
+            f"{self._done} seeds of {self._size.nodes} nodes and {self._size.hours:g} h: {self._failed} failed; "
+            f"{self._steps} steps; {seconds(self._busy_us) / max(self._done, 1):.2f} s a seed, {took_s:.0f} s in all"
+        )
 
 
 if __name__ == "__main__":

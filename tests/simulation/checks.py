@@ -12,6 +12,7 @@ from simulation.parts import Stuck, Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from balancer.ledger.store import Ledger
     from simulation.torque import Host, Job
     from simulation.world import World
 
@@ -27,6 +28,7 @@ class Checks:
         self.world = world
         self.states = dict.fromkeys(world.names, "DOWN")
         self.generations = dict.fromkeys(world.names, 0)
+        self.since_us = dict.fromkeys(world.names, 0)
         self.arrived: dict[str, tuple[int, int, int]] = {}
         self.last_seq = 0
         self.done = 0
@@ -48,7 +50,7 @@ class Checks:
     def clears(self, host: Host) -> None:
         if host.name in self.world.vms:
             raise Violation("I1", f"the mark of {host.name} is taken off while on-demand has it", host.name)
-        if host.by_hand and self.states[host.name] in ("OA_IDLE", "OA_BUSY", "DOWN"):
+        if host.by_hand and not self.world.torque.lied:  # the look before it may have been a lie
             raise Violation("I8", f"{host.name}, taken offline by a person, was put online", host.name)
 
     def marks(self, host: Host) -> None:
@@ -59,6 +61,13 @@ class Checks:
         jobs = [job for job in host.jobs if not self.world.torque.jobs[job].excused]
         if jobs:
             raise Violation("I2", f"{host.name} {what} while it runs {jobs[0]}", host.name)
+
+    # I12: one writer
+
+    def leads(self, ledger: Ledger) -> None:
+        ((epoch,),) = self._rows("SELECT epoch FROM writer")
+        if ledger.epoch != epoch:
+            raise Violation("I12", f"a Balancer of epoch {ledger.epoch} gives a command in epoch {epoch}")
 
     # I5: intent before effect
 
@@ -104,8 +113,11 @@ class Checks:
             raise Violation("I7", f"{name} went from generation {was} to {record.generation}", name)
         self.generations[name], self.states[name] = record.generation, record.state.value
         if before != record.state.value:
+            self.since_us[name] = self.world.time.now_us
             self.world.entered(record.state.value)
         host = self.world.torque.hosts[name]
+        if before == "DOWN" and record.state.value == "OA_IDLE":
+            self.world.cloud.seen_idle(name)
         if before == "RECLAIMING" and record.state.value in _LENT:
             if not host.marked and not host.mark_lost:
                 raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)
@@ -170,6 +182,12 @@ class Checks:
         if len(requests) > len(self.world.clients):
             raise Violation("I6", f"{len(requests)} requests were made of {len(self.world.clients)}")
 
+    def moves_ended(self, healed_us: int) -> None:
+        """No move that was under way when the world healed still is (I10)."""
+        for node, state in self._stored_states().items():
+            if state in ("RECLAIMING", "RESTORING") and self.since_us[node] < healed_us:
+                raise Stuck("I10", f"{node} is still {state}", node)
+
     def healed(self) -> None:
         """Everything that was begun has ended (I10), and ledger and systems agree."""
         engine, torque = self.world.engine, self.world.torque
@@ -202,7 +220,9 @@ class Checks:
             "is down, and nothing is wrong with it": state == "DOWN" and not host.by_hand,
             "is granted and nobody has it": state == "OD_ALLOC" and host.name not in self.world.vms,
             "is idle and runs a job": state == "OA_IDLE" and bool(host.jobs),
-            f"was taken offline by a person and is {state}": host.by_hand and host.name not in by_others,
+            f"was taken offline by a person and is {state}": host.by_hand
+            and state not in _LENT
+            and host.name not in by_others,
         }
         return next((problem for problem, is_so in table.items() if is_so), "")
 

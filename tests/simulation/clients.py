@@ -13,6 +13,7 @@ from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import Key, StoppingError
 from simulation.parts import Lost, Violation
+from simulation.torque import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +101,7 @@ class Client:
         for node in nodes:
             self.world.checks.vm_starts(node, self.name)
         self.world.vms.update(dict.fromkeys(nodes, self.name))
-        self.world.later(self.use_us, self._leave)
+        self.world.later(0 if self.world.is_over else self.use_us, self._leave)
 
     def _leave(self) -> None:
         if self.world.vms.get(self.nodes[0]) != self.name:
@@ -186,12 +187,12 @@ class Hooks:
         self.statuses: dict[int, int] = {}
 
     def prologue(self, job: Job) -> int:
-        status = shipped.prologue(self.settings, job.nodes, job.job_id, job.run_us / US)
+        status = shipped.prologue(self.settings, job.nodes, shown(job.job_id), job.run_us / US)
         self.statuses[status] = self.statuses.get(status, 0) + 1
         return status
 
     def epilogue(self, job: Job) -> None:
-        if shipped.epilogue(self.settings, job.nodes, job.job_id) == 1:
+        if shipped.epilogue(self.settings, job.nodes, shown(job.job_id)) == 1:
             raise Violation("I18", f"the epilogue of {job.job_id} ended with status 1", job.nodes[0])
 
     def post(self, _: Any, body: bytes, *more: Any) -> shipped.Answer:
@@ -215,7 +216,7 @@ class Hooks:
         """Somebody posts nonsense: wrong nodes, unknown or old jobs."""
         rng = self.world.rng
         nodes = rng.sample(self.world.names, rng.randint(1, 3))
-        job = rng.choice([*list(self.world.torque.jobs)[-20:], "9999.server"])
+        job = shown(rng.choice([*list(self.world.torque.jobs)[-20:], "9999.server"]))
         body = {"states": dict.fromkeys(nodes, rng.choice(("busy", "idle"))), "job": job}
         self.world.trace(f"forged hook: {body}")
         self._deliver_quietly(json.dumps(body).encode())

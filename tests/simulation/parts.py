@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import US
+from balancer.clock import US, micros
 from balancer.ledger.errors import LedgerError
+from balancer.ledger.lease import DURATION_S, RENEW_DEADLINE_S, RETRY_S
 from balancer.ledger.store import Ledger
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Size:
     hours: float = 6.0
     leases: bool = True
     """Whether on-demand asks for nodes at all."""
+    instances: int | None = None
+    """How many Balancers share the ledger, 1 or 2; None: drawn."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Rates:
     """Chance of each fault for one operation (`people`, `clock`, `partition`, `forged`: for one minute)."""
 
     crash: float = 0.0
+    power_cut: float = 0.0
     pause: float = 0.0
     storage: float = 0.0
     storage_unclear: float = 0.0
@@ -70,6 +74,11 @@ class Rates:
     hang: float = 0.0
     garbled: float = 0.0
     lie: float = 0.0
+    id_reused: float = 0.0
+    cloud_error: float = 0.0
+    cloud_hang: float = 0.0
+    cloud_lie: float = 0.0
+    cloud_rogue: float = 0.0
     server_restart: float = 0.0
     mark_lost: float = 0.0
     partition: float = 0.0
@@ -80,6 +89,7 @@ class Rates:
 
 _HIGHEST = Rates(
     crash=0.02,
+    power_cut=1.0,
     pause=0.01,
     storage=0.05,
     storage_unclear=0.02,
@@ -97,6 +107,11 @@ _HIGHEST = Rates(
     hang=0.05,
     garbled=0.1,
     lie=0.1,
+    id_reused=0.3,
+    cloud_error=0.1,
+    cloud_hang=0.05,
+    cloud_lie=0.1,
+    cloud_rogue=0.01,
     server_restart=0.01,
     mark_lost=0.02,
     partition=0.01,
@@ -135,9 +150,13 @@ class Time:
 class BreakingLedger(Ledger):
     """The shipped ledger; the process may die before and after each commit, and the disk may fail."""
 
-    def __init__(self, world: World, path: Any) -> None:
+    def __init__(self, world: World, path: Any, *, is_shared: bool) -> None:
         self._world = world
-        super().__init__(path, lock_wait_s=0)
+        super().__init__(path, lock_wait_s=0, locked=not is_shared, threaded=False)
+        # Ten times as slow as the real one, so that a world of ten hours is not spent on renewing.
+        lease = self._lease
+        lease.retry_s, lease.deadline_us = 10 * RETRY_S, 10 * micros(RENEW_DEADLINE_S)
+        lease.watch.duration_us = 10 * micros(DURATION_S)
 
     def commit(self, entries: Any, **more: Any) -> None:
         world, kind = self._world, entries[0].event.kind
@@ -150,8 +169,14 @@ class BreakingLedger(Ledger):
             raise LedgerError("simulated: the connection was lost while it committed")
         world.point(f"after commit of {kind}")
 
-    def take_epoch(self, *how: Any) -> int:
+    def abandon(self) -> None:
+        """The process is gone: it gives nothing back."""
+        self._lease.epoch = None
+        self.close()
+
+    def take_epoch(self, *_: Any) -> int:
+        """Without waiting: whoever stands by asks again."""
         self._world.point("before epoch")
-        epoch = super().take_epoch(*how)
+        epoch = super().take_epoch(0.0)
         self._world.point("after epoch")
         return epoch

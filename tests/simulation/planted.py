@@ -121,8 +121,8 @@ MUSEUM = (
     Bug(
         "the command of a commit that failed and was stored is lost",
         "balancer/reconcile.py",
-        "if action is Action.FINISH and name not in in_hand:",
-        "if action is Action.FINISH and not name:",
+        "            if name not in in_hand:",
+        "            if not name:",
     ),
     Bug(
         "a mark of ours that was left behind keeps its node down for ever",
@@ -135,6 +135,18 @@ MUSEUM = (
         "balancer/commands.py",
         "            if not states.get(node, UNKNOWN).is_handed_over:",
         "            if not node:",
+    ),
+    Bug(
+        "an operator's own mark is taken off when a loan ends",
+        "balancer/commands.py",
+        "return [node for node in nodes if not states.get(node, UNKNOWN).is_foreign]",
+        "return list(nodes)",
+    ),
+    Bug(
+        "after a long outage a node is given up only when its job ends",
+        "balancer/commands.py",
+        '        if work.aim == "reclaim" and status.jobs and status.state != "unknown":',
+        '        if work.aim == "reclaim" and status.jobs and not work.late:',
     ),
 )
 """Bugs that the product once had (T28): the simulator still finds them in code that is patched back."""

@@ -8,7 +8,7 @@ poll apart that agree in a lie are beyond what any reader of reports can survive
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
@@ -18,6 +18,7 @@ from balancer.drivers.torque import TorqueDriver, TorqueSettings
 from simulation.parts import Violation
 
 if TYPE_CHECKING:
+    from balancer.ledger.store import Ledger
     from simulation.world import World
 
 _STALE_US = 60 * US
@@ -53,6 +54,9 @@ class Host:
     """A fault or a person took the mark off, and nobody has set it again."""
     by_hand: bool = False
     """A person marked it."""
+
+    def copy(self) -> Host:
+        return Host(self.name, self.marked, self.note, self.jobs, self.down, self.listed)
 
 
 @dataclass(slots=True)
@@ -191,7 +195,7 @@ class Torque:
     def listing(self, names: list[str]) -> str:
         world = self.world
         now_us = world.time.now_us
-        copy = {name: replace(host) for name, host in self.hosts.items()}
+        copy = {name: host.copy() for name, host in self.hosts.items()}
         while self.past and self.past[0][0] < now_us - _STALE_US:
             self.past.popleft()
         hosts = copy
@@ -201,7 +205,9 @@ class Torque:
                 at_us, hosts = world.rng.choice(self.past)
                 world.trace(f"torque answers as of {(now_us - at_us) // US} s ago")
             else:
-                hosts = {name: replace(host, jobs=()) for name, host in copy.items()}
+                hosts = {name: host.copy() for name, host in copy.items()}
+                for host in hosts.values():
+                    host.jobs = ()
                 world.trace("torque leaves out jobs")
         self.lied = lies
         self.past.append((now_us, copy))
@@ -212,13 +218,18 @@ class Torque:
         return f"<Data>{''.join(_node(host, is_down) for host in wanted)}</Data>"
 
 
+def shown(job_id: str) -> str:
+    """The number that Torque shows: a server that went back in time gives one out again."""
+    return job_id.partition("#")[0]
+
+
 def _node(host: Host, is_down: bool) -> str:
     states = ["down"] if host.down or is_down else []
     if host.marked:
         states.append("offline")
     if host.jobs:
         states.append("job-exclusive")
-    jobs = f"<jobs>{','.join(f'0-1/{job}' for job in host.jobs)}</jobs>" if host.jobs else ""
+    jobs = f"<jobs>{','.join(f'0-1/{shown(job)}' for job in host.jobs)}</jobs>" if host.jobs else ""
     note = f"<note>{escape(host.note)}</note>" if host.note else ""
     return f"<Node><name>{host.name}</name><state>{','.join(states) or 'free'}</state>{jobs}{note}</Node>"
 
@@ -226,9 +237,9 @@ def _node(host: Host, is_down: bool) -> str:
 class SimulatedTorqueDriver(TorqueDriver):
     """The shipped driver; programs are calls of the fake, with faults on the way there and back."""
 
-    def __init__(self, world: World, settings: TorqueSettings | None = None) -> None:
-        super().__init__(settings or TorqueSettings())
-        self._world = world
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        super().__init__(TorqueSettings())
+        self._world, self._ledger = world, ledger
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False, **_: Any) -> str:
         world = self._world
@@ -266,6 +277,7 @@ class SimulatedTorqueDriver(TorqueDriver):
         if rest[:1] == ["-N"]:
             note, rest = rest[1], rest[2:]
         world.trace(what)
+        world.checks.leads(self._ledger)
         world.checks.commanded(command[1], rest)
         rest = [name for name in rest if torque.hosts[name].listed]
         if world.chance("no_effect"):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 import logging
+import os
 import random
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -24,23 +26,26 @@ import balancer.clock
 from balancer import hooks as shipped_hooks
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
-from balancer.clock import NEVER_US, US, SystemClock
-from balancer.commands import CommandSettings
-from balancer.engine import Engine, EngineSettings
-from balancer.ledger.errors import LedgerError
+from balancer.clock import NEVER_US, US
+from balancer.ledger import reading
+from balancer.ledger.connect import create_engine
 from balancer.lifecycle.settings import Settings
-from balancer.metrics import Metrics
 from simulation.checks import Checks
 from simulation.clients import Client, Hooks
-from simulation.parts import BreakingLedger, Crash, Lost, Rates, Size, Stuck, Time, drawn
-from simulation.torque import Host, Job, SimulatedTorqueDriver, Torque
+from simulation.cloud import Cloud
+from simulation.instance import LIMIT_S, PERIOD_S, TIMEOUT_S, Instance
+from simulation.parts import Crash, Rates, Size, Stuck, Time, drawn
+from simulation.torque import Host, Job, Torque, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import sqlalchemy as sa
+
+    from balancer.engine import Engine
+
 _MINUTE_US = 60 * US
-_POLL_S, _LIMIT_S, _PERIOD_S, _TIMEOUT_S = 10.0, 60.0, 300.0, 15.0
-_MOVE_US = round((_LIMIT_S + 3 * _TIMEOUT_S + 2 * _PERIOD_S) * US)
+_MOVE_US = round((LIMIT_S + 3 * TIMEOUT_S + 2 * PERIOD_S) * US)
 """I10: how long a move may take once nothing fails."""
 _JUMPS_S = (0.011, -0.011, 0.288, -0.288, 288, -288, 3600, -3600, 86400, -86400, -1_700_000_000)
 _STEPS_AT_ONE_TIME = 20_000
@@ -76,16 +81,16 @@ class World:
         drawn_rates = drawn(self.rng)
         self.rates = drawn_rates if rates is None else rates
         self.names = [f"n{number:02d}" for number in range(1, self.size.nodes + 1)]
-        self.db = folder / f"ledger-{seed}.db"
+        self.db = folder / "ledger.db"
         self.time = Time()
         self.torque = Torque(self, {name: Host(name) for name in self.names})
         self.vms: dict[str, str] = {}
         self.clients: dict[str, Client] = {}
         self.hooks = Hooks(self)
-        self.engine: Engine | None = None
-        self.starts = 0
-        self.paused_until_us = 0
+        self.cloud = Cloud(self)
+        self.starts = self.overtaken = 0
         self.is_faulty = True
+        self.is_over = False
         self.points: dict[str, int] = {}
         self.lines: list[str] = []
         self._digest = hashlib.blake2b(digest_size=16)
@@ -93,11 +98,13 @@ class World:
         self._order = 0
         self._when: dict[str, Callable[[], None]] = {}
         self._cuts: dict[tuple[str, str], int] = {}
-        self._settings = Settings(
+        self.settings = Settings(
             static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
             wait_us=600 * US,
             idle_hold_us=self.rng.choice((60, 600, 1800)) * US,
         )
+        count = self.size.instances or self.rng.choice((1, 1, 1, 2))
+        self.instances = [Instance(self, name, is_shared=count > 1) for name in ("A", "B")[:count]]
         self.checks = Checks(self)
 
     # The story
@@ -144,7 +151,8 @@ class World:
         stood = 0
         while True:
             next_us = self._heap[0][0] if self._heap else NEVER_US
-            engine_us = self._engine_us()
+            dues = [each.due_us() for each in self.instances]
+            engine_us = min(dues)
             due_us = min(next_us, engine_us)
             if due_us > end_us:
                 self.time.now_us = max(self.time.now_us, end_us)
@@ -154,79 +162,37 @@ class World:
                 raise Stuck("I14", "time stands still: there is always more to do")
             self.time.now_us = max(self.time.now_us, due_us)
             if engine_us <= next_us:
-                self._guarded(lambda: self.engine.step() if self.engine is not None else None)
+                self.instances[dues.index(engine_us)].step()
             else:
                 heapq.heappop(self._heap)[2]()
             self.checks.step()
 
-    def _engine_us(self) -> int:
-        if self.engine is None:
-            return NEVER_US
-        return max(self.paused_until_us, self.time.now_us + self.engine.due_in_us())
+    # The Balancer's processes
 
-    # The Balancer's process
+    @property
+    def engine(self) -> Engine | None:
+        """Of the instance that leads, as far as one can tell from outside."""
+        return self._leader().engine
+
+    def _leader(self) -> Instance:
+        return min(self.instances, key=lambda each: (not each.is_leading, each.is_paused))
+
+    def algorithm(self) -> Moody:
+        return Moody(self)
 
     def boot(self) -> None:
-        if self.engine is not None:
-            return
-        self.starts += 1
-        self.trace(f"the Balancer starts ({self.starts})")
-        ledger = None
-        try:
-            ledger = BreakingLedger(self, self.db)
-            self.engine = Engine(
-                self.names,
-                Moody(self),
-                self._settings,
-                ledger=ledger,
-                driver=SimulatedTorqueDriver(self),
-                clock=SystemClock(),
-                metrics=Metrics("torque"),
-                settings=EngineSettings(
-                    reconcile_period_s=_PERIOD_S,
-                    refresh_age_s=10.0,
-                    commands=CommandSettings(confirm_poll_s=_POLL_S, confirm_limit_s=_LIMIT_S),
-                ),
-                threaded=False,
-            )
-            self.engine.start()
-        except (Crash, LedgerError) as error:
-            self.trace(f"the start failed: {type(error).__name__}")
-            if ledger is not None:
-                ledger.close()
-            self.engine = None
-            self.later(30 * US, self.boot)
+        for each in self.instances:
+            each.boot()
 
     def die(self, down_us: int | None = None) -> None:
-        """The process is gone, without a word; the service manager starts it again some time later."""
-        if self.engine is not None:
-            self.engine.ledger.close()
-            self.engine = None
-            drawn_us = self.rng.choice((1, 1, 2, 30, 600)) * US
-            self.later(drawn_us if down_us is None else down_us, self.boot)
-            self.checks.history()
+        self._leader().die(down_us)
 
     def call(self, action: Callable[[Engine], Any]) -> Any:
-        """A call of somebody's. Raises Lost when no answer comes."""
-        if self.engine is None or self.paused_until_us > self.time.now_us:
-            raise Lost
-        if self.chance("pause"):
-            self.paused_until_us = self.time.now_us + self.rng.randrange(1, 1800) * US
-            self.trace("the Balancer is paused")
-            raise Lost
-        try:
-            answer = action(self.engine)
-            self.point("before reply")
-        except Crash as error:
-            self.die()
-            raise Lost from error
-        return answer
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Crash:
-            self.die()
+        """A call of somebody's, who mostly knows which instance leads. Raises Lost when no answer comes."""
+        instance = self._leader()
+        if len(self.instances) > 1 and self.rng.random() < 0.1:
+            instance = self.rng.choice(self.instances)
+        return instance.call(action)
 
     # What happens
 
@@ -246,14 +212,17 @@ class World:
             script(self)
             self.run_until(self.time.now_us + round(self.size.hours * 3600 * US))
             self.heal()
-            self.run_until(self.time.now_us + 2 * _MOVE_US + 2400 * US)
+            healed_us = self.time.now_us
+            self.run_until(healed_us + _MOVE_US)
+            self.checks.moves_ended(healed_us)
+            self.run_until(healed_us + 2 * _MOVE_US + 2400 * US)
             self.end_work()
-            self.run_until(self.time.now_us + self._settings.idle_hold_us + 2 * _MOVE_US)
+            self.run_until(self.time.now_us + self.settings.idle_hold_us + 2 * _MOVE_US)
             self.checks.healed()
             self.checks.history()
             self.checks.fixed_point()
-            if self.engine is not None:
-                self.engine.stop()
+            for each in self.instances:
+                each.close()
 
     def _prepare(self) -> None:
         self.boot()
@@ -269,8 +238,16 @@ class World:
         rng = self.rng
         width = min(rng.choice((1, 1, 1, 2, 2, 4)), len(self.names))
         run_us = round(min(rng.expovariate(1 / 1200), 7200) * US) + US
-        self.torque.submit(Job(f"{len(self.torque.jobs) + 1}.server", width, run_us))
+        self.torque.submit(Job(self._job_id(), width, run_us))
         self.later(round(rng.expovariate(len(self.names) / _NODE_S_PER_JOB) * US), self._next_job)
+
+    def _job_id(self) -> str:
+        """The next number, or after a server lost its count one that a job had that has ended."""
+        new = f"{len(self.torque.jobs) + 1}.server"
+        ended = [job for job in self.torque.jobs.values() if job.state == "C"]
+        if not ended or not self.chance("id_reused"):
+            return new
+        return f"{shown(self.rng.choice(ended[-20:]).job_id)}#{new}"
 
     def _next_client(self) -> None:
         if not self.is_faulty:
@@ -299,6 +276,8 @@ class World:
             self.torque.restart()
         if self.chance("forged"):
             self.hooks.forge()
+        if self.chance("cloud_rogue"):
+            self.cloud.misplace()
         if self.chance("clock"):
             jump_s = self.rng.choice(_JUMPS_S)
             self.trace(f"the wall clock jumps by {jump_s} s")
@@ -306,7 +285,7 @@ class World:
         if self.chance("partition"):
             ways = self.rng.choice((("there",), ("back",), ("there", "back")))
             length_us = self.rng.choice((1, 30, 600, 6 * 3600)) * US
-            self.cut(self.rng.choice(("client", "batch", "hook")), ways, length_us)
+            self.cut(self.rng.choice(("client", "batch", "cloud", "hook")), ways, length_us)
         self.later(_MINUTE_US, self._every_minute)
 
     def _people(self) -> None:
@@ -338,7 +317,9 @@ class World:
     def _clear_by_hand(self, host: Host) -> None:
         if host.by_hand and self.is_faulty:
             self.trace(f"an operator clears {host.name}")
-            host.marked, host.by_hand, host.note = False, False, ""
+            # A node that is lent by now has lost its mark with this.
+            is_lent = self.checks.states[host.name] in ("RECLAIMING", "OD_RESERVE", "OD_ALLOC")
+            host.marked, host.by_hand, host.mark_lost, host.note = False, False, is_lent, ""
             self.torque.cycle()
 
     def _up(self, host: Host) -> None:
@@ -351,7 +332,9 @@ class World:
         self.trace("the world heals")
         self.is_faulty = False
         self._cuts.clear()
-        self.paused_until_us = 0
+        self.cloud.heal()
+        for each in self.instances:
+            each.wake()
         for host in self.torque.hosts.values():
             self._up(host)
         self.boot()
@@ -359,6 +342,7 @@ class World:
     def end_work(self) -> None:
         """Whoever has nodes gives them back; jobs that need more nodes than there are left are taken away."""
         self.trace("work ends")
+        self.is_over = True
         for client in self.clients.values():
             client.stop_using()
         for job in list(self.torque.jobs.values()):
@@ -373,22 +357,36 @@ def simulated(world: World) -> Iterator[None]:
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
         mock.patch.object(balancer.clock, "time", world.time),
+        mock.patch.object(reading, "create_engine", _engine),
         mock.patch.object(shipped_hooks, "_post", world.hooks.post),
         mock.patch.object(shipped_hooks, "_say", return_value=None),
     ):
         try:
             yield
         finally:
-            if world.engine is not None:
-                world.engine.ledger.close()
+            for each in world.instances:
+                each.close()
             structlog.reset_defaults()
 
 
+@lru_cache(maxsize=2)
+def _engine(url: sa.URL) -> sa.Engine:
+    """One for each file, so that a statement is compiled once and not at each of a thousand starts."""
+    return create_engine(url)
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder in memory where there is one: the simulated disk need not be a slow one."""
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """An empty folder: in memory where there is one (the simulated disk need not be a slow one).
+
+    In `parent` it has the name of this process, whose worlds one after the other use the same files.
+    """
     memory = Path("/dev/shm")  # noqa: S108 - a new folder of our own inside
-    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None))
+    if parent is None:
+        folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=memory if memory.is_dir() else None))
+    else:
+        folder = parent / str(os.getpid())
+        folder.mkdir()
     try:
         yield folder
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.balancer.workloads import (
+    AT_ONCE,
     BATCH_LOAD,
     FACTORS,
     NODES,
@@ -26,6 +27,8 @@ RHO = 10.0
 """Per cent, in Figure 3 and where one load stands for all."""
 NO_BACKFILL = "fcfs"
 """Prefix of the labels of runs without backfilling."""
+AT_ONCE_LOADS = ("U66-N", "U66-M")
+"""Batch workloads whose least load with rejections is looked for with fewer leases at once, too."""
 _FIRST_SEED = 1001
 """Seeds of the claims; 1 to 1000 are for trying things out."""
 
@@ -63,27 +66,103 @@ def experiments(options: Options) -> Sweep:
     return Sweep("balancer", tuple(runs))
 
 
-_Item = tuple[str, dict[str, Any], dict[str, Any] | None, str]
+_Item = tuple[str, dict[str, Any], dict[str, Any] | None, "str | dict[str, Any]"]
+_HINT_30 = {"balancer": {"algorithm": "hint", "notice_s": 1800}}
 
 
 def _all(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
     yield from _table_1(workloads, options)
+    if not options.quick:
+        yield from _table_1_otherwise(workloads, seed)
+        yield from _fewer_at_once(workloads, options, seed)
     yield from _figure_2_and_3(workloads, options)
     yield from _figure_4_and_5(workloads, options, seed)
 
 
+_STATIC = {"static_partition": {"ondemand_nodes": ONDEMAND_NODES}}
+
+
 def _table_1(workloads: Workloads, options: Options) -> Iterator[_Item]:
     week = workloads.challenging()
-    static = {"static_partition": {"ondemand_nodes": ONDEMAND_NODES}}
     for prefix, scheduler in (("t1", "fcfs+easy"), (f"t1-{NO_BACKFILL}", "fcfs+none")):
         yield f"{prefix}/batch", week, None, scheduler
-        yield f"{prefix}/static", week, static, scheduler
+        yield f"{prefix}/static", week, _STATIC, scheduler
         for reserve in RESERVES:
             for wait_min in WAITS_MIN:
                 ends = {(0, 0), (12, 0), (0, 5), (6, 10)}
                 if (prefix == "t1" and not options.quick) or (reserve, wait_min) in ends:
                     policy = {"static_reserve": reserve, "wait_s": 60 * wait_min}
                     yield f"{prefix}/R{reserve}W{wait_min}", week, {"balancer": policy}, scheduler
+
+
+def readings(options: Options) -> dict[str, str]:
+    """Other readings of Table I that are run: what they are, by the prefix of their labels."""
+    if options.quick:
+        return {}
+    found = {
+        "t1-depth-all": "every waiting job has a reservation (conservative)",
+        "t1-depth-0": "backfilling without reservations (depth 0)",
+        "t1-empty": "the cluster is empty at the begin",
+        "t1-walltime": "jobs sleep for their walltime",
+    }
+    if options.traces is not None:
+        found["t1-fewer"] = "24,177 jobs: without 373 that ran past their walltime and 11 twins"
+        if (options.traces / "aps").is_dir():
+            found["t1-aps"] = "leases of real weeks with experiments"
+    else:
+        found["t1-at-once"] = "never more than 11 leases at once"
+    return found
+
+
+def _table_1_otherwise(workloads: Workloads, seed: int) -> Iterator[_Item]:
+    """Table I's corners under each reading of what the paper leaves open."""
+    easy, week = "fcfs+easy", workloads.challenging()
+    depth_0 = {"order": "fcfs", "backfill": "easy", "protect_head": False}
+    variants: dict[str, tuple[dict[str, Any], str | dict[str, Any]]] = {
+        "t1-depth-all": (week, "fcfs+conservative"),
+        "t1-depth-0": (week, depth_0),
+        "t1-empty": (workloads.challenging(busy=False), easy),
+        "t1-walltime": (workloads.challenging(run_to_walltime={}), easy),
+    }
+    if workloads.traces is not None:
+        fewer = workloads.challenging(leave_out={"overrun": True, "twins": True})
+        variants["t1-fewer"] = (fewer, easy)
+        real = workloads.real_leases(seed)
+        if real is not None:
+            # What of a lease's week lies behind the end of the batch week is left out.
+            variants["t1-aps"] = (workloads.challenging(real, window={"begin_s": 0, "end_s": WEEK_S}), easy)
+    else:
+        variants["t1-at-once"] = (workloads.challenging(AT_ONCE), easy)
+    for prefix, (workload, scheduler) in variants.items():
+        yield f"{prefix}/batch", workload, None, scheduler
+        yield f"{prefix}/static", workload, _STATIC, scheduler
+        for reserve in (0, 12):
+            yield f"{prefix}/R{reserve}W0", workload, {"balancer": {"static_reserve": reserve}}, scheduler
+
+
+def _fewer_at_once(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
+    """Figures 2 to 5 with leases that are never more at once than in the weeks their shapes come from."""
+
+    def workload(batch: str, rho: float) -> dict[str, Any]:
+        return workloads.synthetic(batch, rho, leases=AT_ONCE)
+
+    for batch in BATCH_LOAD:
+        for rho in rhos(options):
+            if fits(batch, rho) and (rho == RHO or batch in AT_ONCE_LOADS):
+                yield f"at-once-basic/{batch}/{rho:g}", workload(batch, rho), {"balancer": {}}, "fcfs+easy"
+        yield f"at-once-H30/{batch}/{RHO:g}", workload(batch, RHO), _HINT_30, "fcfs+easy"
+    for batch in MAINSTREAM:
+        announced = _announced(workloads, seed, RHO, AT_ONCE)
+        for name in ("H15", "predictive"):
+            yield (
+                f"at-once-{name}/{batch}/{RHO:g}",
+                workload(batch, RHO),
+                {"balancer": announced[name]},
+                "fcfs+easy",
+            )
+        for reserve in STATIC_RESERVES[1:]:
+            policy = {"balancer": {"static_reserve": reserve}}
+            yield f"at-once-R{reserve}/{batch}", workload(batch, RHO), policy, "fcfs+easy"
 
 
 def _figure_2_and_3(workloads: Workloads, options: Options) -> Iterator[_Item]:
@@ -112,13 +191,15 @@ def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterat
                     yield f"{name}/{batch}/{rho:g}", workload, {"balancer": mechanism}, "fcfs+easy"
     for batch in MAINSTREAM:
         split = workloads.synthetic(batch, RHO, split=True)
-        yield f"split-H30/{batch}", split, {"balancer": {"algorithm": "hint", "notice_s": 1800}}, "fcfs+easy"
+        yield f"split-H30/{batch}", split, _HINT_30, "fcfs+easy"
 
 
-def _announced(workloads: Workloads, seed: int, rho: float) -> dict[str, dict[str, Any]]:
+def _announced(
+    workloads: Workloads, seed: int, rho: float, leases: Any = "aps_leases"
+) -> dict[str, dict[str, Any]]:
     """Hint and predictive, the latter under each reading of what the paper leaves open."""
-    other = workloads.history(seed, rho, weekly=False)
-    alike = workloads.history(seed, rho, weekly=True)
+    other = workloads.history(seed, rho, weekly=False, leases=leases)
+    alike = workloads.history(seed, rho, weekly=True, leases=leases)
     predictors = {
         "predictive": {"name": "peak", "history": other},
         "predictive-weekly": {"name": "peak", "history": alike},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.predictors.interface import Slots
-from emulator.workload.published import ApsLeases
+from emulator.workload.generators import parse_generators
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ FACTORS = {1.25: 1, 2.5: 2, 5.0: 4, 10.0: 8, 20.0: 16, 30.0: 24}
 BATCH_LOAD = {"U66-N": 0.665, "U66-M": 0.665, "U66-W": 0.665, "U77-M": 0.77, "U88-M": 0.88}
 """The five synthetic batch workloads: narrow, mainstream, wide, and two with jobs injected (III-B.1)."""
 CHALLENGING_WEEK, WEEK_BEFORE = "2015-04-05.csv.xz", "2015-03-29.csv.xz"
+EXPERIMENT_WEEKS = (
+    "2014-01-19", "2014-04-27", "2014-05-04", "2014-05-11", "2014-05-18", "2014-05-25", "2014-07-20", "2014-09-21",
+)  # fmt: skip
+"""APS weeks with experiments: the shapes of the stand-in's leases are theirs."""
+AT_ONCE = {"aps_leases": {"most_at_once": 11}}
+"""Leases as by default, but never more at a time than in those weeks."""
 _SAMPLE = 0.006
 _HISTORY_WEEKS = 4
 
@@ -38,20 +44,35 @@ class Workloads:
 
     traces: Path | None
 
-    def challenging(self) -> dict[str, Any]:
-        """The challenging week's jobs and leases, behind what ran before (III-A)."""
+    def challenging(self, leases: Any = "aps_leases", *, busy: bool = True, **first: Any) -> dict[str, Any]:
+        """The challenging week's jobs and leases, behind what ran before (III-A).
+
+        `busy` false: without that. `first`: transforms that come before it.
+        """
+        changes: list[Any] = [{name: parameters} for name, parameters in first.items()]
         if self.traces is None:
             batch = {"lcrc_batch": {"load": 0.844, "jobs": 24_177}}
-            return {"generate": [batch, "aps_leases"], "transforms": ["wrap_around"]}
+            changes += ["wrap_around"] if busy else []
+            return {"generate": [batch, leases], "transforms": changes}
         before = {"trace": str(self.traces / "lcrc" / WEEK_BEFORE), "at_s": WEEK_S}
+        changes += [{"preload": before}] if busy else []
         return {
             "trace": str(self.traces / "lcrc" / CHALLENGING_WEEK),
             "origin_s": 0,
-            "generate": ["aps_leases"],
-            "transforms": [{"preload": before}],
+            "generate": [leases],
+            "transforms": changes,
         }
 
-    def synthetic(self, batch: str, rho: float, *, split: bool = False) -> dict[str, Any]:
+    def real_leases(self, seed: int) -> dict[str, Any] | None:
+        """The leases of a real week with experiments, another one for each of eight seeds; None without logs."""
+        if self.traces is None or not (self.traces / "aps").is_dir():
+            return None
+        week = EXPERIMENT_WEEKS[seed % len(EXPERIMENT_WEEKS)]
+        return {"packed_jobs": {"trace": str(self.traces / "aps" / f"{week}.csv.xz")}}
+
+    def synthetic(
+        self, batch: str, rho: float, *, split: bool = False, leases: Any = "aps_leases"
+    ) -> dict[str, Any]:
         """One of the five batch workloads with leases of `rho` per cent (III-B).
 
         Wide and narrow are made of the mainstream workload. One per cent of the jobs, drawn at random, has a
@@ -67,11 +88,11 @@ class Workloads:
         changes += ["split_leases"] if split else []
         changes.append("wrap_around")
         if self.traces is None:
-            return {"generate": ["lcrc_batch", "aps_leases"], "transforms": changes}
+            return {"generate": ["lcrc_batch", leases], "transforms": changes}
         trace = str(self.traces / "lcrc")
-        return {"trace": trace, "origin_s": 0, "generate": ["aps_leases"], "transforms": changes}
+        return {"trace": trace, "origin_s": 0, "generate": [leases], "transforms": changes}
 
-    def history(self, seed: int, rho: float, *, weekly: bool) -> list[int]:
+    def history(self, seed: int, rho: float, *, weekly: bool, leases: Any = "aps_leases") -> list[int]:
         """Nodes requested in the slots of the four weeks before a run, as the service would remember them.
 
         `weekly`: every one of them was like the week to come. Otherwise they are other weeks of the same
@@ -81,7 +102,8 @@ class Workloads:
         names = [f"experiments.balancer.history.{week}" for week in range(_HISTORY_WEEKS)]
         if weekly:
             names = [f"workload.generate.{place}"] * _HISTORY_WEEKS
-        weeks = [ApsLeases().generate(stream(seed, name), nodes=NODES) for name in names]
+        (made,) = parse_generators([leases])
+        weeks = [made.generate(stream(seed, name), nodes=NODES) for name in names]
         return [nodes for week in weeks for nodes in _requested(week, FACTORS[rho])]
 
 

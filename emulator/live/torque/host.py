@@ -37,6 +37,7 @@ class MechanismHost(Harness):
         self,
         cluster: Cluster,
         mechanism: Mechanism,
+        *,
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         outside: Outside,
@@ -44,6 +45,8 @@ class MechanismHost(Harness):
         self._executor = executor
         self._outside = outside
         self._points_to_come = 0
+        self._ready: set[int] = set()
+        """Nodes that are there before the run begins."""
         self._saves_now = False
         self._ended_now: list[int] = []
         self._reserved_and_gone: set[int] = set()
@@ -64,6 +67,8 @@ class MechanismHost(Harness):
     def begin(self, now_us: int) -> None:
         self.now_us = now_us
         self.begun = True
+        # In this order the first node is used first, whichever agent was there first.
+        self.cluster.bring_online(sorted(self._ready, reverse=True), now_us)
         if self._at_predicted is not None:
             for row in np.flatnonzero((self._workload.kind == Kind.ON_DEMAND) & (self._predicted_us >= 0)):
                 self._add(int(self._predicted_us[row]), _Point.PREDICTED, int(row))
@@ -110,6 +115,9 @@ class MechanismHost(Harness):
             self._pass_over()
 
     def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
+        self._ready.discard(node)
+        if not self.begun:
+            return
         self._enter(now_us)
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
@@ -120,7 +128,7 @@ class MechanismHost(Harness):
 
     def node_back(self, node: int, now_us: int) -> None:
         if not self.begun:
-            self.cluster.bring_online([node], now_us)
+            self._ready.add(node)
         elif node in self._reserved_and_gone:
             self._reserved_and_gone.discard(node)  # the mechanism has had it all the time
         else:

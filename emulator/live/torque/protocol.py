@@ -6,12 +6,16 @@ A command sends one request and gets one answer:
     [status, stdout, stderr]           or ["read", path] / ["read", null]: send this file / stdin, then
     {"text": ...}                      or {"errno": ..., "error": ...}
 
+    {"do": "state"}                              {"all_nodes_up": ..., "is_over": ...}
     {"do": "export"}                             every job and run, exact to the microsecond (a JSON object)
 
 An agent's connection stays open:
 
     {"do": "register", "nodes": [...], "np": 2, "jobs": [[number, run], ...]}   ->  {"do": "registered", ...}
     <- {"do": "start", ...}, {"do": "kill", "job": ..., "run": ..., "why": "delete"|"requeue"}
+    <- {"do": "change", "job": ..., "run": ..., "seq": ..., "phase": {...}, "hosts": [...], "save_us": ...}
+    <- a kill with "why": "preempt" (and "save": true) leaves a process no time, but for writing a checkpoint
+    {"do": "changed", "job": ..., "run": ..., "seq": ...}
     {"do": "started", "job": ..., "run": ..., "session": ...}
     {"do": "ended", "job": ..., "run": ..., "exit_status": ..., "requeue": ...}  ->  {"do": "noted", ...}
 """
@@ -66,6 +70,10 @@ class Connection:
         finally:
             self._sock.close()
 
+    def close_reader(self) -> None:
+        """Let go of the socket at once, not when somebody collects garbage; nobody may wait in `receive`."""
+        self._file.close()
+
 
 def connect(address: tuple[str, int], timeout_s: float = 10.0) -> Connection:
     """A connection to the server at `address`; OSError when there is none."""
@@ -82,6 +90,7 @@ def request(address: tuple[str, int], message: Message) -> Message:
         answer = connection.receive()
     finally:
         connection.close()
+        connection.close_reader()
     if answer is None:
         raise ConnectionResetError(f"the batch server at {address[0]}:{address[1]} closed the connection")
     return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from balancer.predictors.interface import Slots
 from balancer.predictors.loader import parse_predictor
@@ -13,26 +13,50 @@ if TYPE_CHECKING:
     from balancer.predictors.interface import Predictor
     from balancer.predictors.planner import Reservation
 
-_OURS = ("slots_per_day", "keep", "history")
+_OURS = ("name", "slots_per_day", "keep", "history")
 
 
-def parse_forecast(item: object) -> Forecast:
-    """From the mechanism's parameter `predictor`. Raises ValueError.
+@dataclass(frozen=True, slots=True)
+class PredictorSettings:
+    """The mechanism's parameter `predictor`: a name, or a mapping.
 
-    A name, or a mapping with `name`, the predictor's own parameters, and
+    A mapping has `name`, the predictor's own parameters,
     `slots_per_day` (4), `keep` (`slot`: a reserve lasts as long as its slot; `hold`: for I, as in the paper's
     text) and `history` (nodes requested in the slots before time 0, oldest first; what a service remembers).
     """
-    if not isinstance(item, dict):
-        return Forecast(parse_predictor(item), Slots(), Keep.SLOT, ())
-    history = item.get("history", ())
-    if not isinstance(history, list | tuple) or not all(type(each) is int and each >= 0 for each in history):
-        raise ValueError("predictor: history is a list of whole numbers: nodes requested in each past slot")
-    keep = item.get("keep", "slot")
-    if keep not in tuple(Keep):
-        raise ValueError(f"predictor: keep must be one of {', '.join(Keep)}, not {keep!r}")
-    own = {key: value for key, value in item.items() if key not in _OURS}
-    return Forecast(parse_predictor(own), Slots(item.get("slots_per_day", 4)), Keep(keep), tuple(history))
+
+    name: str
+    parameters: dict[str, Any]
+    slots_per_day: int = 4
+    keep: Keep = Keep.SLOT
+    history: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, item: object) -> PredictorSettings:
+        """Raises ValueError."""
+        if isinstance(item, str):
+            return cls(item, {})
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise ValueError(f"a predictor is written as its name or as {{name: NAME, ...}}, not {item!r}")  # noqa: TRY004 - a border: one kind of error
+        own = {str(key): value for key, value in item.items() if key not in _OURS}
+        history, keep = item.get("history", ()), item.get("keep", "slot")
+        if not isinstance(history, list | tuple) or not all(
+            type(each) is int and each >= 0 for each in history
+        ):
+            raise ValueError(
+                "predictor: history is a list of whole numbers: nodes requested in each past slot"
+            )
+        if keep not in tuple(Keep):
+            raise ValueError(f"predictor: keep must be one of {', '.join(Keep)}, not {keep!r}")
+        slots = Slots(item.get("slots_per_day", 4))
+        return cls(item["name"], own, slots.a_day, Keep(keep), tuple(history))
+
+
+def parse_forecast(item: object) -> Forecast:
+    """The predictor with its parameters, ready to run. Raises ValueError."""
+    settings = PredictorSettings.parse(item)
+    predictor = parse_predictor({"name": settings.name, **settings.parameters})
+    return Forecast(predictor, Slots(settings.slots_per_day), settings.keep, settings.history)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from balancer.algorithms.interface import Algorithm
     from emulator.harness.mechanism import Actions
     from emulator.mechanisms.balancer.policy import Outcome
 
@@ -42,6 +43,7 @@ class BalancerMechanism:
     notice_s: float = 0
     predictor: str | dict[str, Any] | None = None
     notice_us: int = field(init=False)
+    _algorithm: Algorithm = field(init=False, repr=False)
     _policy: BalancerPolicy = field(init=False, repr=False)
     _forecast: Forecast | None = field(init=False, repr=False, default=None)
     _was_busy: NDArray[np.bool_] = field(init=False, repr=False)
@@ -55,7 +57,7 @@ class BalancerMechanism:
         if self.pick not in list(PickOrder):
             raise ValueError(f"balancer: pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")
         try:
-            load_algorithm(self.algorithm)
+            self._algorithm = load_algorithm(self.algorithm)
         except BadAlgorithm as error:
             raise ValueError(f"balancer: {error}") from error
         self.settings()
@@ -77,9 +79,7 @@ class BalancerMechanism:
             raise ValueError(
                 f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
             )
-        self._policy = BalancerPolicy(
-            act.node_names, load_algorithm(self.algorithm), self.settings(), _BatchPool(act)
-        )
+        self._policy = BalancerPolicy(act.node_names, self._algorithm, self.settings(), _BatchPool(act))
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
         if self.predictor is not None:

@@ -54,6 +54,7 @@ class Service:
         (programs / "qmgr").symlink_to("/bin/true")
         self.environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
         self.ready = folder / "ready.json"
+        self.log = folder / "log"
         self.process: subprocess.Popen[str] | None = None
         self.url = ""
 
@@ -64,16 +65,37 @@ class Service:
 
     def start(self, *options: str) -> None:
         self.ready.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            self.command("--port", "0", *options),
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            text=True,
-        )
-        limit_us, pause = wall_us() + 30_000_000, threading.Event()
+        self.launch(*options)
+        self.wait_until_ready()
+
+    def launch(self, *options: str) -> None:
+        with self.log.open("w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                self.command("--port", "0", *options),
+                env=self.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                text=True,
+            )
+
+    def share_batch_of(self, other: Service) -> None:
+        """Talk to the same batch system."""
+        self.environment = other.environment
+
+    def wait_for_log(self, text: str) -> None:
+        limit_us, pause = wall_us() + 60_000_000, threading.Event()
+        while text not in self.log.read_text(encoding="utf-8"):
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")[-4000:]
+            assert wall_us() < limit_us, f"the service does not log {text!r}"
+            pause.wait(0.02)
+
+    def wait_until_ready(self) -> None:
+        assert self.process is not None
+        limit_us, pause = wall_us() + 60_000_000, threading.Event()
         while not self.ready.exists():
-            assert self.process.poll() is None, f"the service ended with {self.process.returncode}"
+            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")[-4000:]
             assert wall_us() < limit_us, "the service does not get ready"
             pause.wait(0.02)
         self.url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
@@ -110,6 +132,25 @@ def service(tmp_path):
         return made[-1]
 
     yield make
+    _end(made)
+
+
+@pytest.fixture
+def service_in(tmp_path):
+    """`service_in(name)`: one of several, each with a folder of this name."""
+    made: list[Service] = []
+
+    def make(name: str, count: int = 6) -> Service:
+        folder = tmp_path / name
+        folder.mkdir()
+        made.append(Service(folder, count))
+        return made[-1]
+
+    yield make
+    _end(made)
+
+
+def _end(made: list[Service]) -> None:
     for each in made:
         if each.process is not None and each.process.poll() is None:
             each.kill()

@@ -52,7 +52,9 @@ def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
     found = reading("nodes-draining.txt", "jobs-running.txt")
     reason = "balancer: lent to on-demand"
     assert found["n02"] == NodeStatus("offline", ("4",), reason, 600 * US, marked=True, is_ours=True)
-    assert found["n01"] == NodeStatus("offline", ("4",), "disk broken, see ticket 17", 600 * US)
+    assert found["n01"] == NodeStatus(
+        "offline", ("4",), "disk broken, see ticket 17", 600 * US, is_foreign=True
+    )
     assert not found["n02"].is_handed_over
 
 

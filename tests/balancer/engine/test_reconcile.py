@@ -8,9 +8,10 @@ import pytest
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus
+from balancer.drivers.cloud import CloudStatus
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
-from balancer.reconcile import CloudStatus, seen
+from balancer.reconcile import seen
 from balancer.reconcile_table import TABLE, Action, Seen, page
 
 _CLOUD_ON, _CLOUD_OFF, _CLOUD_VM = CloudStatus(True), CloudStatus(False), CloudStatus(False, ("vm",))
@@ -61,27 +62,69 @@ def _brought_to(w, kit, state):
 @pytest.mark.parametrize("state", list(NodeState))
 def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     action = TABLE[state][what]
-    w = world(nodes=1, wait_s=600, reconcile_period_s=0)
+    limit_s = 0.1 if action in (Action.LEAVE, Action.GIVE_UP) else 5.0
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s)
     _brought_to(w, kit, state)
+    if state in (NodeState.RECLAIMING, NodeState.RESTORING):
+        _its_command_sees_to_it(w, kit, state, what)
+        return
     w.batch.without_effect |= {"reclaim", "restore"}
     commands = len(w.batch.commands())
     batch, cloud = _REPORTS[what]
     w.batch.reports = {"n01": batch} if batch is not None else {}
-    w.engine.reconcile(cloud={"n01": cloud} if cloud is not None else None)
-    if action is Action.FINISH:
-        # Its own confirmation has it in hand: nothing is done twice, and what it reads decides.
-        assert w.states()["n01"] in (state.value, "OD_ALLOC", "OA_IDLE", "OA_BUSY")
-        return
-    expected = {_AFTER.get(action, state.value)}
-    if action is Action.GIVE_UP:
-        expected.add("OA_BUSY")  # the batch system has it back already
-    assert w.states()["n01"] in expected
+    w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
+    w.engine.reconcile()
+    if action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
+        kit.until(lambda: w.states() == {"n01": "OA_BUSY"})  # on its way back batch has it already
+    else:
+        assert w.states()["n01"] == _AFTER.get(action, state.value)
     if action is Action.MARK:
         kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
     elif action is not Action.GIVE_UP:
         assert w.batch.commands()[commands:] == []
     is_aside = action is Action.SET_ASIDE
     assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())
+
+
+def _its_command_sees_to_it(w, kit, state, what):
+    """The node goes on reading like this: what its command makes of it, and reconcile adds nothing."""
+    batch, cloud = _REPORTS[what]
+    mine, back = ("reclaim", "restore") if state is NodeState.RECLAIMING else ("restore", "reclaim")
+
+    def given(command):
+        return w.batch.commands().count((command, ("n01",)))
+
+    def has_looked(times):
+        return len(w.batch.calls) >= looks + times or w.states() != {"n01": state.value}
+
+    kit.until(lambda: given(mine) >= 1)
+    w.batch.reports = {"n01": batch} if batch is not None else {}
+    looks = len(w.batch.calls)
+    kit.until(lambda: has_looked(3))
+    before = w.batch.commands()
+    w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
+    w.engine.reconcile()
+    match TABLE[state][what]:
+        case Action.HAND_OVER:
+            kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
+        case Action.TAKE_BACK:
+            kit.until(lambda: w.states() == {"n01": "OA_BUSY" if batch.jobs else "OA_IDLE"})
+        case Action.ORDER:
+            kit.until(lambda: given(mine) >= before.count((mine, ("n01",))) + 3)
+            assert w.states() == {"n01": state.value}
+        case Action.LEAVE:
+            if batch.marked:
+                kit.until(lambda: given(back) >= 1)
+                w.batch.reports = {"n01": NodeStatus("busy", batch.jobs)}
+            kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
+        case Action.GIVE_UP:
+            kit.until(lambda: w.states() == {"n01": "RESTORING"})
+        case Action.WAIT:
+            kit.until(lambda: has_looked(10))
+            assert w.states() == {"n01": state.value}
+            assert w.batch.commands() == before
+        case other:
+            raise AssertionError(other)
 
 
 def test_every_pair_has_exactly_one_action():
@@ -143,6 +186,21 @@ def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(wor
         w.engine.submit_request(1)
     w.engine.ledger.commit = commit
     kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
+
+
+def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world):
+    w = world(nodes=1, reconcile_period_s=0)
+    w.settled()
+    w.cloud.hosts = {"n01": _CLOUD_VM}
+    w.engine.reconcile()
+    assert w.states() == {"n01": "DOWN"}
+    w.cloud.hosts = None
+    w.engine.reconcile()
+    w.engine.refresh()
+    assert w.states() == {"n01": "DOWN"}
+    w.cloud.hosts = {"n01": _CLOUD_OFF}
+    w.engine.reconcile()
+    assert w.states() == {"n01": "OA_IDLE"}
 
 
 def test_one_look_does_not_hand_a_node_over(world, kit):

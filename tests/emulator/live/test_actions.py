@@ -1,8 +1,6 @@
 """What a mechanism does to running jobs happens live as it does in virtual time, and no work is lost or done twice."""
 
-import os
 from dataclasses import fields
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,23 +13,10 @@ from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 
-pytestmark = pytest.mark.live
-TOY = Path(__file__).parent / "toy"
 S = 1_000_000
 
 
-@pytest.fixture(autouse=True)
-def toy(tmp_path, monkeypatch):
-    """The mechanism `rota`, installed as a package of somebody else's would be."""
-    info = tmp_path / "packages" / "toy-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\n"
-    )
-    for place in (TOY, info.parent):
-        monkeypatch.syspath_prepend(str(place))
-        monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("toy")]
 
 
 class NeverMind:

@@ -28,6 +28,17 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 BASIC = {"balancer": {"static_reserve": 2, "idle_hold_s": 600}}
 WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 900}}
+PREDICTED = {
+    "algorithm": "hint",
+    "idle_hold_s": 300,
+    # Six slots of 36 minutes before the run, and as many in it.
+    "predictor": {
+        "name": "seasonal_quantile",
+        "slots_per_day": 40,
+        "history": [0, 3, 2, 1, 4, 2] * 7,
+        "quantile": 0.8,
+    },
+}
 HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
 
 
@@ -134,6 +145,7 @@ def assert_same(scenario, record):
     [
         pytest.param(BASIC, 3000, id="no-wait"),
         pytest.param(WAITING, 12_000, id="wait"),
+        pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
         pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
         pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
         pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),

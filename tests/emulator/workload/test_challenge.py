@@ -73,3 +73,27 @@ def test_with_the_printed_usage_the_papers_week_is_the_most_challenging_of_its_l
     by_free = sorted(figures, key=lambda week: week.free_nodes)
     assert [week.begin for week in by_free].index(date(2015, 4, 5)) == 7
     assert round(by_free[7].free_nodes, 1) == 22.5
+
+
+def test_how_much_usage_would_make_a_week_the_most_challenging(log):
+    batch = log((0, WEEK, 8), (WEEK, WEEK, 6), (2 * WEEK, WEEK, 9))
+    on_demand = log((0, 3600, 1), (WEEK, 3600, 4))
+    figures = weeks([batch], [on_demand], nodes=10)
+    for week in figures:
+        need = week.first_from_core_hours
+        for hours, is_first in ((need + 0.01, True), (max(need - 0.01, 0), False)):
+            again = weeks([batch], [on_demand], nodes=10, known_core_hours={week.begin: hours})
+            assert (most_challenging_week(again).begin == week.begin) == is_first, (week, hours)
+
+
+def test_a_week_so_empty_that_no_usage_makes_it_the_first_has_no_such_figure(log):
+    figures = weeks([log((0, WEEK, 10), (WEEK, 1, 1))], nodes=10)
+    assert [week.first_from_core_hours for week in figures] == [0.0, None]
+
+
+def test_less_than_half_of_the_printed_usage_makes_the_papers_week_the_first(shared):
+    figures = weeks([load(shared / "traces/lcrc")], [load(shared / "traces/aps")], nodes=304)
+    week = next(week for week in figures if week.begin == date(2015, 4, 5))
+    assert week.on_demand_jobs == 0
+    assert 5480 < week.first_from_core_hours < PRINTED_CORE_HOURS / 2
+    assert most_challenging_week(figures).begin == date(2014, 4, 27)

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from balancer.predictors.console import read_file
+from balancer.predictors.interface import Slots
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
-from emulator.workload.packing import level, machines, pack, running, to_leases
+from emulator.workload.packing import level, machines, pack, running, to_leases, write_history
 from emulator.workload.streams import stream
 from emulator.workload.swf import SwfLog
-from emulator.workload.table import Kind
+from emulator.workload.table import JobTable, Kind
 
 US = 1_000_000
 JOBS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), max_size=60)
@@ -114,3 +116,17 @@ def test_a_scenario_may_have_the_leases_of_a_log_from_an_origin_on(text_file):
 def test_bad_parameters_are_said(params, message):
     with pytest.raises(ValueError, match=message):
         parse_generators([{"packed_jobs": params}])
+
+
+def test_the_history_of_leases_is_what_a_predictor_is_tried_on(tmp_path):
+    jobs = JobTable.build(
+        submit_us=[5 * US, 10 * US, 21_600 * 3 * US], run_us=[US] * 3, nodes=[1, 2, 4], kind=Kind.ON_DEMAND
+    )
+    path = tmp_path / "history.csv"
+    assert write_history(jobs, 86_400, path) == 4
+    assert path.read_text().splitlines()[1:3] == [
+        "1970-01-02T00:00:00.000000Z,3",
+        "1970-01-02T06:00:00.000000Z,0",
+    ]
+    history = read_file(path, Slots())
+    assert (history.first, [*history.nodes]) == (4, [3, 0, 0, 4])

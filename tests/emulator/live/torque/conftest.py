@@ -203,9 +203,13 @@ class Fleet:
         self.nodes = [f"n{number:02}" for number in range(1, 7)]
         self.processes = {}
         agent = settings.pop("agent", {})
-        common = {"nodes": self.nodes, "np": 2}
-        self._write("server", {"home": f"{home}/server", "epoch_s": 0, **common, **settings})
-        self._write("agent", {"home": f"{home}/agent", "server_home": f"{home}/server", **common, **agent})
+        self.agents = settings.pop("agents", {"agent": self.nodes})
+        self._write(
+            "server", {"home": f"{home}/server", "epoch_s": 0, "nodes": self.nodes, "np": 2, **settings}
+        )
+        for name, nodes in self.agents.items():
+            places = {"home": f"{home}/{name}", "server_home": f"{home}/server", "nodes": nodes}
+            self._write(name, {"np": 2, **places, **agent})
         self.clock = SharedClock(home / "clock")
         self._alarm = self.clock.alarm(Rank.WATCH)
         self._alarm.set(0)
@@ -214,14 +218,14 @@ class Fleet:
         (self.home / f"{name}.json").write_text(json.dumps(settings))
 
     def start(self, *names):
-        modules = {"server": "emulator.live.torque.server", "agent": "emulator.live.agent"}
         for name in names:
+            module = "emulator.live.torque.server" if name == "server" else "emulator.live.agent"
             files = ["--config", f"{self.home}/{name}.json", "--clock", f"{self.home}/clock"]
-            self.processes[name] = subprocess.Popen([sys.executable, "-m", modules[name], *files])
+            self.processes[name] = subprocess.Popen([sys.executable, "-m", module, *files])
         return self
 
     def up(self):
-        self.start("server", "agent")
+        self.start("server", *self.agents)
         self.wait_until(lambda: read_address(self.home / "server"))
         self.commands()
         self.wait_until(lambda: "down" not in self.run("pbsnodes", "-l", "all").stdout)

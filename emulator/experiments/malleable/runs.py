@@ -1,0 +1,174 @@
+"""The runs of the paper's experiments: which log, how dense, which share of which jobs, under which label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from emulator.scenario import ScenarioError
+from emulator.sweep.grid import LABEL, SEED, Run, Sweep, make_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from emulator.experiments.paper import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log of the paper. `files`: names it may have, the paper's own version first."""
+
+    name: str
+    files: tuple[str, ...]
+    nodes: int
+    factor: float
+    """Shrinking factor of Figure 3, where the utilisation is about 90 %."""
+
+
+KTH = Log("KTH", ("KTH-SP2-1996-2.swf", "KTH-SP2-1996-2.1-cln.swf"), 100, 0.75)
+CTC = Log("CTC", ("CTC-SP2-1996-3.swf", "CTC-SP2-1996-3.1-cln.swf"), 430, 0.7)
+SDSC = Log("SDSC", ("SDSC-SP2-1998-4.swf", "SDSC-SP2-1998-4.2-cln.swf"), 128, 0.9)
+LOGS = (KTH, CTC, SDSC)
+
+SHARES = {"KTH": (5, 10, 25, 50, 75, 100), "CTC": (10, 25, 50, 75, 100), "SDSC": (10, 25, 50, 75, 100)}
+"""Per cent of the jobs that are moldable, or malleable, in Figures 3 to 5."""
+MIXED = (10, 25, 33, 40)
+"""Per cent that are moldable, and as many malleable (section 6)."""
+FACTORS = (1.0, 0.9, 0.8, 0.75, 0.7, 0.6)
+"""Shrinking factors of Figures 2, 6 and 7."""
+_QUICK = 0.7
+"""Denser ones take half a minute each: thousands of jobs wait, and all are planned at each event."""
+OF_FIGURE_6 = 75
+PENALTIES_S = (1, 5, 10, 20)
+READINGS: dict[str, dict[str, Any]] = {
+    "shared": {"minimum": "shared"},
+    "placed": {"minimum": "placed"},
+    "requested": {"least": 1.0},
+    "at_minimum": {"placement": "at_minimum"},
+    "exact": {"tick_s": 0},
+}
+"""What the paper leaves open, read otherwise (docs/malleable.md)."""
+READ_AT = (5, 25, 50, 75, 100)
+_FIRST_SEED = 1001
+"""Seeds of the claims; 1 to 1000 are for trying things out."""
+
+
+def seeds(options: Options) -> list[int]:
+    count = options.seeds or (2 if options.quick else 10)
+    return list(range(_FIRST_SEED, _FIRST_SEED + count))
+
+
+def logs(options: Options) -> tuple[Log, ...]:
+    return (KTH,) if options.quick else LOGS
+
+
+def factors(options: Options) -> tuple[float, ...]:
+    return tuple(factor for factor in FACTORS if factor >= _QUICK or not options.quick)
+
+
+def experiments(options: Options) -> Sweep:
+    """All runs. What chance has no part in is run once and stands in the rows of every seed. Raises ScenarioError."""
+    folder = (options.traces or Path("traces")).absolute()
+    found = {log.name: _find(folder, log) for log in logs(options)}
+    runs = []
+    for seed in seeds(options):
+        for label, log, factor, jobs, mechanism in _all(options):
+            by_chance = any(0 < share < 1 for name, share in jobs.items() if name != "least")
+            document = {
+                "name": label,
+                "seed": seed if by_chance else _FIRST_SEED,
+                "nodes": log.nodes,
+                "workload": {
+                    "trace": str(found[log.name]),
+                    "overrun": "kill",
+                    "transforms": [{"scale_interarrival": factor}, {"flexible_jobs": jobs}],
+                },
+                "scheduler": "fcfs+conservative",
+                "mechanism": {"malleable": {"tick_s": 1, **mechanism}},
+            }
+            run = make_run(document, {LABEL: label}, where=label)
+            runs.append(Run({**run.varied, SEED: seed}, run.scenario, run.files))
+    return Sweep("malleable", tuple(runs))
+
+
+def _find(folder: Path, log: Log) -> Path:
+    for name in log.files:
+        for path in (folder / name, folder / f"{name}.gz"):
+            if path.exists():
+                return path
+    raise ScenarioError(
+        f"{folder}: there is no {log.files[0]}.gz; give --traces a folder with the logs KTH, CTC and SDSC of the"
+        f" Parallel Workloads Archive ({', '.join(log.files)})"
+    )
+
+
+_Item = tuple[str, Log, float, dict[str, float], dict[str, Any]]
+
+
+def label_of(log: Log, factor: float, jobs: str, reading: str = "") -> str:
+    """Say `KTH/0.75/malleable-50/shared`."""
+    return f"{log.name}/{factor:g}/{jobs}" + (f"/{reading}" if reading else "")
+
+
+def _all(options: Options) -> Iterator[_Item]:
+    done = set()
+    for item in (
+        *_rigid(options),
+        *_figures_3_to_5(options),
+        *_figures_6_and_7(options),
+        *_read_otherwise(),
+        *_penalties(),
+    ):
+        if item[0] not in done:
+            done.add(item[0])
+            yield item
+
+
+def _rigid(options: Options) -> Iterator[_Item]:
+    for log in logs(options):
+        for factor in {*factors(options), log.factor}:
+            yield label_of(log, factor, "rigid"), log, factor, {}, {}
+
+
+def _figures_3_to_5(options: Options) -> Iterator[_Item]:
+    for log in logs(options):
+        for kind in ("moldable", "malleable"):
+            for share in SHARES[log.name]:
+                yield label_of(log, log.factor, f"{kind}-{share}"), log, log.factor, {kind: share / 100}, {}
+        for share in MIXED:
+            jobs = {"moldable": share / 100, "malleable": share / 100}
+            yield label_of(log, log.factor, f"mixed-{share}"), log, log.factor, jobs, {}
+
+
+def _figures_6_and_7(options: Options) -> Iterator[_Item]:
+    for factor in factors(options):
+        for kind in ("moldable", "malleable"):
+            jobs = {kind: OF_FIGURE_6 / 100}
+            yield label_of(KTH, factor, f"{kind}-{OF_FIGURE_6}"), KTH, factor, jobs, {}
+    if not options.quick:
+        jobs = {"malleable": OF_FIGURE_6 / 100}
+        yield label_of(KTH, 0.6, f"malleable-{OF_FIGURE_6}", "shared"), KTH, 0.6, jobs, READINGS["shared"]
+
+
+def _read_otherwise() -> Iterator[_Item]:
+    for name, reading in READINGS.items():
+        least = {"least": reading["least"]} if "least" in reading else {}
+        mechanism = {key: value for key, value in reading.items() if key != "least"}
+        for share in READ_AT:
+            jobs = {"malleable": share / 100, **least}
+            yield label_of(KTH, KTH.factor, f"malleable-{share}", name), KTH, KTH.factor, jobs, mechanism
+        both = {"moldable": 0.4, "malleable": 0.4, **least}
+        yield label_of(KTH, KTH.factor, "mixed-40", name), KTH, KTH.factor, both, mechanism
+    for share in (5, 50, 75, 100):
+        jobs = {"moldable": share / 100}
+        yield label_of(KTH, KTH.factor, f"moldable-{share}", "exact"), KTH, KTH.factor, jobs, {"tick_s": 0}
+
+
+def _penalties() -> Iterator[_Item]:
+    for penalty_s in PENALTIES_S:
+        for share in (50, 75, 100) if penalty_s == PENALTIES_S[-1] else (100,):
+            label = label_of(KTH, KTH.factor, f"malleable-{share}", f"penalty-{penalty_s}")
+            yield label, KTH, KTH.factor, {"malleable": share / 100}, {"reconfiguration_s": penalty_s}
+    for name, mechanism in (("", {}), (f"penalty-{PENALTIES_S[-1]}", {"reconfiguration_s": PENALTIES_S[-1]})):
+        yield label_of(KTH, 1.0, "malleable-100", name), KTH, 1.0, {"malleable": 1.0}, mechanism

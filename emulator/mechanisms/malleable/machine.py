@@ -1,0 +1,203 @@
+"""The planner's machine: whole nodes, and jobs that choose or change their width. No clock, no I/O.
+
+It stands where `Cluster` stands for rigid jobs: the same runner, record, laws and results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from emulator.harness.cluster import Stop
+from emulator.harness.record import JobState, RunTable
+from emulator.mechanisms.malleable import kernel
+from emulator.mechanisms.malleable import tables as t
+from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
+from emulator.schedulers.orders import order_named
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+Minimum = Literal["least", "placed", "shared"]
+_MINIMUM: dict[str, int] = {"least": t.LEAST, "placed": t.PLACED, "shared": t.SHARED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the planner may be told. See the mechanism's parameters, whose units are seconds."""
+
+    minimum: Minimum = "least"
+    place_at_minimum: bool = False
+    speedup: Speedup = LINEAR
+    penalty_us: int = 0
+    tick_us: int = 1
+
+
+class PlanningMachine:
+    """`node_count` whole nodes, a queue and a plan. Jobs end by themselves: it is a simulated machine.
+
+    Extra columns read: `job_class`, `min_nodes`, `max_nodes` (0 or less: unknown). A job without class is rigid, a
+    flexible one without limits runs on anything from one node to all.
+    """
+
+    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:
+        if node_count < 1:
+            raise ValueError(f"a machine needs at least one node, not {node_count}")
+        if scheduler.backfill != "conservative":
+            raise ValueError(
+                f"malleable is a planning scheduler: scheduler must be {scheduler.order}+conservative,"
+                f" not {scheduler.order}+{scheduler.backfill}"
+            )
+        self.node_count = node_count
+        count = len(jobs)
+        longest_us = int(jobs.estimate_us.max(initial=1))
+        self._speed, row = speed_table(rules.speedup, jobs.nodes, node_count, longest_us)
+        self._job = np.zeros((count, t.JOB_COLUMNS), np.int64)
+        self._fill(jobs, row, scheduler, rules)
+        self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
+        steps = 2 * count + node_count + 8
+        self._runs = np.zeros((count + 2 * node_count + 8, t.RUN_COLUMNS), np.int64)
+        self._log = np.zeros(int(jobs.nodes.sum()) + 2 * node_count + 8, np.int32)
+        self._reg = np.zeros(t.REGISTERS, np.int64)
+        for register, value in (
+            (t.JOBS_N, count), (t.FREE_N, node_count), (t.TICK, rules.tick_us), (t.PENALTY, rules.penalty_us),
+            (t.MINIMUM, _MINIMUM[rules.minimum]), (t.AT_MINIMUM, rules.place_at_minimum),
+        ):  # fmt: skip
+            self._reg[register] = value
+        self._fixed: tuple[Any, ...] = (
+            self._job, self._speed,
+            np.zeros(node_count, np.int32), np.zeros(node_count, np.int32),  # running, by_end
+            np.zeros(count, np.int32), np.zeros(node_count, np.int32),  # queue, started
+            np.zeros(steps, np.int64), np.zeros(steps, np.int64),  # the profile
+            self._free, np.zeros(node_count, np.int32),  # below
+        )  # fmt: skip
+        self._make_state()
+
+    def _fill(self, jobs: JobTable, row: NDArray[np.int64], scheduler: SchedulerConfig, rules: Rules) -> None:
+        job, nodes = self._job, jobs.nodes.astype(np.int64)
+        kind = jobs.column("job_class", t.RIGID)
+        unknown = np.flatnonzero(kind > t.MALLEABLE)
+        if len(unknown):
+            at = int(unknown[0])
+            raise ValueError(f"job {jobs.number[at]}: job_class {kind[at]} is none of 0, 1 and 2")
+        rigid = kind == t.RIGID
+        least, most = jobs.column("min_nodes", 1), jobs.column("max_nodes", self.node_count)
+        least = np.where(rigid, nodes, np.maximum(least, 1))
+        most = np.where(rigid, nodes, np.minimum(np.where(most < 1, self.node_count, most), self.node_count))
+        wrong = np.flatnonzero(least > most)
+        if len(wrong):
+            at = int(wrong[0])
+            raise ValueError(
+                f"job {jobs.number[at]} runs on {least[at]} to {most[at]} nodes of {self.node_count}: on none"
+            )
+        bounds = {"job_class": kind, "min_nodes": least, "max_nodes": most}
+        if not isinstance(rules.speedup, Linear):
+            bounds["sublinear"] = np.ones(len(jobs), np.int64)
+        self._jobs = jobs.with_extra(**bounds)
+        tick = rules.tick_us
+        estimate_us = np.maximum(jobs.estimate_us, 1)
+        unit = self._speed[row, nodes]
+        for column, values in (
+            (t.SUBMIT, jobs.submit_us), (t.KEY, order_named(scheduler.order)(jobs, scheduler)),
+            (t.RUN, jobs.run_us), (t.ESTIMATE, -(-estimate_us // tick) * tick), (t.NODES, nodes), (t.CLASS, kind),
+            (t.MIN, least), (t.MAX, most), (t.SPEED, row), (t.OWED, jobs.run_us * unit),
+            (t.GUESSED, estimate_us * unit), (t.START, -1), (t.END, -1), (t.RUN_ROW, -1),
+        ):  # fmt: skip
+            job[:, column] = values
+
+    def _make_state(self) -> None:
+        self._state: Any = (*self._fixed, self._runs, self._log, self._reg)
+
+    # What a reader may look at.
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """`JobState` of each job."""
+        return self._job[:, t.STATE]
+
+    @property
+    def start_us(self) -> NDArray[np.int64]:
+        """When each job first had nodes, -1: never."""
+        return self._job[:, t.START]
+
+    @property
+    def end_us(self) -> NDArray[np.int64]:
+        return self._job[:, t.END]
+
+    @property
+    def now_us(self) -> int:
+        return int(self._reg[t.NOW])
+
+    @property
+    def ended_count(self) -> int:
+        return int(self._reg[t.ENDED_N])
+
+    @property
+    def next_event_us(self) -> int:
+        return int(kernel.next_event(self._state))
+
+    def __len__(self) -> int:
+        return len(self._job)
+
+    # Time.
+
+    def advance(
+        self,
+        until_us: int,
+        *,
+        stop_on_end: bool = False,
+        stop_on_pass: bool = False,  # noqa: ARG002 - the mechanism of this machine watches no passes
+        pause_after: int = -1,
+    ) -> Stop:
+        """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end)."""
+        self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+            self._grow()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        """Submits of this instant, then one scheduling pass and the new widths."""
+        while not kernel.has_room(self._state):
+            self._grow()
+        kernel.finish_instant(self._state, now_us)
+
+    def reject(self, job: int, now_us: int) -> None:
+        """An on-demand lease gets no nodes."""
+        if self._jobs.kind[job] != Kind.ON_DEMAND or self._job[job, t.STATE] != JobState.FUTURE:
+            raise ValueError(f"job {self._jobs.number[job]} is no lease that has just arrived")
+        self._job[job, t.STATE] = JobState.REJECTED
+        self._job[job, t.END] = now_us
+
+    def _grow(self) -> None:
+        self._runs = np.concatenate((self._runs, np.zeros_like(self._runs)))
+        self._log = np.concatenate((self._log, np.zeros_like(self._log)))
+        self._make_state()
+
+    # Afterwards.
+
+    def job_table(self) -> JobTable:
+        return self._jobs
+
+    def run_table(self) -> RunTable:
+        """Every segment so far: a job on a fixed set of nodes."""
+        logged = int(self._reg[t.LOG_N])
+        runs = self._runs[: int(self._reg[t.RUNS_N])]
+        nodes = self._log[:logged]
+        nodes.flags.writeable = False
+        return RunTable(
+            job=runs[:, t.R_JOB].astype(np.int32),
+            start_us=runs[:, t.R_START].copy(),
+            end_us=runs[:, t.R_END].copy(),
+            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
+            first=np.append(runs[:, t.R_FIRST], logged),
+            node=nodes,
+            done_node_us=runs[:, t.R_DONE].copy(),
+            lost_node_us=np.zeros(len(runs), np.int64),
+        )

@@ -1,0 +1,137 @@
+"""The loop of shared nodes, compiled: ends, phases, submits and passes, instant by instant.
+
+The rules: `docs/mechanisms/oversubscribe.md`; the slow truth: `tests/oracle/oversubscribe.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled
+from emulator.harness.kernel import submit_due
+from emulator.harness.tables import (
+    AT_ENDS,
+    AT_UNTIL,
+    END,
+    ENDED,
+    ENDED_N,
+    EVERY_EVENT,
+    FINISHED,
+    HEAP_N,
+    INSTANTS_LEFT,
+    JOBS_N,
+    NEVER,
+    NEXT_SUBMIT,
+    NOW,
+    PAUSED,
+    R_END,
+    R_OUTCOME,
+    RUN_ROW,
+    STATE,
+    STOP_ON_END,
+    SUBMIT,
+)
+from emulator.mechanisms.oversubscribe.passes import schedule_pass
+from emulator.mechanisms.oversubscribe.places import vacate
+from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle
+from emulator.mechanisms.oversubscribe.tables import (
+    EVENT,
+    FIRST_SLOT,
+    FULL,
+    IS_IDLE,
+    PAUSE_AT,
+    PHASE,
+    PHASE_END,
+    PHASE_LEFT,
+    RATE,
+)
+
+if TYPE_CHECKING:
+    from emulator.mechanisms.oversubscribe.tables import State
+
+
+@compiled
+def end_job(state: State, who: int, now: int, outcome: int) -> None:
+    job, _, _, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, reg = state
+    vacate(state, who, now)
+    job[who, STATE] = ENDED
+    job[who, END] = now
+    runs[job[who, RUN_ROW], R_END] = now
+    runs[job[who, RUN_ROW], R_OUTCOME] = outcome
+    reg[ENDED_N] += 1
+
+
+@compiled
+def next_phase(state: State, who: int, now: int) -> None:
+    """An active job becomes idle or the other way round: its neighbours run faster or slower."""
+    job, _, slot_job, slot_next, _, _, _, phases, _, _, _, _, _, _, _, _, _, reg = state
+    settle(job, who, now)
+    job[who, PHASE] += 1
+    job[who, PHASE_LEFT] = phases[job[who, PHASE]] * reg[FULL]
+    job[who, IS_IDLE] ^= 1
+    job[who, RATE] = 0
+    by = -1 if job[who, IS_IDLE] else 1
+    units = slot_job.shape[1]
+    slots = slot_job.shape[2]
+    place = job[who, FIRST_SLOT]
+    while place >= 0:
+        change_active(state, place // (units * slots), (place // slots) % units, by)
+        place = slot_next[place]
+    refresh(state, now)
+
+
+@compiled
+def submit_one_by_one(state: State, now: int) -> None:
+    """One pass after each submit (scheduler option `pass: event`)."""
+    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    while submit_due(job, queue, reg, now, 1):
+        schedule_pass(state, now)
+
+
+@compiled
+def finish_instant(state: State, now: int) -> None:
+    """What comes after the decision points of an instant: submits, then one pass."""
+    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    reg[NOW] = now
+    if reg[EVERY_EVENT]:
+        submit_one_by_one(state, now)
+    else:
+        submit_due(job, queue, reg, now, NEVER)
+    schedule_pass(state, now)
+
+
+@compiled
+def advance(state: State, until: int) -> int:
+    """Let ends, phases, submits and passes happen up to the decision point at `until`.
+
+    Returns as `emulator.harness.kernel.advance` does; the tables never need to grow.
+    """
+    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    while True:
+        next_event = job[heap[0], EVENT] if reg[HEAP_N] else NEVER
+        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
+        now = min(next_event, next_submit)
+        if now > until or now == NEVER:
+            if until != NEVER:
+                reg[NOW] = until
+            return AT_UNTIL
+        if reg[INSTANTS_LEFT] == 0 or now > reg[PAUSE_AT]:
+            return PAUSED
+        reg[INSTANTS_LEFT] -= 1
+        reg[NOW] = now
+        ended = reg[ENDED_N]
+        while reg[HEAP_N] and job[heap[0], EVENT] == now:
+            who = heap[0]
+            if job[who, PHASE] + 1 < job[who, PHASE_END]:
+                next_phase(state, who, now)
+            else:
+                end_job(state, who, now, FINISHED)
+                if reg[EVERY_EVENT] and now != until:
+                    schedule_pass(state, now)
+        if now == until:
+            return AT_UNTIL
+        if reg[STOP_ON_END] and reg[ENDED_N] > ended:
+            return AT_ENDS
+        if ended == reg[ENDED_N] and next_submit > now:
+            continue  # only phases: passes follow ends and submits, as everywhere
+        finish_instant(state, now)

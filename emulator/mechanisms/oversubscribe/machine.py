@@ -1,0 +1,399 @@
+"""Nodes of cores and memory that jobs share, and a queue over them: a `Machine` of the harness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.cluster import Stop
+from emulator.harness.harness import default_node_names
+from emulator.harness.record import RunTable
+from emulator.mechanisms.oversubscribe import kernel
+from emulator.mechanisms.oversubscribe import tables as s
+from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
+from emulator.schedulers.orders import order_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from emulator.mechanisms.oversubscribe.contention import Contention
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY}
+ANY_NUMBER = 1 << 20
+"""Limit of a job that shares with as many as the machine lets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What each node has. `slots`: jobs that may share a core (the paper's M), `gpu_slots`: a GPU.
+
+    `memory_kib` 0: memory is not looked at.
+    """
+
+    cores: int
+    slots: int = 1
+    memory_kib: int = 0
+    gpus: int = 0
+    gpu_slots: int = 1
+
+    @property
+    def slot_count(self) -> int:
+        """Slots of a node."""
+        return self.cores * self.slots + self.gpus * self.gpu_slots
+
+    def slot_names(self, node: str) -> Iterator[str]:
+        """Of the slots of a node, in order: `n001/c03.2` is the second slot of core 3."""
+        for kind, units, slots in (("c", self.cores, self.slots), ("g", self.gpus, self.gpu_slots)):
+            for unit in range(units):
+                for slot in range(1, slots + 1):
+                    yield f"{node}/{kind}{unit:02d}.{slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What each job wants of each of its nodes, one entry a row of the job table.
+
+    `limit`: how many jobs, itself included, may be on its cores. `phase_first` is one longer: phases of row r are
+    `phase_us[phase_first[r]:phase_first[r + 1]]`, active and idle by turns, active first; they add up to its run time.
+    """
+
+    cores: NDArray[np.int64]
+    memory_kib: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    phase_first: NDArray[np.int64]
+    phase_us: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, jobs: JobTable, shape: NodeShape, phases: dict[int, NDArray[np.int64]] | None = None
+    ) -> Demands:
+        """By the extra columns `cores`, `memory_kib`, `gpus` and `share_limit`; `phases` by row.
+
+        A job without `cores` wants whole nodes.
+        """
+        lengths = {row: len(each) for row, each in (phases or {}).items()}
+        counts = np.ones(len(jobs), np.int64)
+        counts[list(lengths)] = list(lengths.values())
+        first = np.concatenate(([0], np.cumsum(counts)))
+        phase_us = np.repeat(jobs.run_us, counts)
+        for row, each in (phases or {}).items():
+            phase_us[first[row] : first[row + 1]] = each
+        return cls(
+            cores=jobs.column("cores", shape.cores),
+            memory_kib=jobs.column("memory_kib", 0),
+            gpus=jobs.column("gpus", 0),
+            limit=np.where(jobs.column("share_limit", 0) <= 0, ANY_NUMBER, jobs.column("share_limit", 0)),
+            phase_first=first,
+            phase_us=phase_us,
+        )
+
+
+@dataclass(slots=True)
+class _Room:
+    """The memory of the kernel; `kernel` is the tuple that it works on."""
+
+    kernel: Any
+    job: NDArray[np.int64]
+    node: NDArray[np.int64]
+    slot_job: NDArray[np.int32]
+    unit: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    runs: NDArray[np.int64]
+    log: NDArray[np.int32]
+    heap: NDArray[np.int32]
+    reg: NDArray[np.int64] = field(repr=False)
+
+
+class SharedCluster:
+    """`nodes` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
+
+    To the harness and in records a *slot* is what a node is elsewhere: a job has slots to itself, one of each core
+    (and GPU) that it uses, so that all laws hold of them. `node_count` is the number of slots, `job_table` has as
+    many nodes a job as it has slots, and `nodes` of the jobs given is in its extra column `whole_nodes`.
+
+    Raises ValueError for a scheduler that it does not have and for a job that no empty machine could run.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        shape: NodeShape,
+        scheduler: SchedulerConfig,
+        jobs: JobTable,
+        demands: Demands,
+        *,
+        contention: Contention | None = None,
+    ) -> None:
+        self.nodes = nodes
+        self.node_count = nodes * shape.slot_count
+        self.shape = shape
+        self._jobs = in_slots(jobs, demands)
+        self._demands = demands
+        _check_scheduler(scheduler)
+        _check_jobs(jobs, demands, nodes, shape)
+        full, speeds = speed_table(contention or EqualShares(), max(shape.slots, shape.gpu_slots))
+        longest_us = int(np.maximum(jobs.run_us, jobs.estimate_us).max(initial=1))
+        if longest_us > t.NEVER // 2 // full:
+            raise ValueError(
+                f"a job of {longest_us / 1e6:g} s is too long to be counted in 1/{full} us; round the contention"
+            )
+        self._room = _make_room(nodes, shape, scheduler, jobs, demands, full=full, speeds=speeds)
+
+    # What a reader may look at.
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        return self._room.job[: len(self), t.STATE]
+
+    @property
+    def start_us(self) -> NDArray[np.int64]:
+        return self._room.job[: len(self), t.START]
+
+    @property
+    def end_us(self) -> NDArray[np.int64]:
+        return self._room.job[: len(self), t.END]
+
+    @property
+    def now_us(self) -> int:
+        return int(self._room.reg[t.NOW])
+
+    @property
+    def ended_count(self) -> int:
+        return int(self._room.reg[t.ENDED_N])
+
+    @property
+    def queue(self) -> NDArray[np.int32]:
+        """Waiting jobs, the head first."""
+        return self._room.queue[self._room.reg[t.QUEUE_LO] : self._room.reg[t.QUEUE_HI]]
+
+    @property
+    def sharing(self) -> NDArray[np.int32]:
+        """Jobs on each core, by node and core."""
+        return self._room.unit[s.TAKEN, :, : self.shape.cores]
+
+    @property
+    def slots(self) -> NDArray[np.int32]:
+        """The job in each slot, by node, unit (cores, then GPUs) and slot; -1 for none."""
+        return self._room.slot_job
+
+    @property
+    def free_memory_kib(self) -> NDArray[np.int64]:
+        return self._room.node[:, s.FREE_MEMORY]
+
+    @property
+    def full_speed(self) -> int:
+        """Speed of a job alone, in parts."""
+        return int(self._room.reg[s.FULL])
+
+    def parts_of_full_speed(self, job: int) -> int:
+        """Present speed of a running job."""
+        return int(self._room.job[job, s.RATE])
+
+    @property
+    def next_event_us(self) -> int:
+        room = self._room
+        reg = room.reg
+        next_event = room.job[room.heap[0], s.EVENT] if reg[t.HEAP_N] else t.NEVER
+        row = reg[t.NEXT_SUBMIT]
+        next_submit = room.job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
+        return int(min(next_event, next_submit))
+
+    # Simulated time.
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        """As `Cluster.advance`; nobody can ask it to stop after passes."""
+        if stop_on_pass:
+            raise ValueError("a machine of shared nodes does not stop after passes")
+        self._room.reg[t.STOP_ON_END] = stop_on_end
+        self._room.reg[t.INSTANTS_LEFT] = pause_after
+        self._room.reg[s.PAUSE_AT] = t.NEVER
+        return Stop(kernel.advance(self._room.kernel, until_us))
+
+    def catch_up(self, to_us: int) -> None:
+        """Let everything up to and at this time happen."""
+        self._room.reg[t.INSTANTS_LEFT] = -1
+        self._room.reg[s.PAUSE_AT] = to_us
+        kernel.advance(self._room.kernel, t.NEVER)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """A name for each slot."""
+        return slot_names(self.nodes, self.shape)
+
+    def finish_instant(self, now_us: int) -> None:
+        kernel.finish_instant(self._room.kernel, now_us)
+
+    # Afterwards.
+
+    def job_table(self) -> JobTable:
+        return self._jobs
+
+    def run_table(self) -> RunTable:
+        room = self._room
+        count, logged = int(room.reg[t.RUNS_N]), int(room.reg[t.LOG_N])
+        runs = room.runs[:count]
+        place = room.log[:logged]
+        units, slots = room.slot_job.shape[1:]
+        node, unit, slot = place // (units * slots), place // slots % units, place % slots
+        shape = self.shape
+        gpu = unit - shape.cores
+        within = np.where(
+            gpu < 0, unit * shape.slots + slot, shape.cores * shape.slots + gpu * shape.gpu_slots + slot
+        )
+        wide = np.diff(np.append(runs[:, t.R_FIRST], logged))
+        return RunTable(
+            job=runs[:, t.R_JOB].astype(np.int32),
+            start_us=runs[:, t.R_START].copy(),
+            end_us=runs[:, t.R_END].copy(),
+            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
+            first=np.append(runs[:, t.R_FIRST], logged),
+            node=(node * shape.slot_count + within).astype(np.int32),
+            done_node_us=self._done_us(runs[:, t.R_JOB]) * wide,
+            lost_node_us=np.zeros(count, np.int64),
+        )
+
+    def _done_us(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What these jobs have done of their run times so far, in whole microseconds."""
+        job, reg = self._room.job[rows], self._room.reg
+        done = job[:, t.RUN].copy()
+        later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
+        for k in np.flatnonzero(job[:, t.STATE] == t.RUNNING):
+            left = job[k, s.PHASE_LEFT] - (reg[t.NOW] - job[k, s.SETTLED]) * job[k, s.RATE]
+            rest = later[job[k, s.PHASE_END]] - later[job[k, s.PHASE] + 1]
+            done[k] -= -(-max(left, 0) // reg[s.FULL]) + rest
+        return done
+
+
+def in_slots(jobs: JobTable, demands: Demands) -> JobTable:
+    """The jobs as records know them: as many nodes as they have slots; the nodes they are on as `whole_nodes`."""
+    slots = (jobs.nodes * (demands.cores + demands.gpus)).astype(np.int32)
+    return replace(jobs.with_extra(cores=demands.cores, whole_nodes=jobs.nodes), nodes=slots)
+
+
+def slot_names(nodes: int, shape: NodeShape) -> tuple[str, ...]:
+    """The slots of all nodes, in order."""
+    return tuple(name for node in default_node_names(nodes) for name in shape.slot_names(node))
+
+
+def _check_scheduler(scheduler: SchedulerConfig) -> None:
+    if scheduler.backfill not in _BACKFILL:
+        raise ValueError(f"shared nodes have the backfilling none and easy, not {scheduler.backfill}")
+    plain = {"choice": "first_fit", "estimates": "user", "reservation": "refreshed", "spare_nodes": True,
+             "protect_head": True}  # fmt: skip
+    for name, value in plain.items():
+        if getattr(scheduler, name) != value:
+            raise ValueError(f"shared nodes have no scheduler option {name} but {value}")
+
+
+def _check_jobs(jobs: JobTable, demands: Demands, node_count: int, shape: NodeShape) -> None:
+    """Every job must be able to run on the empty machine, or it would wait for ever."""
+    wants = (
+        ("nodes", jobs.nodes, node_count),
+        ("cores on a node", demands.cores, shape.cores),
+        ("GPUs on a node", demands.gpus, shape.gpus),
+        ("KiB of memory on a node", demands.memory_kib, shape.memory_kib or t.NEVER),
+    )
+    for what, wanted, there in wants:
+        too_much = np.flatnonzero(wanted > there)
+        if len(too_much):
+            row = int(too_much[0])
+            raise ValueError(
+                f"job {jobs.number[row]} wants {wanted[row]} {what}, there are {there}: leave it out, or take"
+                " larger nodes"
+            )
+    for what, wanted in (("nodes", jobs.nodes), ("cores", demands.cores), ("share_limit", demands.limit)):
+        if (wanted < 1).any():
+            row = int(np.flatnonzero(wanted < 1)[0])
+            raise ValueError(f"job {jobs.number[row]}: {what} must be at least 1, not {wanted[row]}")
+
+
+def _make_room(
+    node_count: int,
+    shape: NodeShape,
+    scheduler: SchedulerConfig,
+    jobs: JobTable,
+    demands: Demands,
+    *,
+    full: int,
+    speeds: NDArray[np.int64],
+) -> _Room:
+    count = len(jobs)
+    units = shape.cores + shape.gpus
+    slots = max(shape.slots, shape.gpu_slots)
+    job = _job_rows(jobs, demands, order_named(scheduler.order)(jobs, scheduler))
+    node = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
+    node[:, s.OPEN] = shape.cores
+    node[:, s.FREE_MEMORY] = shape.memory_kib
+    open_nodes = np.zeros(shape.cores + 1, np.int32)
+    open_nodes[shape.cores] = node_count
+    unit = np.zeros((s.PLANES, node_count, units), np.int32)
+    unit[s.CAP] = np.where(np.arange(units) < shape.cores, shape.slots, shape.gpu_slots)
+    slot_job = np.full((node_count, units, slots), -1, np.int32)
+    slot_next = np.full(node_count * units * slots, -1, np.int32)
+    queue = np.zeros(2 * count + 8, np.int32)
+    runs = np.zeros((max(count, 1), t.RUN_COLUMNS), np.int64)
+    log = np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32)
+    heap = np.zeros(max(count, 1), np.int32)
+    failed = np.zeros((2, node_count, shape.cores), np.int64)
+    scratch = np.zeros((3, max(node_count, units * slots + 1)), np.int64)
+    reg = np.zeros(s.REGISTERS, np.int64)
+    reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(queue) // 2
+    reg[t.JOBS_N] = count
+    reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
+    reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+    reg[s.NODE_CORES] = shape.cores
+    reg[s.CORE_SLOTS] = shape.slots
+    reg[s.GPU_SLOTS] = shape.gpu_slots
+    reg[s.FULL] = full
+    reg[s.HEAD] = -1
+    reg[s.HAS_MEMORY] = shape.memory_kib > 0
+    state = (
+        job, node, slot_job, slot_next, unit, np.zeros((max(count, 1), 2 * (slots + 1)), np.int32),
+        np.tile(speeds, (2, 1)), demands.phase_us, heap, queue, np.zeros(max(count, 1), np.int32),
+        np.zeros(node_count, np.int32), runs, log, failed, open_nodes, scratch, reg,
+    )  # fmt: skip
+    return _Room(
+        kernel=state,
+        job=job,
+        node=node,
+        slot_job=slot_job,
+        unit=unit,
+        queue=queue,
+        runs=runs,
+        log=log,
+        heap=heap,
+        reg=reg,
+    )
+
+
+def _job_rows(jobs: JobTable, demands: Demands, key: NDArray[np.int64]) -> NDArray[np.int64]:
+    job = np.zeros((max(len(jobs), 1), s.JOB_COLUMNS), np.int64)
+    rows = slice(0, len(jobs))
+    job[rows, t.SUBMIT] = jobs.submit_us
+    job[rows, t.RUN] = jobs.run_us
+    job[rows, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
+    job[rows, t.NODES] = jobs.nodes
+    job[rows, t.KEY] = key
+    job[rows, t.KIND] = jobs.kind
+    job[rows, s.CORES] = demands.cores
+    job[rows, s.GPUS] = demands.gpus
+    job[rows, s.MEMORY] = demands.memory_kib
+    job[rows, s.LIMIT] = demands.limit
+    job[rows, s.PHASE] = demands.phase_first[:-1]
+    job[rows, s.PHASE_END] = demands.phase_first[1:]
+    for column in (t.START, t.END, t.RUN_ROW, s.HEAP_AT, s.FIRST_SLOT):
+        job[:, column] = -1
+    return job

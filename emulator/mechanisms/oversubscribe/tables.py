@@ -1,0 +1,53 @@
+"""The tables of the shared machine: which column means what, beside those of `emulator/harness/tables.py`.
+
+A *unit* is a core or a GPU of a node: units `0..cores-1` are its cores, the rest its GPUs. A unit has as many
+*slots* as jobs may share it. Work is counted in `FULL` parts of a microsecond, so that every speed is a whole number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from emulator.harness import tables as t
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, Ints32
+
+# Columns of the job table behind the harness's own. CORES, GPUS, MEMORY: on each of its nodes; LIMIT: how many jobs,
+# itself included, it bears on a unit; PHASE, PHASE_END: its present phase and the end of its phases; PHASE_LEFT and
+# ESTIMATE_LEFT: work; RATE: speed since SETTLED; EVENT: end of the present phase at this speed; EXPECTED: end by the
+# estimate at this speed; HEAP_AT: its place in the heap of events; FIRST_SLOT: where its slots begin.
+(
+    CORES, GPUS, MEMORY, LIMIT, PHASE, PHASE_END, PHASE_LEFT, ESTIMATE_LEFT, RATE, SETTLED, EVENT, EXPECTED,
+    HEAP_AT, FIRST_SLOT, IS_IDLE, MARK, SEEN,
+) = range(t.JOB_COLUMNS, t.JOB_COLUMNS + 17)  # fmt: skip
+JOB_COLUMNS = t.JOB_COLUMNS + 17
+# Columns of the node table. OCCUPIED: slots; OPEN: cores that can take one more job that bears any number;
+# FREE_MEMORY: KiB; READY: when the head of the queue could use the node; DIRTY: READY is to be computed anew.
+OCCUPIED, OPEN, FREE_MEMORY, READY, DIRTY = range(5)
+NODE_COLUMNS = 5
+# Planes of the unit table. TAKEN: slots; ACTIVE: jobs on it that compute now; CAP: the least LIMIT of those on it.
+TAKEN, ACTIVE, CAP = range(3)
+PLANES = 3
+# Registers behind the harness's own. NODE_CORES: units that are cores; CORE_SLOTS, GPU_SLOTS: of one unit;
+# FULL: speed of a job alone; HEAD: whose READY times are kept; TOUCHED_N; STAMP; HAS_MEMORY;
+# PAUSE_AT: nothing later happens.
+(
+    NODE_CORES, CORE_SLOTS, GPU_SLOTS, FULL, HEAD, TOUCHED_N, STAMP, HAS_MEMORY, CHOSEN_N, PAUSE_AT,
+) = range(t.REGISTERS, t.REGISTERS + 10)  # fmt: skip
+REGISTERS = t.REGISTERS + 10
+# Planes of the memory of failed candidates: the pass's stamp and the least estimate that failed.
+FAILED_STAMP, FAILED_ESTIMATE = range(2)
+
+State: TypeAlias = (
+    "tuple[Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints32,"
+    " Ints, Ints32, Ints, Ints]"
+)
+"""(job, node, slot_job, slot_next, unit, count, rate, phases, heap, queue, touched, chosen, runs, log, failed,
+open_nodes, scratch, reg)
+
+slot_job[node, unit, slot]: the job in a slot, -1 for none. slot_next[flat slot]: the next slot of the same job.
+unit[plane, node, unit]. count[job, gpu * (slots + 1) + m]: units of the job on which m jobs compute.
+rate[gpu, m]: speed on a unit that m jobs use. phases: lengths in us, every other one idle.
+open_nodes[k]: nodes with exactly k OPEN cores. failed[plane, nodes - 1, cores - 1].
+"""

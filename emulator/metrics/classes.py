@@ -1,0 +1,69 @@
+"""Figures of runs with rigid, moldable and malleable jobs (malleable-hungershoefer-2004, sections 4 and 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness.record import RunOutcome
+from emulator.metrics import jobs as job_figures
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+COLUMN = "job_class"
+CLASSES = ("rigid", "moldable", "malleable")
+
+
+def class_figures(record: RunRecord) -> dict[str, Any]:
+    """Figures over the batch jobs that ran to their end, and the same by class; `docs/results.md` defines each.
+
+    A job's length is end - start, its area run time x nodes as in the log (what it has to do whatever its width), its
+    width area / length: the average over its life, weighted by duration.
+    """
+    rows = job_figures.batch_jobs_run(record)
+    submit, start, end = record.jobs.submit_us[rows], record.start_us[rows], record.end_us[rows]
+    area = record.jobs.run_us[rows] * record.jobs.nodes[rows]
+    length, response = end - start, end - submit
+    lasting = length > 0
+    resized = record.runs.job[record.runs.outcome == RunOutcome.RESIZED]
+    changes = np.bincount(resized, minlength=len(record.jobs))[rows]
+    kind = record.jobs.column(COLUMN, 0)[rows]
+    figures: dict[str, Any] = {
+        "slowdown_weighted_by_area": _weighted(area, response, length),
+        "mean_queue_at_submit": job_figures.mean(queue_at_submit(submit, start)),
+    }
+    for name, chosen in (
+        ("", np.ones(len(rows), np.bool_)),
+        *((f"{c}_", kind == k) for k, c in enumerate(CLASSES)),
+    ):
+        widths = area[chosen & lasting] / length[chosen & lasting]
+        figures |= {
+            f"{name}jobs": int(chosen.sum()),
+            f"{name}mean_wait_s": job_figures.mean_s((start - submit)[chosen]),
+            f"{name}mean_response_s": job_figures.mean_s(response[chosen]),
+            f"{name}mean_width": job_figures.mean(widths),
+            f"{name}mean_changes": job_figures.mean(changes[chosen].astype(np.float64)),
+            f"{name}max_changes": int(changes[chosen].max(initial=0)),
+        }
+    return figures
+
+
+def queue_at_submit(submit_us: NDArray[np.int64], start_us: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Jobs that wait when each job is submitted: those before it in the table that have not started before."""
+    started = np.searchsorted(np.sort(start_us), submit_us, side="left")
+    return (np.arange(len(submit_us)) - started).astype(np.float64)
+
+
+def _weighted(
+    area: NDArray[np.int64], response: NDArray[np.int64], length: NDArray[np.int64]
+) -> float | None:
+    """SLDwA: sum(area x response / length) / sum(area) (section 4)."""
+    lasting = (length > 0) & (area > 0)
+    if not lasting.any():
+        return None
+    weight = area[lasting].astype(np.float64)
+    return float((weight * response[lasting] / length[lasting]).sum() / weight.sum())

@@ -1,0 +1,1 @@
+"""Studies: an operator's question, answered from his own logs."""

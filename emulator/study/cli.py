@@ -1,0 +1,273 @@
+"""`emulator study`: questions that an operator has, answered from his own logs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from emulator.study.judge import Advice, Figures, Wishes
+    from emulator.study.logs import Logs
+    from emulator.study.settings import Setting
+
+_QUICK_WEEKS = 2
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    from emulator.commands.run import InputError  # noqa: PLC0415
+
+    try:
+        found = sorted({float(part) for part in text.split(",") if part.strip()})
+    except ValueError:
+        found = [-1.0]
+    if any(not 0 <= each < float("inf") for each in found):
+        raise InputError(f"{option} {text}: expected numbers such as 0,6,12")
+    return found
+
+
+def _split(text: str) -> tuple[int, int]:
+    from emulator.commands.run import InputError  # noqa: PLC0415
+
+    batch, plus, ondemand = text.partition("+")
+    if not plus or not (batch.strip().isdecimal() and ondemand.strip().isdecimal()):
+        raise InputError(f"--nodes {text}: expected BATCH+ON_DEMAND, for example 304+68")
+    if not int(batch) or not int(ondemand):
+        raise InputError(f"--nodes {text}: each of the two clusters has at least one node")
+    return int(batch), int(ondemand)
+
+
+@click.group()
+def study() -> None:
+    """Answer an operator's question from the logs of the site."""
+
+
+@study.command()
+@click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
+@click.option("--ondemand", "--on-demand", required=True, type=click.Path(path_type=Path),
+              help="Log of the on-demand cluster.")  # fmt: skip
+@click.option(
+    "--nodes", required=True, metavar="A+B", help="Nodes of both: batch + on-demand, such as 304+68."
+)
+@click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Processors of a batch node, where the log counts processors.")  # fmt: skip
+@click.option("--cores-per-node", type=click.IntRange(min=0),
+              help="Pack on-demand jobs of one core onto nodes of so many; 0: do not pack. [default: 16 if the log"
+              " has only such jobs, else 0]")  # fmt: skip
+@click.option("--weeks", "week_count", default="8", show_default=True,
+              help="How many weeks, the most challenging first, or `all`.")  # fmt: skip
+@click.option("--pairings", type=click.IntRange(min=1), default=2, show_default=True,
+              help="1: each week with its own leases; more: also with those of other weeks.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of all that is random."
+)
+@click.option("--reserve", metavar="N,N", help="Static reserves R in nodes. [default: 0 to half of B]")
+@click.option("--wait-min", default="0,5,10", show_default=True, help="Longest waits W in minutes.")
+@click.option("--notice-min", default="15,30", show_default=True, help="Notices H of the hint algorithm.")
+@click.option("--predictor", "predictors", multiple=True, help="Predictors (default: all installed).")
+@click.option("--scheduler", default="fcfs+easy", show_default=True, help="See `emulator schedulers`.")
+@click.option("--accept-rejected", type=click.FloatRange(0, 100), default=0.0, show_default=True,
+              help="Per cent of the requests that may be rejected.")  # fmt: skip
+@click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
+              help="Minutes that an on-demand request may wait (W).")  # fmt: skip
+@click.option("--quick", is_flag=True, help="Two weeks as they were: a first look.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("studies/merge"), show_default=True,
+              help="Folder for runs and report.")  # fmt: skip
+@click.option("--lenient", is_flag=True, help="Leave out and count malformed lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON on stdout, nothing else.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def merge(**options: Any) -> None:
+    """Say how many on-demand nodes can be given up, with which algorithm, and what it does to the batch queue.
+
+    Replays weeks of both logs on one machine of A+B nodes and compares with today's split. Runs that are done
+    are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
+    """
+    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.scenario import ScenarioError  # noqa: PLC0415
+    from emulator.workload.files import TraceError  # noqa: PLC0415
+
+    try:
+        _merge(**options)
+    except (ScenarioError, TraceError, OSError) as error:
+        raise InputError(str(error)) from error
+
+
+def _merge(**options: Any) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.commands.run import interruptible  # noqa: PLC0415
+    from emulator.study import judge, show  # noqa: PLC0415
+    from emulator.study.logs import pairs  # noqa: PLC0415
+    from emulator.study.merge import plan  # noqa: PLC0415
+    from emulator.sweep.cli import SweepProgress, choose_pool  # noqa: PLC0415
+    from emulator.sweep.store import PARQUET, Store  # noqa: PLC0415
+    from emulator.sweep.sweep import describe, run_sweep  # noqa: PLC0415
+
+    batch_nodes, ondemand_nodes = _split(options["nodes"])
+    tried = _settings(options, ondemand_nodes)
+    folder: Path = options["out"]
+    silent = options["quiet"] or options["as_json"]
+    store = Store(folder)  # an error there comes before the work
+
+    def tell(text: str) -> None:
+        if not silent:
+            click.echo(text, err=True)
+
+    logs, weeks = _read(options, batch_nodes, tell)
+    pairings = 1 if options["quick"] or len(weeks) == 1 else options["pairings"]
+    sweep = plan(
+        logs,
+        pairs(weeks, pairings, options["seed"]),
+        tried,
+        ondemand_nodes=ondemand_nodes,
+        scheduler=options["scheduler"],
+        seed=options["seed"],
+        folder=folder / "weeks",
+    )
+    tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {pairings} pairing(s)")
+    with SweepProgress(quiet=silent) as progress, interruptible() as interrupted:
+        outcome = run_sweep(
+            sweep, store, choose_pool(options["jobs"], options["dask"]),
+            stop=lambda: bool(interrupted), on_done=progress.update,
+        )  # fmt: skip
+    if outcome.interrupted:
+        click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
+        sys.exit(130)
+    for run, reason in outcome.failed:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    rows = pq.read_table(folder / PARQUET).to_pylist()
+    wishes = judge.Wishes(options["accept_rejected"] / 100, options["accept_wait_min"])
+    found = judge.figures(rows, tried)
+    advice = _advice(rows, tried, wishes, options["seed"])
+    html = show.page(found, advice, wishes, logs, weeks, ondemand_nodes=ondemand_nodes, pairings=pairings)
+    (folder / "report.html").write_text(html, encoding="utf-8")
+    document = _document(found, advice, wishes, logs, weeks, ondemand_nodes)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    (folder / "study.json").write_text(text, encoding="utf-8")
+    if options["as_json"]:
+        click.echo(text, nl=False)
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(show.terminal_table(found, [each for _, each in advice]))
+        for prefix, each in advice:
+            sentences = show.sentences(each, wishes, ondemand_nodes)
+            console.print("\n" + prefix + " ".join(sentences), markup=False)
+        for note in logs.notes:
+            console.print(f"({note})", markup=False)
+        console.print(f"\nRuns, study.json and report.html are in {folder}.", markup=False)
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
+    from balancer.predictors.loader import load_predictor, predictor_names  # noqa: PLC0415
+    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.study.settings import default_reserves, settings  # noqa: PLC0415
+
+    reserves: list[float] = [*default_reserves(ondemand_nodes)]
+    if options["reserve"] is not None:
+        reserves = _numbers(options["reserve"], "--reserve")
+        if any(each != int(each) for each in reserves):
+            raise InputError(f"--reserve {options['reserve']}: nodes are whole numbers")
+    names = options["predictors"] or predictor_names()
+    try:
+        for name in names:
+            load_predictor(name)
+    except ValueError as error:
+        raise InputError(f"--predictor: {error}") from error
+    return settings(
+        [int(each) for each in reserves],
+        _numbers(options["wait_min"], "--wait-min"),
+        _numbers(options["notice_min"], "--notice-min"),
+        names,
+    )
+
+
+def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, list[int]]:
+    """Both logs, and the weeks to replay."""
+    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.study.logs import read_logs, usable_weeks  # noqa: PLC0415
+    from emulator.workload.formats import load  # noqa: PLC0415
+
+    wanted = options["week_count"]
+    if wanted != "all" and not (wanted.isdecimal() and int(wanted)):
+        raise InputError(f"--weeks {wanted}: expected a number of weeks or `all`")
+    loaded = []
+    for name in ("batch", "ondemand"):
+        tell(f"reading {options[name]}")
+        loaded.append(load(options[name], lenient=options["lenient"]))
+    logs = read_logs(
+        *loaded,
+        batch_nodes=batch_nodes,
+        procs_per_node=options["procs_per_node"],
+        cores_per_node=options["cores_per_node"],
+    )
+    weeks = usable_weeks(logs)
+    if not weeks:
+        raise InputError(
+            f"{options['batch']} and {options['ondemand']} have no complete week in common with batch jobs and leases"
+        )
+    count = len(weeks) if wanted == "all" else int(wanted)
+    return logs, weeks[: min(count, _QUICK_WEEKS) if options["quick"] else count]
+
+
+def _advice(
+    rows: list[dict[str, Any]], tried: list[Setting], wishes: Wishes, seed: int
+) -> list[tuple[str, Advice]]:
+    """What to take without a notice from users, and what with one."""
+    from emulator.study.judge import advise  # noqa: PLC0415
+
+    without = advise(rows, [each for each in tried if each.algorithm != "hint"], wishes, seed=seed)
+    found = [] if without is None else [("", without)]
+    baseline = [each for each in tried if not each.is_merger or each.algorithm == "hint"]
+    announced = advise(rows, baseline, wishes, seed=seed)
+    if announced is not None:
+        found.append(("If on-demand users give notice: ", announced))
+    return found
+
+
+def _document(  # noqa: PLR0917 - all of one study
+    found: list[Figures],
+    advice: list[tuple[str, Advice]],
+    wishes: Wishes,
+    logs: Logs,
+    weeks: list[int],
+    ondemand_nodes: int,
+) -> dict[str, Any]:
+    from emulator.study.show import sentences  # noqa: PLC0415
+
+    def figures(each: Figures) -> dict[str, Any]:
+        return {
+            **asdict(each),
+            "setting": each.setting.label,
+            "algorithm": each.setting.algorithm,
+            "reserve": each.setting.reserve,
+            "wait_limit_min": each.setting.wait_min,
+            "notice_min": each.setting.notice_min,
+            "reject_rate": each.reject_rate,
+        }
+
+    return {
+        "batch_nodes": logs.batch_nodes,
+        "ondemand_nodes": ondemand_nodes,
+        "wishes": asdict(wishes),
+        "weeks": [logs.weeks[week].as_dict() for week in weeks],
+        "notes": list(logs.notes),
+        "settings": [figures(each) for each in found],
+        "advice": [
+            {
+                **asdict(each),
+                "figures": figures(each.figures),
+                "with_notice": bool(prefix),
+                "text": " ".join(sentences(each, wishes, ondemand_nodes)),
+            }
+            for prefix, each in advice
+        ],
+    }

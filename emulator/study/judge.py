@@ -1,0 +1,206 @@
+"""What the runs say: figures a setting, and which one to take, with how much confidence.
+
+The unit of chance is the week: runs of one week are alike, whatever leases it is paired with. Intervals and
+confidence come from drawing weeks with replacement (bootstrap); how often a week that was not seen might still
+reject something comes from the number of weeks (Clopper and Pearson 1934), since a bootstrap of nothing is nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.study.merge import WEEK
+from emulator.study.settings import SPLIT
+from emulator.sweep.grid import LABEL
+from emulator.workload.streams import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from emulator.study.settings import Setting
+
+_DRAWS = 2000
+_LEVEL = 0.95
+_BISECTIONS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the operator asks of a setting: at most this share of requests rejected, at most this wait (W)."""
+
+    most_rejected: float = 0.0
+    longest_wait_min: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A setting over all its runs. Means of the runs; `wait_ratio` is its batch wait over the split's, summed."""
+
+    setting: Setting
+    runs: int
+    requests: int
+    rejected: int
+    worst_rejected: float
+    runs_with_rejections: int
+    wait_min: float
+    least_wait_min: float
+    most_wait_min: float
+    wait_ratio: float | None
+    idle_node_h: float
+    utilisation: float
+
+    @property
+    def reject_rate(self) -> float:
+        return self.rejected / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The setting to take. `meets`: it keeps to the wishes (else it comes nearest).
+
+    `confidence`: share of draws of weeks in which it keeps to the wishes and batch jobs wait less than today;
+    `same_choice`: in which it is the one to take again. `wait_ratio`: 95 % of the draws lie between these.
+    `unseen_weeks`: of weeks like these, at most this share rejects anything (95 %).
+    """
+
+    figures: Figures
+    meets: bool
+    confidence: float
+    same_choice: float
+    wait_ratio: tuple[float, float] | None
+    unseen_weeks: float
+    weeks: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """requests, rejected, wait_s and idle hours by setting and week, summed over the week's pairings."""
+
+    settings: tuple[Setting, ...]
+    requests: NDArray[np.float64]
+    rejected: NDArray[np.float64]
+    wait_s: NDArray[np.float64]
+    idle_h: NDArray[np.float64]
+
+
+def figures(rows: Sequence[Mapping[str, Any]], settings: Iterable[Setting]) -> list[Figures]:
+    """Of each setting that has runs."""
+    by_label: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_label.setdefault(str(row[LABEL]), []).append(row)
+    split = sum(_wait_s(row) for row in by_label.get(SPLIT, ()))
+    found = []
+    for setting in settings:
+        runs = by_label.get(setting.label)
+        if not runs:
+            continue
+        rejected = [int(row["window.ondemand_rejected"]) for row in runs]
+        waits = [_wait_s(row) / 60 for row in runs]
+        found.append(
+            Figures(
+                setting=setting,
+                runs=len(runs),
+                requests=sum(int(row["window.ondemand_requests"]) for row in runs),
+                rejected=sum(rejected),
+                worst_rejected=max(float(row["window.ondemand_reject_rate"] or 0) for row in runs),
+                runs_with_rejections=sum(each > 0 for each in rejected),
+                wait_min=fmean(waits),
+                least_wait_min=min(waits),
+                most_wait_min=max(waits),
+                wait_ratio=60 * sum(waits) / split if split else None,
+                idle_node_h=fmean(float(row["window.reserve_idle_node_h"]) for row in runs),
+                utilisation=fmean(float(row["window.utilization"]) for row in runs),
+            )
+        )
+    return found
+
+
+def advise(
+    rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishes: Wishes, *, seed: int
+) -> Advice | None:
+    """Which of these mergers to take: of those that keep to the wishes the one with the least batch wait.
+
+    If none does, the one with the fewest rejections among those whose wait is bearable. None without runs.
+    """
+    candidates = [each for each in settings if each.is_merger and each.wait_min <= wishes.longest_wait_min]
+    weeks = sorted({str(row[WEEK]) for row in rows})
+    table = _table(rows, candidates, weeks)
+    if not table.settings or not weeks:
+        return None
+    split = _table(rows, [each for each in settings if each.algorithm == SPLIT], weeks)
+    all_weeks = np.arange(len(weeks))
+    best, meets = _choose(table, all_weeks, wishes)
+    draws = stream(seed, "study.bootstrap").integers(0, len(weeks), (_DRAWS, len(weeks)))
+    good = same = 0
+    ratios = []
+    for draw in draws:
+        wait_s, today_s = table.wait_s[best, draw].sum(), split.wait_s[:, draw].sum()
+        keeps = table.rejected[best, draw].sum() <= wishes.most_rejected * table.requests[best, draw].sum()
+        good += bool(keeps and wait_s <= today_s)
+        same += _choose(table, draw, wishes)[0] == best
+        if today_s > 0:
+            ratios.append(wait_s / today_s)
+    bad_weeks = int((table.rejected[best] > 0).sum())
+    (chosen,) = figures(rows, [table.settings[best]])
+    if split.settings:
+        chosen = next(each for each in figures(rows, settings) if each.setting == table.settings[best])
+    ends = np.quantile(ratios, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) if ratios else None
+    return Advice(
+        figures=chosen,
+        meets=meets,
+        confidence=good / _DRAWS,
+        same_choice=same / _DRAWS,
+        wait_ratio=None if ends is None else (float(ends[0]), float(ends[1])),
+        unseen_weeks=at_most(bad_weeks, len(weeks)),
+        weeks=len(weeks),
+    )
+
+
+def at_most(hits: int, trials: int, level: float = _LEVEL) -> float:
+    """The largest probability that still gives as few hits with a chance of 1 - level (Clopper-Pearson)."""
+    if hits >= trials:
+        return 1.0
+    low, high = hits / trials, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        chance = sum(comb(trials, k) * middle**k * (1 - middle) ** (trials - k) for k in range(hits + 1))
+        low, high = (middle, high) if chance > 1 - level else (low, middle)
+    return high
+
+
+def _choose(table: _Table, weeks: NDArray[np.intp], wishes: Wishes) -> tuple[int, bool]:
+    """Number of the setting to take on these weeks, and whether it keeps to the wishes."""
+    rejected, requests = table.rejected[:, weeks].sum(axis=1), table.requests[:, weeks].sum(axis=1)
+    wait_s, idle_h = table.wait_s[:, weeks].sum(axis=1), table.idle_h[:, weeks].sum(axis=1)
+    keeps = rejected <= wishes.most_rejected * requests
+    # Least wait; of equal ones the least reserve. If none keeps to the wishes, fewest rejections first.
+    keys = (idle_h, wait_s, np.zeros_like(wait_s) if keeps.any() else rejected, ~keeps)
+    return int(np.lexsort(keys)[0]), bool(keeps.any())
+
+
+def _table(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], weeks: Sequence[str]) -> _Table:
+    labels = {str(row[LABEL]) for row in rows}
+    kept = tuple(setting for setting in settings if setting.label in labels)
+    place = {setting.label: number for number, setting in enumerate(kept)}
+    sums = np.zeros((4, len(kept), len(weeks)))
+    for row in rows:
+        if row[LABEL] in place:
+            at = (slice(None), place[str(row[LABEL])], weeks.index(str(row[WEEK])))
+            sums[at] += (
+                float(row["window.ondemand_requests"]),
+                float(row["window.ondemand_rejected"]),
+                _wait_s(row),
+                float(row["window.reserve_idle_node_h"]),
+            )
+    return _Table(kept, *sums)
+
+
+def _wait_s(row: Mapping[str, Any]) -> float:
+    return float(row["window.mean_wait_s"] or 0.0)

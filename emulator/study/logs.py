@@ -1,0 +1,208 @@
+"""From two logs to weeks: what each week's batch users and on-demand users asked for.
+
+A week begins with the jobs that ran at its beginning (`preload`). A batch log without waits cannot say what ran;
+then the week before is replayed as well and left out of the figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from balancer.clock import US
+from balancer.predictors.interface import Slots
+from emulator.scenario import ScenarioError
+from emulator.workload import challenge, packing, preload
+from emulator.workload.rules import to_jobs
+from emulator.workload.streams import stream
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from emulator.workload.swf import SwfLog
+    from emulator.workload.workload import Workload
+
+WEEK_S = 604_800
+_WEEK_US = WEEK_S * US
+_HISTORY_WEEKS = 4
+_LEAST_DAYS = 6
+"""So many days must lie between a week's begin and the log's last submit, or the week is not complete."""
+_MOST_NODES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Both logs as tables at the batch log's own times, and what was done to them.
+
+    `batch` has only jobs that fit the batch part; `notes` says in sentences what a reader must know.
+    """
+
+    log: SwfLog
+    batch: JobTable
+    leases: JobTable
+    weeks: tuple[challenge.Week, ...]
+    batch_nodes: int
+    notes: tuple[str, ...]
+    procs_per_node: int = 1
+
+    @property
+    def has_waits(self) -> bool:
+        return bool((self.log.column("wait_s") >= 0).any())
+
+    @property
+    def warm_up_us(self) -> int:
+        return 0 if self.has_waits else _WEEK_US
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A batch week that meets an on-demand week; numbers of weeks of the batch log. `pairing` 1: as it was."""
+
+    batch: int
+    leases: int
+    pairing: int
+
+
+def read_logs(
+    batch: SwfLog,
+    ondemand: SwfLog,
+    *,
+    batch_nodes: int,
+    procs_per_node: int = 1,
+    cores_per_node: int | None = None,
+) -> Logs:
+    """The tables of both logs. Raises ScenarioError.
+
+    `cores_per_node`: pack on-demand jobs of single cores onto machines of so many cores; 0: each on-demand job is
+    a lease of its own nodes; None: pack (16 cores) where the log has only single-core jobs of a machine with more
+    processors than nodes.
+    """
+    notes = []
+    work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
+    fits = work.jobs.nodes <= batch_nodes
+    notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
+    if cores_per_node is None:
+        cores_per_node = packing.CORES if _is_single_core(ondemand) else 0
+    if cores_per_node:
+        leases = packing.pack(ondemand, cores_per_vm=cores_per_node)
+        notes.append(
+            f"on-demand: {len(ondemand):,} jobs packed onto machines of {cores_per_node} cores: {len(leases):,} leases"
+        )
+    else:
+        asked = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
+        leases = replace(asked.jobs, kind=np.full(len(asked.jobs), Kind.ON_DEMAND, np.int8))
+        notes += _left_out("on-demand", asked, 0, batch_nodes)
+    if not len(leases):
+        raise ScenarioError(f"{ondemand.source}: there is nothing in it that ran on demand")
+    known = [bool(log.key_int("UnixStartTime")) for log in (batch, ondemand)]
+    unix_s = [log.key_int("UnixStartTime") or 0 for log in (batch, ondemand)]
+    offset_us = (unix_s[1] - unix_s[0]) * US
+    if not all(known):
+        notes.append(
+            "not both logs say when they begin (UnixStartTime): their first submits are laid together"
+        )
+        first = [float(log.column("submit_s").min()) for log in (batch, ondemand)]
+        offset_us = round((first[0] - first[1]) * US)
+    leases = replace(leases, submit_us=leases.submit_us + offset_us)
+    weeks = challenge.weeks([batch], [ondemand] if all(known) else [], nodes=batch_nodes)
+    return Logs(batch, work.jobs.take(fits), leases, tuple(weeks), batch_nodes, tuple(notes), procs_per_node)
+
+
+def _is_single_core(log: SwfLog) -> bool:
+    nodes, procs = log.key_int("MaxNodes") or 0, log.key_int("MaxProcs") or 0
+    widest = max(int(log.column(name).max(initial=0)) for name in ("allocated_procs", "requested_procs"))
+    return procs > nodes > 0 and widest == 1
+
+
+def _left_out(which: str, work: Workload, too_wide: int, nodes: int) -> list[str]:
+    reasons = dict(work.left_out)
+    if too_wide:
+        reasons[f"wider than the {nodes} nodes of the batch part"] = too_wide
+    if not reasons:
+        return []
+    text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+    return [f"{which}: left out: {text}"]
+
+
+def usable_weeks(logs: Logs) -> list[int]:
+    """Complete weeks with batch jobs and leases, the most challenging first (`challenge.py`)."""
+    origin_us = _origin_us(logs)
+    counts = []
+    for table in (logs.batch, logs.leases):
+        week = (table.submit_us - origin_us) // _WEEK_US
+        inside = (week >= 0) & (week < len(logs.weeks))
+        counts.append(np.bincount(week[inside], minlength=len(logs.weeks)))
+    last_us = int(logs.batch.submit_us.max())
+    first = 0 if logs.has_waits else 1  # the first week has no week before it to warm up with
+    found = [
+        number
+        for number in range(first, len(logs.weeks))
+        if counts[0][number]
+        and counts[1][number]
+        and last_us - (origin_us + number * _WEEK_US) >= _LEAST_DAYS * 86_400 * US
+    ]
+    return sorted(found, key=lambda number: (-logs.weeks[number].score, number))
+
+
+def pairs(weeks: list[int], pairings: int, seed: int) -> list[Pair]:
+    """Each week with its own leases, and for each further pairing with those of another week.
+
+    So it is seen what is owed to the coincidence of just these leases with just this queue.
+    """
+    found = [Pair(week, week, 1) for week in weeks]
+    for pairing in range(2, pairings + 1):
+        order = stream(seed, f"study.pairing.{pairing}").permutation(len(weeks))
+        following = {weeks[here]: weeks[there] for here, there in zip(order, np.roll(order, -1), strict=True)}
+        found += [Pair(week, following[week], pairing) for week in weeks]
+    return found
+
+
+def batch_of(logs: Logs, week: int) -> JobTable:
+    """A week's batch jobs behind what ran when it began, or behind the week before."""
+    begin_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    jobs = _between(logs.batch, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
+    if not logs.has_waits:
+        return jobs
+    before = preload.running_at(
+        logs.log, begin_us / US, nodes=logs.batch_nodes, procs_per_node=logs.procs_per_node
+    )
+    return preload.put_in_front(before, jobs)
+
+
+def leases_of(logs: Logs, week: int) -> JobTable:
+    """A week's leases, with those of the warm-up if there is one. Leases that began earlier are not among them."""
+    begin_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    return _between(logs.leases, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
+
+
+def history_of(logs: Logs, week: int) -> list[int]:
+    """Nodes requested in each slot of the four weeks before that, as a service would remember them."""
+    slots = Slots()
+    end_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    leases = _between(logs.leases, end_us - _HISTORY_WEEKS * _WEEK_US, end_us)
+    counts = np.bincount(
+        leases.submit_us // slots.length_us, weights=leases.nodes, minlength=7 * _HISTORY_WEEKS * slots.a_day
+    )
+    return [int(each) for each in counts]
+
+
+def week_name(logs: Logs, week: int) -> str:
+    """The day on which it begins, or its number where the log does not say when it was."""
+    begin = logs.weeks[week].begin
+    if logs.log.key_int("UnixStartTime"):
+        return begin.isoformat()
+    return f"week {1 + (begin - logs.weeks[0].begin) // timedelta(weeks=1)}"
+
+
+def _between(jobs: JobTable, begin_us: int, end_us: int) -> JobTable:
+    kept = jobs.take((jobs.submit_us >= begin_us) & (jobs.submit_us < end_us))
+    return replace(kept, submit_us=kept.submit_us - begin_us)
+
+
+def _origin_us(logs: Logs) -> int:
+    """Midnight of the first week's day, at the batch log's own times."""
+    unix_s = logs.log.key_int("UnixStartTime") or 0
+    day_s = (logs.weeks[0].begin - date(1970, 1, 1)).days * 86_400
+    return (day_s - unix_s) * US

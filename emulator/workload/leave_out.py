@@ -1,0 +1,57 @@
+"""Leaving out batch jobs by what they are, to see what an experiment owes to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.plugins import check_number
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from emulator.workload.table import JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOut:
+    """The transform `leave_out`: takes batch jobs away; leases stay.
+
+    `overrun`: those that ran to their walltime or beyond (with `overrun: extend` their estimate is their run time).
+    `twins`: of those submitted at the same time with the same run time all but the first.
+    `wider_than`: those with more nodes than that (0: none).
+    """
+
+    overrun: bool = False
+    twins: bool = False
+    wider_than: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("leave_out", "wider_than", self.wider_than, at_least=0, whole=True)
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        is_batch = jobs.kind == Kind.BATCH
+        goes = np.zeros(len(jobs), np.bool_)
+        if self.wider_than:
+            goes |= jobs.nodes > self.wider_than
+        if self.overrun:
+            goes |= jobs.run_us >= jobs.estimate_us
+        if self.twins:
+            rows = np.flatnonzero(is_batch & ~goes)
+            alike = np.stack((jobs.submit_us[rows], jobs.run_us[rows]))
+            first = np.unique(alike, axis=1, return_index=True)[1]
+            goes[np.delete(rows, first)] = True
+        return jobs.take(~(goes & is_batch))
+
+
+@dataclass(frozen=True, slots=True)
+class RunToWalltime:
+    """The transform `run_to_walltime`: each batch job runs as long as it asked for.
+
+    Liu et al. 2018 write that their jobs are "a sleep script for the duration of the job walltime".
+    """
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        run_us = np.where(jobs.kind == Kind.BATCH, jobs.estimate_us, jobs.run_us)
+        return replace(jobs, run_us=run_us)

@@ -1,0 +1,71 @@
+"""The paper's experiments: every claim is judged by runs that there are, and judges them the right way round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.experiments.claims import World, judge
+from emulator.experiments.hybrid import PAPER
+from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, TURNAROUND
+from emulator.experiments.paper import Options
+from emulator.scenario import ScenarioError
+
+FIGURES = ("turnaround_h", "turnaround_rigid_h", "turnaround_malleable_h", "useful_utilization",
+           "instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable")  # fmt: skip
+
+
+def world(options, change=lambda label, row: row):
+    """Every run of the sweep with the same figures, but for what `change` makes of them."""
+    row = {f"mechanism.{name}": 0.5 for name in FIGURES}
+    labels = [run.varied["label"] for run in PAPER.sweep(options).runs]
+    return World(1001, {label: change(label, dict(row)) for label in labels})
+
+
+@pytest.mark.parametrize("options", [Options(quick=True), Options(seeds=1)])
+def test_every_observation_has_a_claim_that_the_runs_can_judge(options):
+    claims = PAPER.claims(options)
+    observations = {claim.where.removeprefix("Observation ") for claim in claims}
+    assert {str(number) for number in range(1, 18)} <= observations
+    assert len({claim.id for claim in claims}) == len(claims)
+    assert all(verdict.values for verdict in judge(claims, [world(options)]))
+
+
+def verdicts(change):
+    options = Options(quick=True)
+    return {
+        verdict.claim.id: verdict.holds for verdict in judge(PAPER.claims(options), [world(options, change)])
+    }
+
+
+def test_a_mechanism_that_starts_nearly_all_at_once_meets_observations_1_and_9():
+    def good(label, row):
+        return row | {INSTANT: 0.2 if label.endswith("baseline") else 0.985}
+
+    found = verdicts(good)
+    assert found["O1-instant"]
+    assert found["O9-all"]
+    assert not verdicts(lambda _, row: row)["O1-instant"]
+
+
+def test_the_worst_method_is_found():
+    def worst(label, row):
+        if label.endswith("/n+paa"):
+            row |= {TURNAROUND: 0.9, MALLEABLE: 0.9, "mechanism.useful_utilization": 0.1}
+        return row
+
+    assert verdicts(worst)["O2"]
+    assert not verdicts(lambda label, row: row | {TURNAROUND: 0.9 if "n+spaa" in label else 0.5})["O2"]
+
+
+def test_tables_show_what_was_run():
+    options = Options(quick=True)
+    titles = [str(table.title) for table in PAPER.tables([world(options)])]
+    assert [title[:8] for title in titles] == ["Table II", *["Figure 6"] * 2, *["Figure 7"] * 2, *["Figure 8"] * 2,
+                                               "Figure 9", "Figure 1"]  # fmt: skip
+
+
+def test_it_has_no_use_for_logs(tmp_path):
+    with pytest.raises(ScenarioError, match="hybrid_kinds"):
+        PAPER.sweep(replace(Options(), traces=tmp_path))

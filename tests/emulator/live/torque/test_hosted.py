@@ -1,0 +1,95 @@
+"""Jobs that lose their nodes to a mechanism or to a dead node go on elsewhere, and their own output proves it."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from balancer.clock import US
+from emulator.live.job.proof import prove
+from emulator.workload.store import save
+from emulator.workload.table import JobTable
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("toy")]
+HALVES = {"first": ["n01", "n02", "n03"], "second": ["n04", "n05", "n06"]}
+
+
+@pytest.fixture
+def hosted(make_fleet, tmp_path, monkeypatch):
+    """Two agents of three nodes, and one job of 900 node-seconds on three nodes, submitted at 0."""
+
+    def make(*steps, checkpoint_every_s=0):
+        jobs = JobTable.build(
+            submit_us=[0], run_us=[300 * US], nodes=[3], number=[7], estimate_us=[1000 * US]
+        )
+        every_us = np.array([checkpoint_every_s * US])
+        jobs = jobs.with_extra(checkpoint_interval_us=every_us, checkpoint_us=np.array([2 * US]))
+        save(jobs, tmp_path / "jobs.npz")
+        mechanism = {"scripted": {"steps": list(steps)}}
+        fleet = make_fleet(
+            hooks=False, agents=HALVES, mechanism=mechanism, workload=str(tmp_path / "jobs.npz"),
+            queues=["batch", "ondemand"],
+        )  # fmt: skip
+        program = f"exec {sys.executable} -m emulator.live.job.program"
+        script = f"{program} --work 900 --checkpoints {tmp_path}/shared --name seven\n"
+        place = "-v", "WORKLOAD_JOB=7,PYTHONPATH=" + ":".join(filter(None, sys.path))
+        fleet.qsub("-N", "seven", "-l", "nodes=3,walltime=1000", *place, script=script)
+        return fleet
+
+    return make
+
+
+def proof(fleet):
+    with (fleet.home / "seven.o0").open() as output:
+        return prove(output)
+
+
+def runs(fleet):
+    """(start, end, nodes) of each run, in seconds."""
+    table = fleet.export()["record"]["runs"]
+    pieces = zip(table["start_us"], table["end_us"], table["first"], table["first"][1:], strict=False)
+    return [(start / US, end / US, sorted(table["node"][one:other])) for start, end, one, other in pieces]
+
+
+def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_die(hosted):
+    fleet = hosted([100, "keep", 0, 1, 2], [100, "save_and_stop", 0, 20])
+    fleet.at(150)
+    fleet.kill("first")
+    fleet.at(330)
+    assert runs(fleet) == [(0, 120, [0, 1, 2]), (120, 320, [3, 4, 5])]
+    done = proof(fleet)
+    assert (done.done, done.lost, done.runs, done.finished) == (900 * US, 0, 2, True)
+    assert done.times_us == (120 * US, 320 * US)
+
+
+def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(hosted):
+    fleet = hosted(checkpoint_every_s=50)
+    fleet.at(130)
+    fleet.kill("first")
+    fleet.at(130 + 214 + 250)
+    first, second = runs(fleet)
+    # 50 s of work, 2 s of writing, 50 s, 2 s: at 104 s two checkpoints are whole, 100 s of work are saved.
+    assert first == (0, 344, [0, 1, 2])
+    assert second == (344, 344 + 200 + 3 * 2, [3, 4, 5])
+    done = proof(fleet)
+    assert (done.done - done.lost, done.runs, done.finished) == (900 * US, 2, True)
+    assert 0 < done.lost <= 26 * 3 * US
+
+
+def test_a_suspended_process_stands_still_and_a_slow_one_takes_longer(hosted):
+    fleet = hosted([100, "suspend", 0], [250, "resume", 0], [300, "rate", 0, 1, 2])
+    fleet.at(1000)
+    assert runs(fleet) == [(0, 100 + 150 + 50 + 2 * 150, [0, 1, 2])]
+    done = proof(fleet)
+    assert (done.done, done.lost, done.finished) == (900 * US, 0, True)
+
+
+def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(hosted):
+    fleet = hosted()
+    for command in ("qdel", "qhold", "qrerun"):
+        assert "a mechanism decides about the jobs here" in fleet.run(command, "0").stderr
+    again = fleet.run("qsub", "-v", "WORKLOAD_JOB=7", user="alice", text="sleep 1\n")
+    assert again.returncode == 159
+    assert "WORKLOAD_JOB must be a job of it that was not submitted" in again.stderr
+    fleet.at(400)
+    assert proof(fleet).finished

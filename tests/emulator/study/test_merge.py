@@ -1,0 +1,196 @@
+"""`emulator study merge`: from two logs to an answer."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.metrics.window import window_figures
+from emulator.runner import Prepared, run_virtual
+from emulator.scenario import from_mapping
+from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks
+from emulator.workload.formats import load
+from emulator.workload.swf import SwfLog, write_swf
+from emulator.workload.table import Kind
+
+WEEK, DAY = 604_800, 86_400
+SUNDAY = 1_000_000 // DAY * DAY
+
+
+def log(*jobs, unix=SUNDAY, procs=10, nodes=10, waits=0):
+    """(submit_s, run_s, procs) each."""
+    submit, run, width = zip(*jobs, strict=True)
+    header = [f"; UnixStartTime: {unix}", f"; MaxProcs: {procs}", f"; MaxNodes: {nodes}"]
+    return SwfLog.build(
+        len(jobs), header, submit_s=submit, run_s=run, allocated_procs=width, requested_procs=width,
+        wait_s=[waits] * len(jobs), number=list(range(1, len(jobs) + 1)),
+    )  # fmt: skip
+
+
+def daily(weeks, *jobs):
+    """The same jobs on each day."""
+    return [(day * DAY + submit, run, width) for day in range(7 * weeks) for submit, run, width in jobs]
+
+
+def test_a_week_begins_with_what_ran_and_has_its_own_submits_only():
+    batch = log(
+        (WEEK - 100, 1000, 4), *[(submit + 50, run, width) for submit, run, width in daily(3, (0, 60, 2))]
+    )
+    found = read_logs(batch, log((WEEK + 5, 10, 1)), batch_nodes=8)
+    jobs = batch_of(found, 1)
+    assert jobs.submit_us[0] == 0
+    assert (jobs.run_us[0], jobs.nodes[0]) == (900_000_000, 4)
+    assert len(jobs) == 8
+    assert jobs.submit_us[1] == 50_000_000
+    leases = leases_of(found, 1)
+    assert (leases.submit_us.tolist(), leases.kind.tolist()) == ([5_000_000], [Kind.ON_DEMAND])
+
+
+def test_a_log_without_waits_is_warmed_up_with_the_week_before():
+    batch = log(*daily(3, (0, 60, 2)), waits=-1)
+    found = read_logs(batch, log(*daily(3, (3600, 60, 1))), batch_nodes=8)
+    assert usable_weeks(found) == [1, 2]
+    assert (len(batch_of(found, 1)), len(leases_of(found, 1))) == (14, 14)
+
+
+def test_jobs_wider_than_the_batch_part_are_left_out_and_counted():
+    found = read_logs(log((0, 10, 9), (5, 10, 2)), log((0, 10, 1)), batch_nodes=8)
+    assert len(found.batch) == 1
+    assert found.notes == ("batch: left out: 1 wider than the 8 nodes of the batch part",)
+
+
+def test_single_core_jobs_of_shared_nodes_are_packed_unless_said_otherwise():
+    ondemand = log(*[(0, 100, 1)] * 20, procs=160)
+    assert len(read_logs(log((0, 10, 1)), ondemand, batch_nodes=8).leases) == 2
+    assert len(read_logs(log((0, 10, 1)), ondemand, batch_nodes=8, cores_per_node=0).leases) == 20
+
+
+def test_logs_that_do_not_say_when_they_begin_are_laid_together():
+    found = read_logs(log((50, 10, 1), unix=0), log((9000, 10, 1)), batch_nodes=8)
+    assert found.leases.submit_us.tolist() == [50_000_000]
+    assert "laid together" in found.notes[-1]
+
+
+def test_only_complete_weeks_with_jobs_and_leases_count():
+    batch = log(*daily(3, (0, 60, 2)), (3 * WEEK + 10, 60, 2))
+    ondemand = log((10, 60, 1), (2 * WEEK + 10, 60, 1), (3 * WEEK + 10, 60, 1))
+    assert sorted(usable_weeks(read_logs(batch, ondemand, batch_nodes=8))) == [0, 2]
+
+
+def test_further_pairings_give_each_week_the_leases_of_another():
+    first, second = pairs([3, 5, 9], 2, seed=1)[:3], pairs([3, 5, 9], 2, seed=1)[3:]
+    assert all(pair.batch == pair.leases for pair in first)
+    assert all(pair.batch != pair.leases for pair in second)
+    assert sorted(pair.leases for pair in second) == [3, 5, 9]
+
+
+def test_a_predictor_knows_the_four_weeks_before_and_nothing_later():
+    ondemand = log(*daily(6, (3600, 60, 3)))
+    found = read_logs(log(*daily(6, (0, 60, 1))), ondemand, batch_nodes=8)
+    history = history_of(found, 5)
+    assert (len(history), history[:5]) == (112, [3, 0, 0, 0, 3])
+    assert sum(history_of(found, 0)) == 0
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A small site: three weeks of a busy batch cluster of 12 nodes and an on-demand one of 4, as SWF files."""
+    rng = random.Random(7)
+    batch = [
+        (rng.randrange(3 * WEEK), rng.randrange(600, 9000), rng.choice([1, 2, 2, 4])) for _ in range(3 * 640)
+    ]
+    leases = [
+        (day * DAY + 36_000 + rng.randrange(20_000), rng.randrange(600, 5000), 1)
+        for day in range(21)
+        for _ in range(6)
+    ]
+    write_swf(log(*sorted(batch), procs=12, nodes=12, waits=30), tmp_path / "batch.swf")
+    write_swf(log(*sorted(leases), procs=4, nodes=4), tmp_path / "ondemand.swf")
+    return tmp_path
+
+
+def study(site, *more):
+    return CliRunner().invoke(
+        main,
+        ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"),
+         "--out", str(site / "out"), "--jobs", "1", *more],
+    )  # fmt: skip
+
+
+SMALL = (
+    "--nodes",
+    "12+4",
+    "--reserve",
+    "0,2",
+    "--wait-min",
+    "0,10",
+    "--notice-min",
+    "30",
+    "--predictor",
+    "peak",
+)
+
+
+def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
+    done = study(site, *SMALL, "--pairings", "2")
+    assert done.exit_code == 0, done.output
+    assert "48 runs: 8 settings, 3 weeks, 2 pairing(s)" in done.stderr
+    for label in ("split", "batch only", "basic R=0 W=10", "basic R=2 W=0", "hint H=30", "peak"):
+        assert label in done.stdout
+    assert "If on-demand users give notice: " in done.stdout
+    page = (site / "out" / "report.html").read_text()
+    assert page.count("<svg") == 6
+    assert "Recommendation" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    document = json.loads((site / "out" / "study.json").read_text())
+    assert [each["setting"] for each in document["settings"]][:2] == ["split", "batch only"]
+    assert {"confidence", "text", "unseen_weeks"} <= document["advice"][0].keys()
+
+    again = study(site, *SMALL, "--json")
+    assert json.loads(again.stdout) == document
+    assert (site / "out" / "report.html").read_text() == page
+
+
+def test_the_split_of_the_study_is_two_separate_clusters(site):
+    """The batch part of the split runs as the batch cluster alone does."""
+    done = study(site, *SMALL, "--pairings", "1", "--quick", "--json")
+    assert done.exit_code == 0, done.output
+    rows = pq.read_table(site / "out" / "results.parquet").to_pylist()
+    split = next(row for row in rows if row["label"] == "split")
+    found = read_logs(load(site / "batch.swf"), load(site / "ondemand.swf"), batch_nodes=12)
+    number = next(at for at in usable_weeks(found) if found.weeks[at].begin.isoformat() == split["week"])
+    scenario = from_mapping({"nodes": 12, "workload": {"generate": ["bursty_leases"]}})
+    record = run_virtual(scenario, Prepared(batch_of(found, number), 12))
+    assert split["window.mean_wait_s"] == window_figures(record, 0, WEEK)["mean_wait_s"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--nodes", "372"), "--nodes 372: expected BATCH+ON_DEMAND"),
+        (("--nodes", "12+0"), "each of the two clusters has at least one node"),
+        (("--nodes", "12+4", "--reserve", "1.5"), "nodes are whole numbers"),
+        (("--nodes", "12+4", "--wait-min", "x"), "expected numbers such as 0,6,12"),
+        (("--nodes", "12+4", "--weeks", "0"), "expected a number of weeks or `all`"),
+        (("--nodes", "12+4", "--predictor", "peek"), "did you mean 'peak'"),
+        (("--nodes", "12+4", "--batch", "absent.swf"), "absent.swf"),
+        (("--nodes", "12+4", "--scheduler", "fcsf"), "fcsf"),
+    ],
+)
+def test_wrong_input_is_named_with_status_2_and_nothing_is_left(site, arguments, text):
+    done = study(site, *arguments)
+    assert done.exit_code == 2, done.output
+    assert text in done.stderr
+    assert not (site / "out" / "report.html").exists()
+
+
+def test_two_logs_without_a_week_in_common_are_an_error(site, tmp_path):
+    write_swf(log((5, 60, 1), unix=SUNDAY + 50 * WEEK), tmp_path / "ondemand.swf")
+    done = study(site, *SMALL)
+    assert done.exit_code == 2
+    assert "no complete week in common" in done.stderr

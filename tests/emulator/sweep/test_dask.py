@@ -1,0 +1,157 @@
+"""Sweeps on a real Dask cluster: a scheduler and two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from operator import methodcaller
+from pathlib import Path
+
+import distributed
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.sweep import execute
+from emulator.sweep.grid import load_sweep
+from emulator.sweep.pools import DaskCluster, Here
+from emulator.sweep.store import Store
+from emulator.sweep.sweep import run_sweep
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).parents[3]
+MEASURED = {"wall_s", "jobs_per_s"}
+
+
+def wait_until(condition, limit_s: float = 120) -> None:
+    pause = threading.Event()
+    for _ in range(int(limit_s / 0.05)):
+        if condition():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address_file = folder / "scheduler.json"
+        self.processes: list[subprocess.Popen] = []
+
+    def begin(self) -> None:
+        self.start("dask_scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")
+        wait_until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
+        self.address = json.loads(self.address_file.read_text())["address"]
+        self.workers = [
+            self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)
+        ]
+        with self.client() as client:
+            client.wait_for_workers(2, timeout=120)
+
+    def start(self, program: str, *options: str) -> subprocess.Popen:
+        command = ["-m", f"distributed.cli.{program}", "--host", "127.0.0.1"]
+        with (self.folder / f"{program}-{len(self.processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *command, *options, "--scheduler-file", str(self.address_file)],
+                stdout=log, stderr=log, cwd=self.folder,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def client(self) -> distributed.Client:
+        return distributed.Client(self.address, timeout="60s")
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    folder = tmp_path / "dask"
+    folder.mkdir()
+    found = Cluster(folder)
+    try:
+        found.begin()
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def grid(tmp_path):
+    scenario = {
+        "nodes": 8,
+        "workload": {
+            "generate": [{"daily_batch": {"days": 0.5, "jobs": 20}}, {"bursty_leases": {"days": 0.5}}]
+        },
+        "mechanism": "balancer",
+    }
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {"scenario": scenario, "grid": {"mechanism.balancer.static_reserve": [0, 2]}, "seeds": 4}
+        )
+    )
+    return path
+
+
+def rows(folder: Path) -> list[dict]:
+    table = pq.read_table(folder / "results.parquet").to_pylist()
+    return [{name: value for name, value in row.items() if name not in MEASURED} for row in table]
+
+
+def test_two_workers_give_the_rows_that_one_process_gives(cluster, grid, tmp_path):
+    here = Store(tmp_path / "here")
+    run_sweep(load_sweep(grid), here, Here())
+    done = CliRunner().invoke(
+        main, ["sweep", str(grid), "--dask", cluster.address, "--out", str(tmp_path / "dask-out")]
+    )
+    assert done.exit_code == 0, done.output
+    assert rows(tmp_path / "dask-out") == rows(here.folder)
+    with cluster.client() as client:
+        prepared = client.run(methodcaller("cache_info"), execute._prepared)
+    assert len(prepared) == 2
+    assert all(info.misses for info in prepared.values()), "each of the workers did some of the runs"
+
+
+def test_a_worker_that_dies_costs_no_run(cluster, grid, tmp_path):
+    store, killed = Store(tmp_path / "out"), []
+
+    def kill_one(over, _):
+        if over == 2 and not killed:
+            killed.append(cluster.workers[0].pid)
+            os.kill(cluster.workers[0].pid, signal.SIGKILL)
+
+    outcome = run_sweep(load_sweep(grid), store, DaskCluster(cluster.address), on_done=kill_one)
+    assert killed
+    assert (outcome.rows, outcome.failed) == (8, ())
+
+
+def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluster, grid, tmp_path):
+    document = yaml.safe_load(grid.read_text())
+    document["grid"] = {"mechanism.balancer.static_reserve": [0, 9]}
+    grid.write_text(yaml.safe_dump(document | {"seeds": 1}))
+    done = CliRunner().invoke(
+        main, ["sweep", str(grid), "--dask", cluster.address, "--out", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 1
+    assert "static_reserve is 9, the cluster has 8 nodes" in done.stderr
+    assert len(rows(tmp_path / "out")) == 1
+
+
+def test_without_a_scheduler_the_address_is_named_with_status_2(grid, tmp_path):
+    done = CliRunner().invoke(
+        main, ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 2
+    assert "no scheduler answers there" in done.stderr
