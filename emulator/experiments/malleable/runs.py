@@ -48,7 +48,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "at_minimum": {"placement": "at_minimum"},
     "exact": {"tick_s": 0},
 }
-"""What the paper leaves open, read otherwise (docs/malleable.md)."""
+"""What the paper leaves open, read otherwise (docs/mechanisms/malleable.md)."""
 READ_AT = (5, 25, 50, 75, 100)
 _FIRST_SEED = 1001
 """Seeds of the claims; 1 to 1000 are for trying things out."""
@@ -170,3 +170,5 @@ def _penalties() -> Iterator[_Item]:
         for share in (50, 75, 100) if penalty_s == PENALTIES_S[-1] else (100,):
             label = label_of(KTH, KTH.factor, f"malleable-{share}", f"penalty-{penalty_s}")
             yield label, KTH, KTH.factor, {"malleable": share / 100}, {"reconfiguration_s": penalty_s}
+    for name, mechanism in (("", {}), (f"penalty-{PENALTIES_S[-1]}", {"reconfiguration_s": PENALTIES_S[-1]})):
+        yield label_of(KTH, 1.0, "malleable-100", name), KTH, 1.0, {"malleable": 1.0}, mechanism
