@@ -64,13 +64,15 @@ class TorqueServer:
         )
         if mechanism is not None:
             maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-            parts = (mechanism, config.nodes, self._executor, self._batch)
+            parts: dict[str, Any] = {
+                "node_names": config.nodes, "executor": self._executor, "outside": self._batch,
+            }  # fmt: skip
             if maker is None or jobs is None:
-                self._batch.host = MechanismHost(cluster, *parts)
+                self._batch.host = MechanismHost(cluster, mechanism, **parts)
             else:
                 machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
                 # As in virtual time it is asked for no more than `Machine` has.
-                self._batch.host = MachineHost(cast("Cluster", machine), *parts)
+                self._batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)
         else:
             self._batch.start_cycle(clock.now_us())
         self._listener = socket.create_server((config.host, config.port), backlog=512)
