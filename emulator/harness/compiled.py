@@ -39,7 +39,7 @@ def _use_cache() -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # a read-only home: Numba compiles at every start, which is slow and right
-    stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-8]
+    stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-32]
     for old in stale:
         shutil.rmtree(old, ignore_errors=True)
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
