@@ -31,7 +31,7 @@ from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
-from emulator.runner import describe, make_mechanism
+from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
 from emulator.workload.table import Kind
@@ -73,12 +73,18 @@ class Fleet:
 
     def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
         mechanism = make_mechanism(scenario)
+        if scenario.live.faults:
+            raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        if scenario.live.jobs != "sleep" and ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            raise ScenarioError(
-                "live.jobs: the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
-            )
+        if getattr(mechanism, "shares_nodes", False):
+            raise ScenarioError("mechanism: jobs that share nodes cannot be run live yet; leave out --clock live")
+        if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+            if scenario.live.jobs != "sleep":
+                problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
+                raise ScenarioError(f"live.jobs: {problem}")
+            # What it cannot run is an error before anything has begun.
+            make_machine(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -357,6 +363,11 @@ class Fleet:
             environ={"TORQUE_USER": "alice"},
         )  # fmt: skip
         party.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
+
+    @property
+    def ledger(self) -> Path | None:
+        path = self.work / "ledger.db"
+        return path if path.exists() else None
 
     @property
     def replay_log(self) -> Path:

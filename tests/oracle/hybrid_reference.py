@@ -145,7 +145,7 @@ class HybridReference:
         )
 
     def guests(self, claim: Claim) -> list[int]:
-        return [job for job, run in self.running.items() if run.guest_of == claim.job]
+        return sorted(job for job, run in self.running.items() if run.guest_of == claim.job)
 
     def needed(self, claim: Claim) -> int:
         return claim.wanted - claim.idle - sum(self.running[guest].width for guest in self.guests(claim))

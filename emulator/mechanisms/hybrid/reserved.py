@@ -374,7 +374,7 @@ def unpromise(state: State, claims: Claims, slot: int) -> None:
 
 @compiled
 def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
-    """Guests of a claim, in order of their first node; each once."""
+    """Guests of a claim, each once."""
     held = claims[2]
     node = state[1]
     count = 0
