@@ -52,6 +52,7 @@ _use_cache()
 # allocated (`_nrt`, an option it has but does not declare). The loops work on the caller's arrays only, and are
 # three times faster without.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
@@ -66,4 +67,4 @@ def inlined(function: F) -> F:
 
 def inner(function: F) -> F:
     """As `compiled`, for what only compiled functions call: without a way in from Python, which costs compile time."""
-    return cast("F", numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return cast("F", numba.njit(**_INNER)(function))
