@@ -75,13 +75,14 @@ class Fleet:
         mechanism = make_mechanism(scenario)
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
+        if getattr(mechanism, "shares_nodes", False):
+            raise ScenarioError("mechanism: jobs that share nodes cannot be run live yet; leave out --clock live")
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
             if scenario.live.jobs != "sleep":
                 problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
                 raise ScenarioError(f"live.jobs: {problem}")
-            make_machine(
-                scenario, prepared, mechanism
-            )  # what it cannot run is an error before anything has begun
+            # What it cannot run is an error before anything has begun.
+            make_machine(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:

@@ -38,7 +38,9 @@ def some_jobs(seed: int = 1, count: int = 300) -> JobTable:
 
 
 def run(mechanism, jobs: JobTable, nodes: int = 8, *, seed: int = 1):
-    harness = Harness(machine := mechanism.make_machine(nodes, EASY, jobs, seed), mechanism, node_names=machine.node_names)
+    harness = Harness(
+        machine := mechanism.make_machine(nodes, EASY, jobs, seed), mechanism, node_names=machine.node_names
+    )
     harness.run()
     return harness.record()
 
@@ -135,7 +137,9 @@ def test_a_share_limit_is_set_for_the_queues_named():
 
 
 def test_jobs_that_are_too_wide_for_their_part_are_refused_or_an_error():
-    jobs = JobTable.build(submit_us=[5, 6], run_us=[US, US], nodes=[4, 1], queue=[0, 1], extra={"cores": [1, 1]})
+    jobs = JobTable.build(
+        submit_us=[5, 6], run_us=[US, US], nodes=[4, 1], queue=[0, 1], extra={"cores": [1, 1]}
+    )
     with pytest.raises(ValueError, match="job 1 wants 4 nodes, there are 2"):
         DedicatedNodes(cores=2, percent=50).make_machine(4, EASY, jobs, 1)
     record = run(DedicatedNodes(cores=2, percent=50, refuse_too_wide=True), jobs, nodes=4)
@@ -182,7 +186,9 @@ def test_a_scenario_with_shared_nodes_is_lawful_and_has_the_figures():
 
 
 def outcomes(**changes) -> Outcomes:
-    jobs = JobTable.build(submit_us=[0, 0, 10 * US], run_us=[10 * US, 5 * US, 100 * US], nodes=[1, 1, 1], number=[7, 8, 9])
+    jobs = JobTable.build(
+        submit_us=[0, 0, 10 * US], run_us=[10 * US, 5 * US, 100 * US], nodes=[1, 1, 1], number=[7, 8, 9]
+    )
     columns = {
         "jobs": jobs,
         "cores": np.array([1, 1, 200]),
@@ -199,7 +205,11 @@ def test_the_slowdown_divides_by_the_run_time_alone():
 
 def test_figures_by_class_and_of_jobs_that_are_followed():
     row = figures(outcomes(), follow=[8, 77])
-    assert (row["max_wait_s_responsive"], row["max_wait_s_normal"], row["waiting_responsive"]) == (5.0, 0.0, 1)
+    assert (row["max_wait_s_responsive"], row["max_wait_s_normal"], row["waiting_responsive"]) == (
+        5.0,
+        0.0,
+        1,
+    )
     assert (row["max_slowdown_responsive"], row["slowdown_at_most_2"]) == (3.0, 2 / 3)
     assert (row["job_8_wait_s"], row["job_8_run_s"], row["job_8_slowdown"]) == (5.0, 10.0, 3.0)
     assert not any(name.startswith("job_77") for name in row)
@@ -250,3 +260,17 @@ def test_stand_ins_have_the_printed_figures(site, nodes, jobs, hrr, widest):
     table = CoreJobsLike(site).generate(np.random.default_rng(1), nodes=nodes)
     assert (len(table), int((table.queue == 0).sum())) == (jobs, hrr)
     assert int((table.nodes * table.column("cores")).max()) <= widest
+
+
+def test_a_live_run_is_an_error_that_says_so(tmp_path):
+    from emulator.live.fleet import run_live  # noqa: PLC0415 - slow to import
+
+    scenario = from_mapping(
+        {
+            "nodes": 2,
+            "workload": {"generate": [{"core_jobs_like": {"site": "unilu", "share": 0.001}}]},
+            "mechanism": {"dedicated_nodes": {"cores": 12, "percent": 50, "refuse_too_wide": True}},
+        }
+    )
+    with pytest.raises(ScenarioError, match="jobs that share nodes cannot be run live yet"):
+        run_live(scenario, prepare(scenario), tmp_path, None, quiet=True)
