@@ -76,7 +76,9 @@ class Fleet:
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
         if getattr(mechanism, "shares_nodes", False):
-            raise ScenarioError("mechanism: jobs that share nodes cannot be run live yet; leave out --clock live")
+            raise ScenarioError(
+                "mechanism: jobs that share nodes cannot be run live yet; leave out --clock live"
+            )
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
             if scenario.live.jobs != "sleep":
                 problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
