@@ -12,8 +12,10 @@ is a plain timer, because life does not wait for anybody.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import socket
 import threading
 import time
 from array import array
@@ -212,17 +214,18 @@ class ManualAlarm:
         self._due_us = NEVER_US
 
 
-# The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are
-# atomic on every machine we run on, and each field has one writer: the header the master, a slot its owner.
+# The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are atomic on every
+# machine we run on, and each field has one writer: the header the master, a slot its owner. Whether the owner
+# lives, a lock on the file CLOCK.slotN says: also between containers, where process numbers mean nothing.
 # A limit is one integer, time and rank together, so that it is written and compared in one step.
 _MAGIC = 0x31_4B_43_4F_4C_43_45_42  # "BECLOCK1"
 # The words are read and written through a memoryview of native integers, which is one store each; `struct` is
 # not: it clears the bytes and then sets them one by one, and a reader in between sees the clock at 0.
 _MAGIC_AT, _NOW_AT, _SPEED_AT, _STOPPED_AT, _HELD_AT, _HEADER = 0, 1, 2, 3, 4, 8
 _SLOT = 2
-"""Words of a slot: the process (0: nobody) and its limit."""
+"""Words of a slot: whether it is taken (0: no, 1: yes, -1: yes, but nobody waits for it now), and its limit."""
+_EXPECTED, _EXCUSED = 1, -1
 _SLOTS = 32
-_SLOT_PLACES = tuple(range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT))
 _POLL_S = 0.0004
 _RANK_BITS = max(Rank).bit_length()
 
@@ -232,6 +235,25 @@ def _limit(due_us: int, rank: int) -> int:
 
 
 _NO_LIMIT = _limit(NEVER_US, max(Rank))
+
+
+def _places(words: memoryview[int]) -> tuple[int, ...]:
+    return tuple(range(_HEADER, len(words) - _SLOT + 1, _SLOT))
+
+
+def _slot_file(path: Path, slot: int) -> str:
+    return f"{path}.slot{slot}"
+
+
+def _try_lock(name: str) -> int | None:
+    """Open and lock a slot's file; None while a living process has it. It is freed when the descriptor closes."""
+    file = os.open(name, os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
 
 
 def _words_of(path: Path, file: int) -> memoryview[int]:
@@ -257,20 +279,21 @@ class SharedClock:
         self._lock = threading.Lock()
         self._limits: dict[int, int] = {}
         self._next_key = 0
+        self._places = _places(self._words)
+        self._lock_file = -1  # open for as long as the process lives
         self._slot = self._claim_slot()
 
     def _claim_slot(self) -> int:
-        # O_EXCL on a side file makes the claim atomic between processes.
-        for slot in range(_SLOTS):
-            try:
-                os.close(os.open(f"{self.path}.slot{slot}", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                continue
-            place = _SLOT_PLACES[slot]
-            self._words[place + 1] = _NO_LIMIT
-            self._words[place] = os.getpid()
-            return place
-        raise RuntimeError(f"all {_SLOTS} places at the clock {self.path} are taken")
+        for slot, place in enumerate(self._places):
+            lock = _try_lock(_slot_file(self.path, slot))
+            if lock is not None:
+                self._lock_file = lock
+                os.ftruncate(lock, 0)
+                os.write(lock, socket.gethostname().encode())
+                self._words[place + 1] = _NO_LIMIT
+                self._words[place] = _EXPECTED
+                return place
+        raise RuntimeError(f"all {len(self._places)} places at the clock {self.path} are taken")
 
     def now_us(self) -> int:
         return self._words[_NOW_AT]
@@ -317,7 +340,7 @@ class SharedClock:
                 return False
         words = self._words
         return not any(
-            place != self._slot and words[place] and words[place + 1] < limit for place in _SLOT_PLACES
+            place != self._slot and words[place] > 0 and words[place + 1] < limit for place in self._places
         )
 
 
@@ -371,19 +394,6 @@ class Pace:
     dropped_parties: int = 0
 
 
-def _is_dead(pid: int) -> bool:
-    """The process is gone, or has ended and waits for a parent that does not look (a zombie holds nothing)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
-    except OSError:
-        return False  # no such file on this system, or gone this moment: the next look tells
-    return state.split()[0] in {"Z", "X"}
-
-
 class SharedClockMaster:
     """Paces a clock file: `speed` cluster seconds in each wall second.
 
@@ -392,20 +402,33 @@ class SharedClockMaster:
     Not held: the clock runs on regardless; the time between an alarm and its owner's moving it is counted.
     """
 
-    def __init__(self, path: Path, *, speed: float, start_us: int = 0, held: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, speed: float, start_us: int = 0, held: bool = True, slots: int = _SLOTS
+    ) -> None:
         if speed <= 0:
             raise ValueError(f"the speed must be positive, not {speed}")
-        self.path = path
-        self.speed = speed
-        self.held = held
-        self.pace = Pace()
         path.write_bytes(
             array("q", [_MAGIC, start_us, round(speed * 1000), 0, int(held), 0, 0, 0]).tobytes()
-            + array("q", [0, _NO_LIMIT]).tobytes() * _SLOTS
+            + array("q", [0, _NO_LIMIT]).tobytes() * slots
         )
+        self._open(path)
+
+    @classmethod
+    def resume(cls, path: Path) -> Self:
+        """Go on with a clock whose master is gone, from the time at which it stood still."""
+        master = cls.__new__(cls)
+        master._open(path)  # noqa: SLF001 - its own
+        return master
+
+    def _open(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._words = _words_of(path, file.fileno())
-        self._now_us = start_us
+        self.path = path
+        self.speed = self._words[_SPEED_AT] / 1000
+        self.held = bool(self._words[_HELD_AT])
+        self.pace = Pace()
+        self._places = _places(self._words)
+        self._now_us = self._words[_NOW_AT]
         self._stop = threading.Event()
         self._frozen = False
         self._frozen_at_us: int | None = None
@@ -422,13 +445,18 @@ class SharedClockMaster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self) -> None:
+    def stand(self) -> None:
+        """Pace no longer. The clock stands, nobody is told; `resume` may go on with it."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+    def stop(self) -> None:
+        """The run is over; everybody who looks can see it."""
+        self.stand()
         self._words[_STOPPED_AT] = 1
-        for slot in range(_SLOTS):
-            Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
+        for slot in range(len(self._places)):
+            Path(_slot_file(self.path, slot)).unlink(missing_ok=True)
 
     def now_us(self) -> int:
         return self._now_us
@@ -436,17 +464,51 @@ class SharedClockMaster:
     def _limit_us(self) -> int:
         """The time that nobody lets the clock pass."""
         words = self._words
-        limits = (words[place + 1] for place in _SLOT_PLACES if words[place])
+        limits = (words[place + 1] for place in self._places if words[place] > 0)
         return min(limits, default=_NO_LIMIT) >> _RANK_BITS
 
     def _drop_dead(self) -> None:
         """A process that died holding the clock holds it no longer."""
-        for slot, place in enumerate(_SLOT_PLACES):
-            pid, limit = self._words[place], self._words[place + 1]
-            if pid and limit >> _RANK_BITS <= self._now_us and _is_dead(pid):
-                self._words[place] = 0
-                Path(f"{self.path}.slot{slot}").unlink(missing_ok=True)
-                self.pace.dropped_parties += 1
+        for slot, place in enumerate(self._places):
+            if self._words[place] > 0 and self._words[place + 1] >> _RANK_BITS <= self._now_us:
+                lock = _try_lock(_slot_file(self.path, slot))
+                if lock is not None:
+                    self._words[place] = 0
+                    os.close(lock)
+                    self.pace.dropped_parties += 1
+
+    def living(self) -> int:
+        """How many processes have a place at the clock and are alive."""
+        found = 0
+        for slot, place in enumerate(self._places):
+            if self._words[place]:
+                lock = _try_lock(_slot_file(self.path, slot))
+                if lock is None:
+                    found += 1
+                else:
+                    os.close(lock)
+        return found
+
+    def excuse(self, host: str) -> int:
+        """Do not wait for the processes of a host that cannot answer; how many there are.
+
+        Undone by `expect`, or when such a process is started anew.
+        """
+        return self._say_of(host, _EXCUSED)
+
+    def expect(self, host: str) -> int:
+        """Wait again for the processes of a host."""
+        return self._say_of(host, _EXPECTED)
+
+    def _say_of(self, host: str, word: int) -> int:
+        found = 0
+        for slot, place in enumerate(self._places):
+            if self._words[place]:
+                owner = Path(_slot_file(self.path, slot))
+                if owner.exists() and owner.read_text(encoding="utf-8") == host:
+                    self._words[place] = word
+                    found += 1
+        return found
 
     def freeze(self, timeout_s: float = 5.0) -> bool:
         """Let the clock stand from now on; True once all that is due by then has been dealt with.

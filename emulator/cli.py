@@ -16,6 +16,11 @@ _COMMANDS = {
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
+    "fleet": (
+        "emulator.commands.fleet",
+        "fleet",
+        "A live fleet of containers: up, status, follow, fault, down.",
+    ),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),
 }

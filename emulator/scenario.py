@@ -47,13 +47,27 @@ class WorkloadPart(_Part):
         return self
 
 
+class FaultPart(_Part):
+    """A fault of a fleet in containers (docs/containers.md): `do` it to `target` at `at_s`, undo it `for_s` later.
+
+    `target`: a service, or a node by its name. Without `for_s` it lasts. `rate_kbit_s` is of `slow`.
+    """
+
+    at_s: float = Field(ge=0)
+    do: Literal["kill", "pause", "disconnect", "slow"]
+    target: str
+    for_s: float | None = Field(default=None, gt=0)
+    rate_kbit_s: int = Field(default=1000, ge=1)
+
+
 class LivePart(_Part):
     """How a live run is done (`--clock live`); without meaning in virtual time.
 
     `pace`: `held` (the clock waits for whoever has work due), `free` (it does not; the lag is measured) or
     `strict` (free, and the run fails when the lag exceeds `max_lag_s` of wall time). `hooks`: the Balancer's
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
-    without a process, or each is an `emulator-job`, a process that does its work and proves it.
+    without a process, or each is an `emulator-job`, a process that does its work and proves it. `faults`: what
+    goes wrong, in a fleet of containers.
     """
 
     speed: float = Field(default=600, gt=0)
@@ -61,6 +75,7 @@ class LivePart(_Part):
     max_lag_s: float = Field(default=2.0, gt=0)
     hooks: Literal["in_process", "script"] = "in_process"
     jobs: Literal["sleep", "emulator-job"] = "sleep"
+    faults: tuple[FaultPart, ...] = ()
 
 
 class ResultsPart(_Part):

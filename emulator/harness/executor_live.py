@@ -36,13 +36,14 @@ class LiveExecutor:
     """Runs everything that touches one cluster, one thing after the other, in the thread that calls `run`.
 
     `schedule_pass(now_us)` is one scheduling pass, asked for with `ask_for_pass`; a party that schedules
-    nothing (a node agent) has none. All methods except `post`, `call` and `stop` belong to the executor's own
-    thread.
+    nothing (a node agent) has none. `on_due(now_us)` is told before each `run_due`. All methods except `post`,
+    `call` and `stop` belong to the executor's own thread.
     """
 
-    def __init__(self, clock: Clock, schedule_pass: Work | None = None) -> None:
+    def __init__(self, clock: Clock, schedule_pass: Work | None = None, on_due: Work | None = None) -> None:
         self._clock = clock
         self._schedule_pass = schedule_pass
+        self._on_due = on_due
         self._alarm = clock.alarm(Rank.SCHEDULE)
         self._inbox: deque[Work] = deque()
         self._due: list[tuple[int, Rank, int, int, Work]] = []
@@ -140,7 +141,9 @@ class LiveExecutor:
             while self._inbox:
                 self._inbox.popleft()(now_us)
             if is_due:
-                self._run_due(now_us)
+                if self._on_due is not None:
+                    self._on_due(now_us)
+                self.run_due(now_us)
             self._set_alarm()
 
     @property
@@ -153,7 +156,8 @@ class LiveExecutor:
     def _set_alarm(self) -> None:
         self._alarm.set(*min(self._next_due(), (self._next_pass_us, Rank.SCHEDULE)))
 
-    def _run_due(self, now_us: int) -> None:
+    def run_due(self, now_us: int) -> None:
+        """Do what is due first; for the executor itself, and for who repeats its past."""
         # One rank at a time: the alarm is set again after it, so that other parties of this instant whose
         # rank lies between ours have their turn.
         first_us, rank = self._next_due()

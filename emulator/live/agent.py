@@ -10,7 +10,7 @@ import argparse
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -36,12 +36,16 @@ class AgentConfig(Settings):
     """`server` is HOST:PORT; `server_home` finds the address there, also after a restart on another port.
 
     `walltime_check_s` (cluster time): a job over its walltime is noticed at the next multiple; 0: at once.
+    `facts`: address, cores and memory (`memory_kib`) that the node tells the server. `restart`: what becomes of jobs
+    that ran here when an earlier agent ended: `adopt` (a sleep goes on) or `requeue` (the node was gone with it).
     `prologalarm_s` and `kill_delay_s` are wall time, because they bound real processes.
     """
 
     home: Path
     nodes: tuple[str, ...] = Field(min_length=1)
     np: int = Field(1, ge=1)
+    facts: dict[str, str | int] | None = None
+    restart: Literal["adopt", "requeue"] = "adopt"
     server: str = ""
     server_home: Path | None = None
     hooks: HookConfig = HookConfig()
@@ -69,6 +73,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, clock: Clock) -> None:
         self._config = config
+        self._clock = clock
         self._executor = LiveExecutor(clock)
         self._hooks = Hooks(config.hooks, config.prologalarm_s)
         self._real = RealJobs(self._executor, self._exited, config.kill_delay_s)
@@ -98,6 +103,9 @@ class Agent:
 
     def _talk(self) -> None:
         while not self._stopping.is_set():
+            if self._is_over():
+                self.stop()
+                return
             address = self._config.address()
             try:
                 if address is not None:
@@ -106,6 +114,10 @@ class Agent:
                 pass  # no server there (yet, or any more): try again below
             self._stopping.wait(_RETRY_S)
 
+    def _is_over(self) -> bool:
+        """The run's clock has been stopped for good: no server will come any more."""
+        return isinstance(self._clock, SharedClock) and self._clock.stopped
+
     def _serve(self, connection: Connection) -> None:
         self._connection = connection
         try:
@@ -113,7 +125,8 @@ class Agent:
                 return
             running = self._executor.call(lambda _: [list(key) for key in self._runs])
             names, np = list(self._config.nodes), self._config.np
-            connection.send({"do": "register", "nodes": names, "np": np, "jobs": running})
+            facts = {} if self._config.facts is None else {"facts": self._config.facts}
+            connection.send({"do": "register", "nodes": names, "np": np, "jobs": running} | facts)
             while (message := connection.receive()) is not None:
                 self._post(message)
         finally:
@@ -350,7 +363,7 @@ class Agent:
 
     def _adopt(self, run: Run, now_us: int) -> None:
         """A job that an earlier agent started: a sleep goes on, a process cannot be found again."""
-        if run.sleeps_us is None:
+        if self._config.restart == "requeue" or run.sleeps_us is None:
             self._finish(run, PROLOGUE_REQUEUES, now_us, requeue=True)
         else:
             self._begin(run, now_us)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from balancer.clock import NEVER_US
-from balancer.ledger.store import Ledger
+from balancer.ledger.connect import url_of
+from balancer.ledger.reading import Reader
 from balancer.lifecycle.records import RequestStatus
 from emulator.harness.record import (
     JobState,
@@ -30,7 +31,7 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.live.fleet import Fleet
+    from emulator.runner import Prepared
 
 _LEDGER_PAGE = 1_000_000
 _RUN_COLUMNS: dict[str, Any] = {
@@ -55,7 +56,29 @@ class BatchSide:
     """The whole run, by a server that has the mechanism."""
 
 
-def ask_batch(fleet: Fleet) -> BatchSide:
+class Source(Protocol):
+    """What is left when a fleet has run: where its files are, and what is known of the run."""
+
+    @property
+    def prepared(self) -> Prepared: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def marks(self) -> list[Mark]: ...
+    @property
+    def now_us(self) -> int: ...
+    @property
+    def epoch_s(self) -> int: ...
+    @property
+    def batch_home(self) -> Path: ...
+    @property
+    def replay_log(self) -> Path: ...
+    @property
+    def ledger(self) -> str | Path | None:
+        """File or URL of the Balancer's ledger; None: there is none."""
+
+
+def ask_batch(fleet: Source) -> BatchSide:
     """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
     address = read_address(fleet.batch_home)
     if address is not None:
@@ -70,7 +93,7 @@ def ask_batch(fleet: Fleet) -> BatchSide:
     return BatchSide(read_accounting(log, fleet.names, fleet.epoch_s), None)
 
 
-def collect(fleet: Fleet, batch: BatchSide, interrupted: str) -> RunRecord:
+def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     """The record of a fleet, by the batch system, the Balancer's ledger and the replayer's log."""
     jobs = fleet.prepared.jobs
     if batch.hosted is not None:
@@ -120,7 +143,7 @@ def collect(fleet: Fleet, batch: BatchSide, interrupted: str) -> RunRecord:
     )
 
 
-def _hosted_record(fleet: Fleet, found: dict[str, Any], interrupted: str) -> RunRecord:
+def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> RunRecord:
     """The record that the server's own harness kept."""
     runs = RunTable(**{name: np.array(found["runs"][name], dtype) for name, dtype in _RUN_COLUMNS.items()})
     horizon_us = fleet.now_us if interrupted else int(runs.end_us.max(initial=0))
@@ -161,7 +184,7 @@ def _torque_number(job_id: str) -> int:
 
 
 def _leases(
-    fleet: Fleet, replay: ReplayResult, rows: dict[int, int], state: np.ndarray[Any, np.dtype[np.int8]]
+    fleet: Source, replay: ReplayResult, rows: dict[int, int], state: np.ndarray[Any, np.dtype[np.int8]]
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
     granted = _granted_nodes(fleet)
@@ -191,12 +214,12 @@ def _decision_order(lease: LeaseResult) -> tuple[int, int]:
     return lease.decided_us, lease.number
 
 
-def _granted_nodes(fleet: Fleet) -> dict[tuple[int, int], list[tuple[str, ...]]]:
+def _granted_nodes(fleet: Source) -> dict[tuple[int, int], list[tuple[str, ...]]]:
     """(time of the grant, number of nodes) -> nodes of each such grant in order, from the Balancer's ledger."""
     found: dict[tuple[int, int], list[tuple[str, ...]]] = defaultdict(list)
-    if not (fleet.work / "ledger.db").exists():
+    if fleet.ledger is None:
         return found
-    ledger = Ledger(fleet.work / "ledger.db")
+    ledger = Reader(url_of(fleet.ledger))  # the service may still be there
     try:
         requests = ledger.requests(status=RequestStatus.GRANTED, before=None, limit=_LEDGER_PAGE)
     finally:

@@ -73,6 +73,8 @@ class Fleet:
 
     def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
         mechanism = make_mechanism(scenario)
+        if scenario.live.faults:
+            raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
         if getattr(mechanism, "shares_nodes", False):
@@ -363,6 +365,11 @@ class Fleet:
             environ={"TORQUE_USER": "alice"},
         )  # fmt: skip
         party.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
+
+    @property
+    def ledger(self) -> Path | None:
+        path = self.work / "ledger.db"
+        return path if path.exists() else None
 
     @property
     def replay_log(self) -> Path:

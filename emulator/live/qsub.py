@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _TIMEOUT_S = 60.0
+_RETRY_S = 0.5
 _UNREACHABLE = ("cannot connect", "connection refused", "unable to communicate", "timed out", "pbs_iff")
 
 
@@ -70,6 +72,20 @@ class Qsub:
         if any(sign in text.lower() for sign in _UNREACHABLE):
             raise QsubUnreachableError(text)
         raise QsubError(text)
+
+    def find(self, name: str) -> str | None:
+        """The identifier of a job with this name that waits or runs, or was over a short while ago."""
+        command = [*self.command[:-1], str(Path(self.command[-1]).with_name("qselect")), "-N", name]
+        while True:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False,
+                env=None if self.environment is None else dict(self.environment),
+            )  # fmt: skip
+            if done.returncode == 0:
+                return next(iter(done.stdout.split()), None)
+            if not any(sign in done.stderr.lower() for sign in _UNREACHABLE):
+                raise QsubError(done.stderr.strip() or f"qselect: exit status {done.returncode}")
+            threading.Event().wait(_RETRY_S)
 
 
 def sleeping(run_us: int) -> str:

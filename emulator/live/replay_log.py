@@ -13,12 +13,21 @@ if TYPE_CHECKING:
 
 
 class ReplayLog:
-    """Appends to `PATH.partial`, which becomes PATH when the replay is over, however it ended."""
+    """Appends to `PATH.partial`, which becomes PATH when the replay is over, however it ended.
 
-    def __init__(self, path: Path) -> None:
+    `resume`: go on behind what an earlier replayer wrote, which is in `past` (None: there was none, or no wish).
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._path = path
         self._partial = partial_path(path)
-        self._file = self._partial.open("w", encoding="utf-8")
+        self.past: ReplayResult | None = None
+        if resume and path.exists():
+            path.replace(self._partial)
+        if resume and self._partial.exists():
+            _drop_half_line(self._partial)
+            self.past = read_replay(path)
+        self._file = self._partial.open("w" if self.past is None else "a", encoding="utf-8")
         self.counted: dict[str, int] = {}
 
     def write(self, event: str, at_us: int, number: int | None = None, **details: Any) -> None:
@@ -69,6 +78,12 @@ class ReplayResult:
 def partial_path(path: Path) -> Path:
     """Where the log of a replay that is not over is."""
     return path.with_name(f"{path.name}.partial")
+
+
+def _drop_half_line(path: Path) -> None:
+    text = path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(text.rfind(b"\n") + 1)
 
 
 def read_replay(path: Path) -> ReplayResult:

@@ -35,6 +35,8 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from emulator.live.replay_log import ReplayResult
+
 _log = structlog.get_logger(__name__)
 _WATCH_STOP_S = 1.0
 _CLOUD_TRIES = 10
@@ -47,7 +49,8 @@ class ReplayerConfig(Settings):
     """Settings of one replay. Durations are cluster time.
 
     `wait_s` is the longest wait W of a lease; `notice_s` is how long before its arrival each lease is
-    announced to the Balancer (None: not at all); `origin_s` is the cluster time at which the trace starts
+    announced to the Balancer (None: not at all). `resume`: a replayer that was killed left a log; go on from there,
+    with what is late by now at once. `origin_s` is the cluster time at which the trace starts
     (None: 0 on a shared clock, now on the system's).
     """
 
@@ -73,6 +76,7 @@ class ReplayerConfig(Settings):
     """First pause before a failed call is repeated; doubled each time."""
     retry_limit_s: float = Field(default=60.0, gt=0)
     origin_s: float | None = None
+    resume: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ class Replayer:
         self._origin_us = (
             (0 if on_shared_clock else clock.now_us()) if config.origin_s is None else micros(config.origin_s)
         )
-        self._is_exact = isinstance(clock, SharedClock) and clock.is_held
+        self._past = log.past
+        self._is_exact = isinstance(clock, SharedClock) and clock.is_held and self._past is None
         self._qsub = Qsub(config.qsub, config.queue, config.qsub_environment)
         self._cloud = None if config.cloud is None else Cloud(config.cloud)
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
@@ -122,6 +127,8 @@ class Replayer:
                 int(table.nodes[row]),
                 Kind(int(table.kind[row])),
             )
+            if self._past is not None and self._take_up(job, self._past):
+                continue
             if self._config.qnotice:
                 self._fill_for_mechanism(job, table, row)
             elif table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
@@ -131,6 +138,55 @@ class Replayer:
                     self._add(notice_us, Rank.NOTICE, self._notice(job))
             else:
                 self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+
+    def _take_up(self, job: Job, past: ReplayResult) -> bool:
+        """Go on with what an earlier replayer began; False if it did not come to this job."""
+        lease = past.leases.get(job.number)
+        if lease is not None:
+            if lease.granted and lease.ended_us is None and self._cloud is not None:
+                end_us = lease.decided_us + self._origin_us + job.run_us
+                self._add(end_us, Rank.COMPLETION, self._end(job, self._cloud))
+            return True
+        if job.number in past.job_ids or job.number in past.failed:
+            return True
+        if job.submit_us > self._clock.now_us():
+            return False
+        # Due by now: the earlier one may have asked, and been killed before it wrote that down.
+        if job.kind == Kind.ON_DEMAND and self._cloud is not None:
+            self._add(job.submit_us, Rank.ARRIVAL, self._ask_once(job, self._cloud))
+        elif (job_id := self._qsub.find(f"j{job.number}")) is not None:
+            self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
+        else:
+            return False
+        return True
+
+    def _ask_once(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+        """An arrival that may have happened already."""
+
+        def act(now_us: int) -> None:
+            try:
+                is_known = bool(cloud.state(job.lease_name, job.nodes).server_ids)
+            except CloudError as error:
+                _log.warning("look_failed", lease=job.number, error=str(error))
+                self._add(now_us + self._pause_us(1), Rank.ARRIVAL, self._ask_once(job, cloud))
+                return
+            (self._look if is_known else self._arrive)(job, cloud)(now_us)
+
+        return act
+
+    def _end(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+        """The end of a lease whose servers an earlier replayer knew."""
+
+        def act(now_us: int) -> None:
+            try:
+                server_ids = cloud.state(job.lease_name, job.nodes).server_ids
+            except CloudError as error:
+                _log.warning("look_failed", lease=job.number, error=str(error))
+                self._add(now_us + self._pause_us(1), Rank.COMPLETION, self._end(job, cloud))
+                return
+            self._complete(job, cloud, server_ids)(now_us)
+
+        return act
 
     def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
         """All jobs go to the batch server; those that are known in advance are announced."""
@@ -367,7 +423,7 @@ def main(config_file: Path) -> None:
         table = load(config.workload)
         check(config, table)
         clock: Clock = SystemClock() if config.clock is None else SharedClock(config.clock)
-        replayer = Replayer(config, table, clock, ReplayLog(config.result))
+        replayer = Replayer(config, table, clock, ReplayLog(config.result, resume=config.resume))
     except (OSError, ValueError) as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from error

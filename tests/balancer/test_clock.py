@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -239,7 +240,38 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             with in_another_process(HOLDS, master.path) as process:
                 assert line_of(process) == "held"
             until(lambda count=count: master.pace.dropped_parties == count)
-            assert not list(master.path.parent.glob("clock.slot*"))
+            assert [path.name for path in master.path.parent.glob("clock.slot*")] == ["clock.slot0"]
+
+    def test_nobody_waits_for_a_host_that_is_excused(self, tmp_path):
+        with SharedClockMaster(tmp_path / "clock", speed=FAST) as master:
+            late = SharedClock(master.path).alarm()
+            late.set(10 * US)
+            until(lambda: master.now_us() == 10 * US)
+            assert master.excuse("another-host") == 0
+            assert master.excuse(socket.gethostname()) == 1
+            until(lambda: master.now_us() > 20 * US)
+            assert master.expect(socket.gethostname()) == 1
+            standing_us = master.now_us()
+            until(lambda: master._limit_us() == 10 * US)
+            late.close()
+            until(lambda: master.now_us() > standing_us)
+
+    def test_a_clock_goes_on_where_its_master_left_it(self, tmp_path):
+        first = SharedClockMaster(tmp_path / "clock", speed=FAST, slots=3)
+        first.start()
+        party = SharedClock(first.path)
+        until(lambda: party.now_us() > 0)
+        first.stand()
+        stood_us = party.now_us()
+        assert not party.stopped
+        with SharedClockMaster.resume(first.path) as master:
+            assert (master.speed, master.held, master.living()) == (FAST, True, 1)
+            assert master.now_us() >= stood_us
+            until(lambda: party.now_us() > stood_us)
+            SharedClock(first.path), SharedClock(first.path)
+            with pytest.raises(RuntimeError, match="all 3 places at the clock"):
+                SharedClock(first.path)
+        assert party.stopped
 
     def test_at_a_free_pace_time_runs_on_and_the_lag_is_told(self, tmp_path):
         with SharedClockMaster(tmp_path / "clock", speed=FAST, held=False) as master:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from dataclasses import dataclass, field
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import structlog
 
 from balancer.clock import micros, wall_us
 from emulator.live.ondemand.errands import Errands
+from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     Answer,
     Granted,
@@ -25,12 +25,12 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
+from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from balancer.clock import Clock
-    from emulator.live.ondemand.auth import Account
 
 _log = structlog.get_logger(__name__)
 
@@ -40,83 +40,8 @@ _PAUSE_S = 0.5
 _ASK_TRIES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSpec:
-    """What a create asks for."""
-
-    account: Account
-    name: str
-    count: int = 1
-    image_id: str = ""
-    with_address: bool = False
-    metadata: dict[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    description: str | None = None
-    availability_zone: str | None = None
-    user_data: str | None = None
-    request_id: str = ""
-
-
-@dataclass(slots=True)
-class Action:
-    """One entry of a server's history (os-instance-actions)."""
-
-    action: str
-    request_id: str
-    started_us: int
-    updated_us: int
-    message: str | None = None
-
-
-@dataclass(slots=True)
-class Server:
-    """One whole node for one user. `launched_us` is when it is, or will be, ACTIVE."""
-
-    id: str
-    name: str
-    hostname: str
-    spec: ServerSpec
-    reservation: Reservation
-    launch_index: int
-    number: int
-    created_us: int
-    updated_us: int
-    metadata: dict[str, str]
-    description: str | None
-    admin_pass: str
-    host: str | None = None
-    launched_us: int | None = None
-    fault: str | None = None
-    deleted_us: int | None = None
-    stopped: bool = False
-    locked: bool = False
-    locked_reason: str | None = None
-    actions: list[Action] = field(default_factory=list)
-
-    def status(self, now_us: int) -> str:
-        """BUILD, ACTIVE, SHUTOFF or ERROR; building takes time, so it depends on it."""
-        if self.fault is not None:
-            return "ERROR"
-        if self.launched_us is None or now_us < self.launched_us:
-            return "BUILD"
-        return "SHUTOFF" if self.stopped else "ACTIVE"
-
-
-@dataclass(slots=True)
-class Reservation:
-    """All servers of one create."""
-
-    id: str
-    servers: list[Server] = field(default_factory=list)
-    waiting_id: str | None = None
-    decided: bool = False
-    leaving: list[str] = field(default_factory=list)
-    all_left: Event | None = None
-    returned: Event = field(default_factory=Event)
-
-
 class Cloud:
-    """All servers. Safe to use from many threads."""
+    """All servers. Safe to use from many threads. What `memory` holds of an earlier life goes on with `resume`."""
 
     def __init__(
         self,
@@ -126,6 +51,7 @@ class Cloud:
         boot_us: int = 0,
         release_linger_s: float = 0.05,
         errands: Errands | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.clock = clock
         self._source = source
@@ -137,11 +63,34 @@ class Cloud:
         self._past: list[Server] = []
         self._made = 0
         self._closing = Event()
+        self._memory = memory if memory is not None else Memory(None)
+
+    def resume(self) -> None:
+        """Take up what an earlier manager left: undecided requests are asked for again, owed nodes given back."""
+        for reservation in self._memory.past:
+            for server in reservation.servers:
+                self._made = max(self._made, server.number)
+                if server.deleted_us is None:
+                    self._servers[server.id] = server
+                else:
+                    self._past.append(server)
+        for reservation in self._memory.past:
+            if not reservation.decided:
+                # The same key gives the same answer, also to a request that was never answered.
+                self._start_holding(lambda it=reservation: self._schedule(it), f"schedule {reservation.id}")  # type: ignore[misc]
+            owed = [server for server in reservation.servers if server.deleted_us is not None and server.host]
+            for key in {server.release_key for server in owed if server.release_key and not server.returned}:
+                self._give_back(reservation, [server for server in owed if server.release_key == key], key)
+            unsaid = [server for server in owed if not server.release_key]
+            if unsaid:
+                self._release(reservation, unsaid)
 
     def close(self) -> tuple[str, ...]:
         """Stop working; what could not be returned to the source."""
         self._closing.set()
-        return self._errands.close()
+        left = self._errands.close()
+        self._memory.close()
+        return left
 
     # What there is
 
@@ -176,6 +125,7 @@ class Cloud:
                 server = self._make(spec, reservation, index, now_us)
                 reservation.servers.append(server)
                 self._servers[server.id] = server
+            self._memory.save(reservation)
         self._start_holding(lambda: self._schedule(reservation), f"schedule {reservation.id}")
         return reservation
 
@@ -220,6 +170,7 @@ class Cloud:
         if isinstance(answer, Waiting):
             with self._lock:
                 reservation.waiting_id = answer.request_id
+                self._memory.save(reservation)
                 abandoned = self._abandoned(reservation)
             if abandoned:
                 self._withdraw(answer.request_id)
@@ -287,17 +238,17 @@ class Cloud:
                     server.fault = NO_VALID_HOST
                     server.updated_us = server.actions[0].updated_us = now_us
                     server.actions[0].message = "Error"
+                self._memory.save(reservation)
                 return
             granted_us = now_us if answer.decided_us is None else answer.decided_us
             for server, node in zip(reservation.servers, answer.nodes, strict=True):
                 server.host = node
                 server.launched_us = granted_us + self._boot_us
                 server.updated_us = server.actions[0].updated_us = server.launched_us
-            orphans = tuple(
-                server.host or "" for server in reservation.servers if server.deleted_us is not None
-            )
+            self._memory.save(reservation)
+            orphans = [server for server in reservation.servers if server.deleted_us is not None]
         if orphans:
-            self._release(orphans)
+            self._release(reservation, orphans)
 
     # Delete
 
@@ -316,6 +267,7 @@ class Cloud:
                 leaving = server.host is not None
                 if server.host is not None:
                     reservation.leaving.append(server.host)
+                self._memory.save(reservation)
             if leaving:
                 self._leave(reservation, abandoned)
             elif abandoned and waiting_id is not None:
@@ -354,23 +306,37 @@ class Cloud:
     def _return_leaving(self, reservation: Reservation) -> None:
         with self._lock:
             leaving, reservation.leaving = reservation.leaving, []
-            nodes = tuple(
-                server.host for server in reservation.servers if server.host in leaving and server.host
-            )
-        if nodes:
-            self._release(nodes)
+            leavers = [server for server in reservation.servers if server.host in leaving]
+        if leavers:
+            self._release(reservation, leavers)
 
     @staticmethod
     def _abandoned(reservation: Reservation) -> bool:
         return all(server.deleted_us is not None for server in reservation.servers)
 
-    def _release(self, nodes: tuple[str, ...]) -> None:
+    def _release(self, reservation: Reservation, servers: list[Server]) -> None:
         key = f"release-{uuid.uuid4()}"
-        try:
+        with self._lock:
+            for server in servers:
+                server.release_key = key
+            self._memory.save(reservation)
+        self._give_back(reservation, servers, key)
+
+    def _give_back(self, reservation: Reservation, servers: list[Server], key: str) -> None:
+        nodes = tuple(server.host for server in servers if server.host)
+
+        def release() -> None:
             self._source.release(nodes, key)
+            with self._lock:
+                for server in servers:
+                    server.returned = True
+                self._memory.save(reservation)
+
+        try:
+            release()
         except SourceUnreachableError as error:
             _log.warning("release_delayed", nodes=nodes, error=str(error))
-            self._errands.add(f"release {', '.join(nodes)}", lambda: self._source.release(nodes, key))
+            self._errands.add(f"release {', '.join(nodes)}", release)
         except SourceRefusedError as error:
             _log.error("release_refused", nodes=nodes, error=str(error))
 

@@ -16,8 +16,9 @@ from emulator.live.ondemand.server_actions import add_actions
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account, Keyring
-    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import Flavor, OndemandConfig
+    from emulator.live.ondemand.servers import Server
 
 _MINIMUM, _MAXIMUM = (2, 1), (2, 104)
 _VERSION = re.compile(r"(\d+)\.(\d+)")

@@ -14,8 +14,9 @@ from emulator.live.ondemand.times import from_iso, iso
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
+    from emulator.live.ondemand.servers import Server
 
     Error = Callable[[int, str], Exception]
 

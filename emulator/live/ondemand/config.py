@@ -44,6 +44,8 @@ class OndemandConfig(Settings):
     """Gets the base URL and the process id once the manager answers, as JSON."""
     clock: Path | None = None
     """File of the shared clock; without it time is the system's."""
+    memory: Path | None = None
+    """File by which a manager that is started again knows its servers; without it they live in memory only."""
     pool: tuple[str, ...] | None = None
     balancer_url: str | None = None
     balancer_token: str | None = None

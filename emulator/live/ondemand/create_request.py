@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.ondemand.cloud import ServerSpec
 from emulator.live.ondemand.image import image_id
+from emulator.live.ondemand.servers import ServerSpec
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account

@@ -13,8 +13,9 @@ from emulator.live.ondemand.site import Site, provider_id
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
-    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
+    from emulator.live.ondemand.servers import Server
 
 _MINIMUM, _MAXIMUM = (1, 0), (1, 39)
 _wall = SystemClock()

@@ -18,6 +18,7 @@ from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
+from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
@@ -74,7 +75,9 @@ class OndemandServer:
             clock,
             boot_us=micros(config.boot_s),
             release_linger_s=config.release_linger_s,
+            memory=Memory(config.memory),
         )
+        self.cloud.resume()
         app = wsgi_app(self.keyring, self.cloud, config)
         self._server = make_server(config.listen, config.port, app, threaded=True, request_handler=_Handler)
         self.url = f"http://{config.listen}:{self._server.server_port}"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, g, request
 
 from emulator.live.ondemand import server_view
-from emulator.live.ondemand.cloud import Action, Cloud, Server
+from emulator.live.ondemand.servers import Action, Server
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from emulator.live.ondemand.cloud import Cloud
 
     Find = Callable[[Cloud, str], Server]
     Error = Callable[[int, str], Exception]

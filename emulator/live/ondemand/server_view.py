@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from emulator.live.ondemand.times import iso, iso_z
 
 if TYPE_CHECKING:
-    from emulator.live.ondemand.cloud import Action, Server
     from emulator.live.ondemand.config import Flavor
+    from emulator.live.ondemand.servers import Action, Server
 
 Version = tuple[int, int]
 

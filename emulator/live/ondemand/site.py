@@ -12,7 +12,8 @@ from emulator.live.ondemand.auth import stable_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.live.ondemand.cloud import Cloud, Server
+    from emulator.live.ondemand.cloud import Cloud
+    from emulator.live.ondemand.servers import Server
 
 
 def provider_id(host: str) -> str:

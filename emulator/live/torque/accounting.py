@@ -63,16 +63,22 @@ def deleted(requestor: str) -> str:
 
 
 class AccountingLog:
-    """Appends to `folder/YYYYMMDD`; each record is flushed, so that it can be read at once."""
+    """Appends to `folder/YYYYMMDD`; each record is flushed, so that it can be read at once.
+
+    `muted`: nothing is written, because it has been before (a server is being rebuilt).
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._day = ""
         self._file: TextIO | None = None
+        self.muted = False
 
     def write(self, kind: str, job: Job, view: View, text: str = "") -> None:
         """One record of type Q, S, E, D or R, dated now."""
+        if self.muted:
+            return
         now = datetime.fromtimestamp(view.moment(view.now_us), UTC)
         if (day := f"{now:%Y%m%d}") != self._day:
             self.close()

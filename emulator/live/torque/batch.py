@@ -7,6 +7,7 @@ agents (`Link.send`) and records of the accounting log.
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,7 @@ from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, Job, PbsState
-from emulator.live.torque.nodes import Node
+from emulator.live.torque.nodes import Node, NodeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -374,7 +375,14 @@ class BatchServer:
     # What agents report.
 
     def register(
-        self, link: Link, names: Sequence[str], slots: int, running: Iterable[tuple[int, int]], now_us: int
+        self,
+        link: Link,
+        names: Sequence[str],
+        slots: int,
+        running: Iterable[tuple[int, int]],
+        now_us: int,
+        *,
+        facts: NodeFacts | None = None,
     ) -> dict[str, Any]:
         """An agent serves these nodes and runs these jobs, as (number, run). Returns the answer to it."""
         unknown = [name for name in names if name not in self._node_by_name]
@@ -390,6 +398,7 @@ class BatchServer:
         # The cluster uses the node first that came last: the first node of the list, as at its beginning.
         for index in sorted(own, reverse=True):
             self._links[index] = link
+            self.nodes[index].facts = facts
             self._report(self.nodes[index], now_us)
         here = set(running)
         expected = {(job.number, job.run): job for job in self._jobs.values() if self._runs_on(job, own)}
@@ -579,7 +588,8 @@ class BatchServer:
                     "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
                 }
             )
-        return ready | {"jobs": found, "offline": self._offline_moves}
+        facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
+        return ready | {"facts": facts, "jobs": found, "offline": self._offline_moves}
 
     def _id(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"

@@ -23,13 +23,17 @@ class ServerConfig(Settings):
     `home` holds the accounting log, the marks that survive a restart, and `address` (where it listens).
     `cycle_after_offline`: schedule also when nodes have been set offline (Torque does not), as virtual time
     does after each decision: without these nodes another job may be backfilled.
+    `nodes` empty: the server learns its nodes, by name, address, cores and memory, from the first `expect_nodes`
+    that register, and remembers them. `keep_jobs`: a server that is started again knows all its jobs.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
     a file of `emulator.workload.store`, and no others are taken then. `seed` is the run's.
     """
 
     home: Path
-    nodes: tuple[str, ...] = Field(min_length=1)
+    nodes: tuple[str, ...] = ()
+    expect_nodes: int = Field(0, ge=0)
+    keep_jobs: bool = False
     np: int = Field(1, ge=1)
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
@@ -88,6 +92,12 @@ class ServerConfig(Settings):
         except PbsError as error:
             raise ValueError(f"expected HH:MM:SS, not {text!r}") from error
         return text
+
+    @model_validator(mode="after")
+    def _has_nodes(self) -> ServerConfig:
+        if bool(self.nodes) == bool(self.expect_nodes):
+            raise ValueError("give either nodes (names) or expect_nodes (how many will register)")
+        return self
 
     @property
     def epoch_us(self) -> int:

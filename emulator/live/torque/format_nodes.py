@@ -27,14 +27,18 @@ def _attributes(node: Node, view: View) -> list[tuple[str, str]]:
 
 
 def _status(node: Node, view: View) -> str:
-    """The mom's own view: fixed figures, because the agent's machine is not the node."""
+    """The mom's own view: what the node said of itself, else fixed figures, as an agent's machine is not its nodes."""
+    cores = node.np if node.facts is None else node.facts.cores
+    memory_kib = 24_684_096 if node.facts is None else node.facts.memory_kib
+    free_kib = 21_391_020 if node.facts is None else node.facts.memory_kib
     reported_us = max(view.now_us // REPORT_INTERVAL_US * REPORT_INTERVAL_US, node.seen_us)
     number = node.index + 1
     macaddr = ":".join(f"{byte:02x}" for byte in (0x02, 0, *number.to_bytes(4, "big")))
     return (
         f"opsys=linux,uname=Linux {node.name} 6.1.0 #1 SMP x86_64,sessions=601,nsessions=1,nusers=1,"
-        f"idletime={reported_us // 1_000_000},totmem=24684096kb,availmem=21391020kb,physmem=24684096kb,"
-        f"ncpus={node.np},loadave=0.00,gres=,netload=0,state=free,varattr= ,cpuclock=Fixed,macaddr={macaddr},"
+        f"idletime={reported_us // 1_000_000},totmem={memory_kib}kb,availmem={free_kib}kb,"
+        f"physmem={memory_kib}kb,"
+        f"ncpus={cores},loadave=0.00,gres=,netload=0,state=free,varattr= ,cpuclock=Fixed,macaddr={macaddr},"
         f"version={VERSION},rectime={view.moment(reported_us)},jobs="
     )
 

@@ -20,6 +20,8 @@ class MarksFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.muted = False
+        """Nothing is written, because it has been before (a server is being rebuilt)."""
         self.next_number = 0
         self.nodes: dict[str, tuple[bool, str]] = {}
         if path.exists():
@@ -38,6 +40,8 @@ class MarksFile:
             ) from error
 
     def save(self, next_number: int, nodes: Iterable[Node]) -> None:
+        if self.muted:
+            return
         marked = {n.name: {"offline": n.offline, "note": n.note} for n in nodes if n.offline or n.note}
         beside = self._path.with_suffix(".new")
         beside.write_text(json.dumps({"next_number": next_number, "nodes": marked}), encoding="utf-8")

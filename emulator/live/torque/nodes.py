@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node said of itself when it registered."""
+
+    address: str
+    cores: int
+    memory_kib: int
+
+
 @dataclass(slots=True)
 class Node:
     """`seen_us`: when an agent last reported for it (-1: never). `down_until_us`: set by `pbsnodes -r`."""
@@ -21,6 +30,7 @@ class Node:
     job: int = -1
     """Number of the job that runs on it."""
     slots_used: int = 0
+    facts: NodeFacts | None = None
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -6,9 +6,12 @@ One thread, the executor's, owns all state; a thread a connection carries messag
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 import sys
 import threading
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,17 +26,24 @@ from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.host import MechanismHost
+from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
+from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
 from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
     from emulator.harness.mechanism import Mechanism
+    from emulator.live.torque.batch import Link
     from emulator.workload.table import JobTable
+
+_RETURN = "agents come back"
+_RETURN_S = 3.0
+"""How long (wall time) a server that was started again gives its agents to register before time goes on."""
 
 
 def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
@@ -46,35 +56,24 @@ def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
 
 
 class TorqueServer:
-    """Listens as soon as it is made; `run` serves until `stop`."""
+    """Listens as soon as it is made; `run` serves until `stop`.
+
+    With `expect_nodes` there is no batch system before that many nodes have registered; `Enrolment` waits for them.
+    """
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
         config.home.mkdir(parents=True, exist_ok=True)
-        self._executor = LiveExecutor(clock, self._schedule_pass)
-        self._log = AccountingLog(config.home / "server_priv" / "accounting")
-        jobs, mechanism = _hosted(config)
-        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
-        self._batch = BatchServer(
-            config,
-            cluster,
-            self._executor,
-            self._log,
-            MarksFile(config.home / "server_priv" / "marks.json"),
-            epoch_us=0 if isinstance(clock, SystemClock) else config.epoch_us,
-        )
-        if mechanism is not None:
-            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-            parts: dict[str, Any] = {
-                "node_names": config.nodes, "executor": self._executor, "outside": self._batch,
-            }  # fmt: skip
-            if maker is None or jobs is None:
-                self._batch.host = MechanismHost(cluster, mechanism, **parts)
-            else:
-                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
-                # As in virtual time it is asked for no more than `Machine` has.
-                self._batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)
-        else:
-            self._batch.start_cycle(clock.now_us())
+        self._config = config
+        self._clock = clock
+        self._private = config.home / "server_priv"
+        self._executor = LiveExecutor(clock, self._schedule_pass, self._note_due)
+        self._log = AccountingLog(self._private / "accounting")
+        self._journal = Journal(self._private / "journal" if config.keep_jobs else None)
+        self._links = count(1)
+        self._enrolment = Enrolment(config, self._private / "nodes")
+        self._batch: BatchServer | None = None
+        if self._enrolment.names:
+            self._begin()
         self._listener = socket.create_server((config.host, config.port), backlog=512)
         host, port = self._listener.getsockname()[:2]
         self.address: tuple[str, int] = (str(host), int(port))
@@ -83,17 +82,86 @@ class TorqueServer:
     def run(self) -> None:
         threading.Thread(target=self._accept, name="accept", daemon=True).start()
         try:
-            self._executor.run()
+            if self._enrolment.wait():
+                if self._batch is None:
+                    self._begin()
+                self._enrolment.opened.set()
+                self._executor.run()
         finally:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept, which closing does not
             self._listener.close()
             self._log.close()
+            self._journal.close()
 
     def stop(self) -> None:
+        self._enrolment.stop()
         self._executor.stop()
 
+    def _begin(self) -> None:
+        """A new batch system, or the one that was here before, by its journal."""
+        marks = MarksFile(self._private / "marks.json")
+        past = self._journal.past
+        now_us = self._clock.now_us()
+        if past:
+            now_us, _, (marks.next_number, marked) = past[0]
+            marks.nodes = {name: (bool(offline), str(note)) for name, (offline, note) in marked.items()}
+        else:
+            self._journal.write(now_us, "begin", marks.next_number, marks.nodes)
+        config = self._config.model_copy(update={"nodes": self._enrolment.names, "expect_nodes": 0})
+        jobs, mechanism = _hosted(config)
+        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
+        batch = self._batch = BatchServer(
+            config,
+            cluster,
+            self._executor,
+            self._log,
+            marks,
+            epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
+        )
+        if mechanism is not None:
+            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+            parts: dict[str, Any] = {
+                "node_names": config.nodes, "executor": self._executor, "outside": batch,
+            }  # fmt: skip
+            if maker is None or jobs is None:
+                batch.host = MechanismHost(cluster, mechanism, **parts)
+            else:
+                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
+                # As in virtual time it is asked for no more than `Machine` has.
+                batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)
+        else:
+            batch.start_cycle(now_us)
+        if past:
+            self._log.muted = marks.muted = True
+            links = _repeat(batch, self._executor, past)
+            self._log.muted = marks.muted = False
+            self._links = count(max(links, default=0) + 1)
+            self._lose(batch, links)
+
+    def _lose(self, batch: BatchServer, links: Mapping[int, Link]) -> None:
+        """The agents of the server's former life; on a paced clock there is time for them to come back."""
+        now_us = self._clock.now_us()
+        for number, link in links.items():
+            self._journal.write(now_us, "lost", number)
+            batch.lost(link, now_us)
+        self._executor.hold(_RETURN)
+        timer = threading.Timer(
+            _RETURN_S, lambda: self._executor.post(lambda _: self._executor.release(_RETURN))
+        )
+        timer.daemon = True
+        timer.start()
+
+    @property
+    def batch(self) -> BatchServer:
+        if self._batch is None:
+            raise ProtocolError(self._enrolment.story())
+        return self._batch
+
     def _schedule_pass(self, now_us: int) -> None:
-        self._batch.schedule_pass(now_us)
+        self.batch.schedule_pass(now_us)
+
+    def _note_due(self, now_us: int) -> None:
+        self._journal.write(now_us, "due")
 
     def _accept(self) -> None:
         while True:
@@ -121,11 +189,16 @@ class TorqueServer:
             case "command":
                 self._run_command(connection, message)
             case "state":
-                connection.send(self._executor.call(lambda _: self._batch.short_state()))
+                connection.send(self._executor.call(lambda _: self.batch.short_state()))
             case "export":
-                connection.send(self._executor.call(lambda _: self._batch.export()))
+                connection.send(self._executor.call(lambda _: self.batch.export()))
+            case "nodes":
+                names, wanted = self._enrolment.progress()
+                connection.send({"nodes": names, "expected": wanted, "open": self._enrolment.opened.is_set()})
             case "register":
-                AgentLink(connection, self._batch, self._executor).serve(message)
+                if self._enrolment.enrol([str(name) for name in message["nodes"]]):
+                    link = AgentLink(next(self._links), connection, self.batch, self._executor, self._journal)
+                    link.serve(message)
             case other:
                 raise ProtocolError(f"unknown request {other!r}")
 
@@ -133,7 +206,17 @@ class TorqueServer:
         argv = tuple(map(str, message["argv"]))
         environ = {str(name): str(value) for name, value in message.get("env", {}).items()}
         call = commands.Invocation(argv, str(message["user"]), str(message["cwd"]), environ)
-        reply = self._executor.call(lambda now_us: commands.run(self._batch, call, now_us))
+        if not self._enrolment.opened.is_set():
+            connection.send([1, "", f"{argv[0]}: {self._enrolment.story()}\n"])
+            return
+
+        def carry_out(now_us: int) -> commands.Reply | commands.Need:
+            reply = commands.run(self.batch, call, now_us)
+            if not isinstance(reply, commands.Need) and is_change(argv):
+                self._journal.write(now_us, "command", asdict(call))
+            return reply
+
+        reply = self._executor.call(carry_out)
         if isinstance(reply, commands.Need):
             connection.send(["read", reply.path])
             read = connection.receive()
@@ -141,19 +224,146 @@ class TorqueServer:
                 return
             failed = (int(read["errno"]), str(read["error"])) if "errno" in read else None
             call = commands.Invocation(argv, call.user, call.cwd, environ, read.get("text"), failed)
-            reply = self._executor.call(lambda now_us: commands.run(self._batch, call, now_us))
+            reply = self._executor.call(carry_out)
         if isinstance(reply, commands.Need):
             raise ProtocolError("the command's script was not sent")
         connection.send([reply.status, reply.stdout, reply.stderr])
 
 
+class Enrolment:
+    """Which nodes there are: those of the settings, those of a former life, or the first that register.
+
+    Nodes are numbered by the order of their names, n2 before n10, whoever comes first.
+    """
+
+    def __init__(self, config: ServerConfig, path: Path) -> None:
+        self._path = path
+        self._wanted = len(config.nodes) or config.expect_nodes
+        self._changed = threading.Condition()
+        self._stopping = False
+        self.names = config.nodes
+        if not self.names and path.exists():
+            self.names = tuple(path.read_text(encoding="utf-8").split())
+        self._known = set(self.names)
+        self.opened = threading.Event()
+
+    def progress(self) -> tuple[list[str], int]:
+        with self._changed:
+            return sorted(self._known, key=_natural), self._wanted
+
+    def story(self) -> str:
+        return f"{len(self._known)} of {self._wanted} nodes have registered; the server waits for the others"
+
+    def enrol(self, names: Sequence[str]) -> bool:
+        """Take note of a registration; returns when the server is open for it, False when it ends instead."""
+        with self._changed:
+            if not self.names:
+                self._known.update(names)
+                if len(self._known) >= self._wanted:
+                    # As real Torque's server_priv/nodes: known from now on, whoever is up.
+                    self.names = tuple(sorted(self._known, key=_natural))
+                    beside = self._path.with_suffix(".new")
+                    beside.write_text("\n".join(self.names) + "\n", encoding="utf-8")
+                    beside.replace(self._path)
+                self._changed.notify_all()
+        self.opened.wait()
+        return not self._stopping
+
+    def wait(self) -> bool:
+        """Until the nodes are known; False when the server ends before."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self.names) or self._stopping)
+            return not self._stopping
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self.opened.set()
+
+
+def _natural(name: str) -> tuple[list[int], str]:
+    return [int(digits) for digits in re.findall(r"\d+", name)], name
+
+
+class _GoneLink:
+    """An agent of the past: what was sent to it was sent then."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """It has been."""
+
+
+def _repeat(
+    batch: BatchServer, executor: LiveExecutor, past: Sequence[tuple[int, str, list[Any]]]
+) -> dict[int, Link]:
+    """Tell a new server all that the former one was told; the agents that it had at its end, by number."""
+    links: dict[int, Link] = {}
+    for now_us, what, details in past[1:]:
+        match what, details:
+            case "due", []:
+                executor.run_due(now_us)
+            case "command", [call]:
+                failed = None if call["read_error"] is None else tuple(call["read_error"])
+                commands.run(
+                    batch,
+                    commands.Invocation(**call | {"argv": tuple(call["argv"]), "read_error": failed}),
+                    now_us,
+                )
+            case "register", [number, registration]:
+                links[number] = _GoneLink()
+                register(batch, links[number], registration, now_us)
+            case "report", [number, message]:
+                report(batch, links[number], message, now_us)
+            case "lost", [number]:
+                batch.lost(links.pop(number), now_us)
+            case _:
+                raise ProtocolError(f"the journal holds {what!r}, which this server does not know")
+    return links
+
+
+def register(batch: BatchServer, link: Link, message: Message, now_us: int) -> dict[str, Any]:
+    """A registration as it came over the wire; the answer to it."""
+    names, slots = [str(name) for name in message["nodes"]], int(message["np"])
+    running = [(int(number), int(run)) for number, run in message["jobs"]]
+    said = message.get("facts")
+    facts = (
+        None if said is None else NodeFacts(str(said["address"]), int(said["cores"]), int(said["memory_kib"]))
+    )
+    return batch.register(link, names, slots, running, now_us, facts=facts)
+
+
+def report(batch: BatchServer, link: Link, message: Message, now_us: int) -> None:
+    """An agent's report as it came over the wire."""
+    number, run, session = int(message["job"]), int(message["run"]), int(message["session"])
+    match message["do"]:
+        case "changed":
+            batch.changed(int(message["seq"]))
+        case "started":
+            batch.started(number, run, session)
+        case "ended":
+            status, requeue = int(message["exit_status"]), bool(message["requeue"])
+            batch.ended(number, run, status, session, now_us, requeue=requeue)
+            link.send({"do": "noted", "job": number, "run": run})
+        case other:
+            raise ProtocolError(f"unknown report {other!r}")
+
+
 class AgentLink:
     """A node agent's connection; its reader thread hands every report to the executor."""
 
-    def __init__(self, connection: Connection, batch: BatchServer, executor: LiveExecutor) -> None:
+    def __init__(
+        self,
+        number: int,
+        connection: Connection,
+        batch: BatchServer,
+        executor: LiveExecutor,
+        journal: Journal,
+    ) -> None:
+        self._number = number
         self._connection = connection
         self._batch = batch
         self._executor = executor
+        self._journal = journal
 
     def send(self, message: dict[str, Any]) -> None:
         try:
@@ -162,15 +372,13 @@ class AgentLink:
             self._connection.close()  # the reader notices and reports the agent as lost
 
     def serve(self, registration: Message) -> None:
-        names, slots = [str(name) for name in registration["nodes"]], int(registration["np"])
-        running = [(int(number), int(run)) for number, run in registration["jobs"]]
-
-        def register(now_us: int) -> bool:
-            answer = self._batch.register(self, names, slots, running, now_us)
+        def come(now_us: int) -> bool:
+            self._journal.write(now_us, "register", self._number, registration)
+            answer = register(self._batch, self, registration, now_us)
             self.send(answer)
             return bool(answer["do"] == "registered")
 
-        if not self._executor.call(register):
+        if not self._executor.call(come):
             return
         try:
             while (message := self._connection.receive()) is not None:
@@ -178,27 +386,21 @@ class AgentLink:
         except OSError:
             pass  # reset by the agent's death, which is reported below
         finally:
-            self._executor.post(lambda now_us: self._batch.lost(self, now_us))
+            self._executor.post(self._go)
+
+    def _go(self, now_us: int) -> None:
+        self._journal.write(now_us, "lost", self._number)
+        self._batch.lost(self, now_us)
 
     def _take(self, message: Message) -> None:
-        number, run = int(message["job"]), int(message["run"])
-        session = int(message["session"])
-        match message["do"]:
-            case "changed":
-                seq = int(message["seq"])
-                self._executor.post(lambda _: self._batch.changed(seq))
-            case "started":
-                self._executor.post(lambda _: self._batch.started(number, run, session))
-            case "ended":
-                status, requeue = int(message["exit_status"]), bool(message["requeue"])
+        if message.get("do") not in {"changed", "started", "ended"}:
+            raise ProtocolError(f"unknown report {message.get('do')!r}")
 
-                def ended(now_us: int) -> None:
-                    self._batch.ended(number, run, status, session, now_us, requeue=requeue)
-                    self.send({"do": "noted", "job": number, "run": run})
+        def take(now_us: int) -> None:
+            self._journal.write(now_us, "report", self._number, message)
+            report(self._batch, self, message, now_us)
 
-                self._executor.post(ended)
-            case other:
-                raise ProtocolError(f"unknown report {other!r}")
+        self._executor.post(take)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

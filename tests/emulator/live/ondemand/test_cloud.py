@@ -8,7 +8,7 @@ import pytest
 
 from balancer.clock import ManualClock, SystemClock
 from emulator.live.ondemand.auth import Account
-from emulator.live.ondemand.cloud import Cloud, ServerSpec
+from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.errands import Errands
 from emulator.live.ondemand.nodes import (
     FixedPool,
@@ -18,6 +18,7 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
+from emulator.live.ondemand.servers import ServerSpec
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
 

@@ -1,0 +1,212 @@
+"""`emulator fleet`: a live fleet of containers, started, watched, hurt and removed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands.run import InputError, RunError, interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FLEET = click.option("--fleet", "name", help="Which fleet (default: the only one).")
+
+
+def _guarded(act: Callable[[], int | None]) -> None:
+    """Do it; what cannot be done is one clear line."""
+    from emulator.live.containers.engine import FleetError  # noqa: PLC0415 - slow imports only when they are needed
+
+    try:
+        status = act()
+    except FleetError as error:
+        raise RunError(str(error)) from error
+    sys.exit(status or 0)
+
+
+@click.group()
+def fleet() -> None:
+    """The live fleet in containers: one for each node and service, on a Docker engine.
+
+    Fleets of `docker compose up` can be looked at, followed and hurt in the same way.
+    """
+
+
+@fleet.command()
+@click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
+@click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many node containers.")
+@click.option(
+    "--fleet", "name", default="fleet", show_default=True, help="Name of the fleet and of its containers."
+)
+@click.option(
+    "--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario. Repeatable."
+)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
+              help="Folder for the results.")  # fmt: skip
+@click.option("--detach", "-d", is_flag=True, help="Return when all containers are started.")
+@click.option("--keep", is_flag=True, help="Leave the containers when the run is over.")
+@click.option("--images", default="balancer-emulator", show_default=True, help="Images are IMAGES/ROLE.")
+@click.option("--subnet", help="Network of the fleet, like 10.77.0.0/22 (default: a free one).")
+@click.option(
+    "--threads", type=click.IntRange(1, 16), default=4, show_default=True, help="Containers at a time."
+)
+@click.option("--node-cores", type=int, help="Cores that each node registers with (default: the machine's).")
+@click.option("--node-memory-kib", type=int, help="Memory that each node registers with.")
+def up(  # noqa: PLR0917
+    scenario_file: Path | None, nodes: int, name: str, changes: tuple[str, ...], out: Path, images: str,
+    subnet: str | None, threads: int, node_cores: int | None, node_memory_kib: int | None, *, detach: bool, keep: bool,
+) -> None:  # fmt: skip
+    """Start a fleet and run a scenario in it (default: scenarios/default.yaml).
+
+    Exit status: that of the run. The containers are removed after it; with --detach, `emulator fleet follow` sees
+    the run to its end and carries out its faults, and `emulator fleet down` removes it.
+    """
+    from emulator.live.containers import fleet as containers  # noqa: PLC0415
+    from emulator.live.containers.engine import engine  # noqa: PLC0415
+    from emulator.scenario import ScenarioError, load  # noqa: PLC0415
+
+    path = scenario_file or Path("scenarios/default.yaml")
+    try:
+        scenario = load(path, changes)
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    folders = {path.absolute().parent}
+    if scenario.workload.trace is not None:
+        folders.add(scenario.workload.trace.resolve().parent)
+        changes += (f"workload.trace={scenario.workload.trace.resolve()}",)
+    order = containers.Order(
+        fleet=name, nodes=nodes, scenario=path, out=out, changes=changes, images=images, subnet=subnet,
+        threads=threads, node_cores=node_cores, node_memory_kib=node_memory_kib, folders=tuple(sorted(folders)),
+    )  # fmt: skip
+
+    def act() -> int:
+        client = engine(threads)
+        containers.up(client, order, _say)
+        if detach:
+            _say(f"`emulator fleet follow --fleet {name}` sees the run to its end")
+            return 0
+        status = _follow(client, name)
+        if not keep:
+            timing = containers.Timing()
+            count = containers.down(client, name, threads=threads)
+            _say(f"{count} containers removed in {timing.passed_s():.1f} s")
+        return status
+
+    _guarded(act)
+
+
+def _say(text: str) -> None:
+    click.echo(f"emulator: {text}", err=True)
+
+
+def _follow(client: Any, name: str) -> int:
+    from emulator.live.containers import fleet as containers  # noqa: PLC0415
+    from emulator.report.progress import RunProgress  # noqa: PLC0415
+
+    with interruptible() as interrupted, RunProgress(jobs=1) as progress:
+        said: list[int] = []
+
+        def say(status: dict[str, Any]) -> None:
+            for mark in status["marks"][len(said) :]:
+                said.append(1)
+                _say(f"at {mark['at_s']:.0f} s: {mark['text']}")
+            if status["running"]:
+                done = status.get("jobs_ended", 0), status.get("granted", 0), status.get("rejected", 0)
+                progress.update(round(status["cluster_time_s"] * 1e6), *done)
+
+        status = containers.follow(client, name, say, lambda: bool(interrupted))
+    if status:
+        click.echo(containers.logs_of(client, name, "controller"), err=True)
+    return status
+
+
+@fleet.command()
+@_FLEET
+def follow(name: str | None) -> None:
+    """See a fleet's run to its end and carry out the faults of its scenario. Exit status: that of the run."""
+    from emulator.live.containers.engine import engine, the_fleet  # noqa: PLC0415
+
+    def act() -> int:
+        client = engine()
+        return _follow(client, the_fleet(client, name))
+
+    _guarded(act)
+
+
+@fleet.command()
+@_FLEET
+@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+def status(name: str | None, as_json: bool) -> None:
+    """Show a fleet: its containers, and where its run is."""
+    from emulator.live.containers.engine import controller_of, engine, members, the_fleet  # noqa: PLC0415
+
+    def act() -> None:
+        client = engine()
+        fleet_name = the_fleet(client, name)
+        found = members(client, fleet_name)
+        run = controller_of(client, fleet_name).status()
+        if as_json:
+            parts = [{"name": each.name, "role": each.role, "state": each.container.status} for each in found]
+            click.echo(json.dumps({"fleet": fleet_name, "members": parts, "run": run}, indent=1))
+            return
+        table = Table("role", "containers", "states", title=f"Fleet {fleet_name}")
+        for role in dict.fromkeys(each.role for each in found):
+            states = [each.container.status for each in found if each.role == role]
+            shown = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+            table.add_row(role, str(len(states)), shown)
+        Console().print(table)
+        if run is not None:
+            done = f"{run.get('jobs_ended', 0)} jobs ended" if run["running"] else "not begun"
+            click.echo(f"{run['scenario']}: cluster time {run['cluster_time_s']:.0f} s, {done}")
+
+    _guarded(act)
+
+
+@fleet.command()
+@_FLEET
+@click.option("--keep-data", is_flag=True, help="Leave its volumes: the next `up` goes on with the run.")
+def down(name: str | None, keep_data: bool) -> None:
+    """Remove a fleet that `emulator fleet up` started: containers, network, volumes."""
+    from emulator.live.containers import fleet as containers  # noqa: PLC0415
+    from emulator.live.containers.engine import engine  # noqa: PLC0415
+
+    def act() -> None:
+        timing = containers.Timing()
+        count = containers.down(engine(), name or "fleet", keep_data=keep_data)
+        _say(f"{count} containers removed in {timing.passed_s():.1f} s")
+
+    _guarded(act)
+
+
+@fleet.command()
+@click.argument(
+    "deed",
+    type=click.Choice(["kill", "start", "pause", "unpause", "disconnect", "connect", "slow", "unslow"]),
+)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@_FLEET
+@click.option("--rate-kbit", type=click.IntRange(min=8), default=1000, show_default=True, help="Of slow.")
+def fault(deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int) -> None:
+    """Do something to containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
+
+    kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
+    """
+    from emulator.live.containers import engine as on  # noqa: PLC0415
+    from emulator.live.containers.faults import Deed  # noqa: PLC0415
+
+    def act() -> None:
+        client = on.engine()
+        fleet_name = on.the_fleet(client, name)
+        for target in targets:
+            at_s = on.fault(client, fleet_name, target, Deed(deed), rate_kbit_s=rate_kbit)
+            _say(
+                f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
+            )
+
+    _guarded(act)

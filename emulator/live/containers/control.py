@@ -1,0 +1,111 @@
+"""The controller's small HTTP server: settings for the parties, status and marks for people.
+
+GET  /start/ROLE?name=NODE   200 the role's settings (JSON), 503 what it waits for (text)
+GET  /status                 where the run is
+POST /marks                  {"text": ..., "fault": number, "do": deed, "host": name}: what was done to the fleet
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol, Self
+from urllib.parse import parse_qs, urlsplit
+
+from emulator.live.containers.names import ROLES
+
+_MOST_BYTES = 65_536
+
+
+class NotYet(Exception):
+    """A party has to wait; the text says for what."""
+
+
+class Answers(Protocol):
+    """What the server asks the controller."""
+
+    def start_settings(self, role: str, name: str | None) -> dict[str, Any]: ...
+    def status(self) -> dict[str, Any]: ...
+    def mark(self, text: str, *, fault: int | None, deed: str | None, host: str | None) -> dict[str, Any]: ...
+
+
+class ControlServer:
+    """Listens while the block lasts."""
+
+    def __init__(self, address: tuple[str, int], answers: Answers) -> None:
+        handler = type("_Bound", (_Handler,), {"answers": answers})
+        self._server = _Server(address, handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="control", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512  # hundreds of nodes ask at the same time
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answers: Answers
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        match url.path.strip("/").split("/"):
+            case ["start", role] if role in ROLES:
+                try:
+                    name = parse_qs(url.query).get("name", [None])[0]
+                    self._json(200, self.answers.start_settings(role, name))
+                except NotYet as error:
+                    self._text(503, str(error))
+                except ValueError as error:
+                    self._text(400, str(error))
+            case ["status"]:
+                self._json(200, self.answers.status())
+            case _:
+                self._text(404, f"there is no {url.path} here")
+
+    def do_POST(self) -> None:
+        if self.path != "/marks":
+            self._text(404, f"there is no {self.path} here")
+            return
+        try:
+            size = int(self.headers.get("Content-Length", "0"))
+            body = json.loads(self.rfile.read(min(size, _MOST_BYTES)))
+            text, fault = str(body["text"]), body.get("fault")
+            answer = self.answers.mark(
+                text, fault=None if fault is None else int(fault), deed=body.get("do"), host=body.get("host")
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._text(400, f"not a mark: {error!r}")
+            return
+        self._json(200, answer)
+
+    def _json(self, status: int, found: dict[str, Any]) -> None:
+        self._send(status, "application/json", json.dumps(found))
+
+    def _text(self, status: int, text: str) -> None:
+        self._send(status, "text/plain; charset=utf-8", text)
+
+    def _send(self, status: int, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        if args[1:2] not in (("200",), ("503",)):
+            sys.stderr.write(f"controller: {format % args}\n")

@@ -1,0 +1,231 @@
+"""The containers of a fleet as the engine knows them, and what can be done to one of them.
+
+A fleet is found by labels: those of `emulator fleet up`, or those that Docker Compose sets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import docker
+import docker.errors
+import requests
+
+from emulator.live.containers.faults import Deed
+from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FLEET_LABEL, ROLE_LABEL, NODE_LABEL = (
+    "balancer-emulator.fleet",
+    "balancer-emulator.role",
+    "balancer-emulator.node",
+)
+_PROJECT, _SERVICE, _NUMBER = (
+    f"com.docker.compose.{name}" for name in ("project", "service", "container-number")
+)
+_TIMEOUT_S = 600
+_ASK_S = 10.0
+
+
+class FleetError(Exception):
+    """It cannot be done; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A container of a fleet. `name`: a service, or a node by its name."""
+
+    name: str
+    role: str
+    container: Any
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self.container.status in {"running", "paused"})
+
+
+def engine(threads: int = 4) -> Any:
+    """A client of the engine at $DOCKER_HOST. Raises FleetError."""
+    try:
+        client = docker.from_env(timeout=_TIMEOUT_S, max_pool_size=max(threads, 10))
+        client.ping()
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise FleetError(
+            f"no Docker engine answers ({error}); start one, or run scripts/docker-engine start, and set DOCKER_HOST"
+        ) from error
+    return client
+
+
+def fleets(client: Any) -> set[str]:
+    """Names of all fleets, whoever started them."""
+    return {name for name, _ in _all(client)}
+
+
+def members(client: Any, fleet: str) -> list[Member]:
+    """The containers of a fleet, services first, then nodes in order of their names. Raises FleetError."""
+    found = [member for name, member in _all(client) if name == fleet]
+    if not found:
+        known = sorted(fleets(client))
+        raise FleetError(
+            f"there is no fleet {fleet!r}" + (f"; known: {', '.join(known)}" if known else " running")
+        )
+    return sorted(found, key=lambda member: (member.role == NODE, member.name))
+
+
+def _all(client: Any) -> Iterator[tuple[str, Member]]:
+    for container in client.containers.list(all=True, sparse=True):
+        labels = container.attrs["Labels"] or {}  # sparse: not `container.labels`
+        if FLEET_LABEL in labels:
+            role = labels[ROLE_LABEL]
+            yield labels[FLEET_LABEL], Member(labels.get(NODE_LABEL, role), role, container)
+        elif (
+            labels.get(_SERVICE) in {*ROLES, "database"} and labels.get("com.docker.compose.oneoff") != "True"
+        ):
+            role = labels[_SERVICE]
+            name = node_name(int(labels[_NUMBER])) if role == NODE else role
+            yield labels[_PROJECT], Member(name, role, container)
+
+
+def the_fleet(client: Any, given: str | None) -> str:
+    """The named fleet, or the only one. Raises FleetError."""
+    if given:
+        return given
+    known = sorted(fleets(client))
+    if len(known) == 1:
+        return known[0]
+    raise FleetError(
+        f"which fleet? {', '.join(known)}: choose with --fleet"
+        if known
+        else "there is no fleet; `emulator fleet up`"
+    )
+
+
+def member(client: Any, fleet: str, name: str) -> Member:
+    for each in members(client, fleet):
+        if each.name == name:
+            return each
+    raise FleetError(
+        f"there is no {name!r} in the fleet {fleet}; nodes are n001, n002, ...; services {', '.join(ROLES)}"
+    )
+
+
+def do(client: Any, target: Member, deed: Deed, *, rate_kbit_s: int = 1000) -> None:
+    """Carry out a fault or its end. Raises FleetError when the engine refuses."""
+    container = target.container
+    try:
+        match deed:
+            case Deed.KILL:
+                container.kill()
+            case Deed.START:
+                container.start()
+            case Deed.PAUSE:
+                container.pause()
+            case Deed.UNPAUSE:
+                container.unpause()
+            case Deed.DISCONNECT:
+                for network in _networks(client, target):
+                    network.disconnect(container, force=True)
+            case Deed.CONNECT:
+                _connect(client, target)
+            case Deed.SLOW:
+                _tc(
+                    target,
+                    "replace",
+                    ["root", "tbf", "rate", f"{rate_kbit_s}kbit", "burst", "16kb", "latency", "400ms"],
+                )
+            case Deed.UNSLOW:
+                _tc(target, "del", ["root"])
+    except docker.errors.APIError as error:
+        raise FleetError(f"{deed} {target.name}: {error.explanation or error}") from error
+
+
+def _networks(client: Any, target: Member) -> list[Any]:
+    attached = client.api.inspect_container(target.container.id)["NetworkSettings"]["Networks"]
+    return [client.networks.get(name) for name in attached]
+
+
+def _connect(client: Any, target: Member) -> None:
+    """Back into the network of the others, under the same names and, where it was fixed, the same address."""
+    found = client.api.inspect_container(target.container.id)
+    labels = found["Config"]["Labels"]
+    fleet = labels.get(FLEET_LABEL) or labels[_PROJECT]
+    other = next(each for each in members(client, fleet) if each.name != target.name and each.is_running)
+    aliases = [target.role, found["Id"][:12], target.name]
+    address = labels.get("balancer-emulator.address")
+    for network in _networks(client, other):
+        network.connect(target.container, aliases=aliases, ipv4_address=address)
+
+
+def _tc(target: Member, verb: str, more: list[str]) -> None:
+    """Limit what a container sends, inside its network namespace; netem (delay) is not in every kernel."""
+    target.container.reload()
+    pid = target.container.attrs["State"]["Pid"]
+    for tool in ("nsenter", "tc"):
+        if shutil.which(tool) is None:
+            raise FleetError(
+                f"slow: {tool} is needed on the engine's machine (apt-get install util-linux iproute2)"
+            )
+    if os.geteuid() != 0 or not pid:
+        raise FleetError(f"slow: needs root on the engine's machine, and {target.name} running")
+    command = ["nsenter", "-t", str(pid), "-n", "tc", "qdisc", verb, "dev", "eth0", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    if done.returncode:
+        raise FleetError(f"slow {target.name}: {done.stderr.strip()}")
+
+
+class ControllerClient:
+    """The controller of a fleet, through its published port."""
+
+    def __init__(self, controller: Member) -> None:
+        self._controller = controller
+        self._url = ""
+
+    def status(self) -> dict[str, Any] | None:
+        """Where the run is; None while the controller does not answer."""
+        try:
+            answer = requests.get(f"{self._address()}/status", timeout=_ASK_S)
+            answer.raise_for_status()
+        except (requests.RequestException, KeyError, IndexError, TypeError):
+            self._url = ""
+            return None
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def mark(self, text: str, deed: Deed, host: str, fault: int | None = None) -> float | None:
+        """Tell it what was done; the cluster time of the mark, None if nobody listens."""
+        body = {"text": text, "do": str(deed), "host": host, "fault": fault}
+        try:
+            answer = requests.post(f"{self._address()}/marks", json=body, timeout=_ASK_S)
+            answer.raise_for_status()
+        except (requests.RequestException, KeyError, IndexError, TypeError):
+            self._url = ""
+            return None
+        return float(answer.json()["at_s"])
+
+    def _address(self) -> str:
+        if not self._url:
+            self._controller.container.reload()
+            ports = self._controller.container.attrs["NetworkSettings"]["Ports"][f"{CONTROLLER_PORT}/tcp"]
+            self._url = f"http://{ports[0]['HostIp']}:{ports[0]['HostPort']}"
+        return self._url
+
+
+def controller_of(client: Any, fleet: str) -> ControllerClient:
+    return ControllerClient(member(client, fleet, CONTROLLER))
+
+
+def fault(
+    client: Any, fleet: str, name: str, deed: Deed, *, rate_kbit_s: int = 1000, number: int | None = None
+) -> float | None:
+    """Do it to the fleet's member and tell the controller. The mark's cluster time; None: there was none to tell."""
+    target = member(client, fleet, name)
+    host = client.api.inspect_container(target.container.id)["Config"]["Hostname"]
+    do(client, target, deed, rate_kbit_s=rate_kbit_s)
+    rate = f" to {rate_kbit_s} kbit/s" if deed == Deed.SLOW else ""
+    return controller_of(client, fleet).mark(f"fault: {deed} {name}{rate}", deed, host, number)

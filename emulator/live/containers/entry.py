@@ -1,0 +1,247 @@
+"""`python -m emulator.live.containers.entry ROLE`: the first process of every container of a fleet.
+
+It asks the controller until that has the role's settings, writes them into a folder of the container's own and
+starts the program. A node's becomes the agent itself (nothing else is in its container). The others stay: they
+pass signals on, and end their program once the run is over, so that `docker compose up` comes to an end.
+Standard library only, because there may be hundreds of nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from emulator.live.containers.names import (
+    BALANCER,
+    BATCH,
+    CONTROLLER,
+    CONTROLLER_PORT,
+    GID,
+    NODE,
+    ONDEMAND,
+    REPLAYER,
+    RESULTS,
+    ROLES,
+    SHARED,
+    UID,
+    node_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PRIVATE = Path("/run/fleet")
+_CLOCK = SHARED / "clock"
+_OVER = SHARED / "over"
+_ASK_S = 0.3
+_LOOK_S = 1.0
+_TIMEOUT_S = 10.0
+_ANSWER_S = 120.0
+"""Hundreds of nodes ask one controller at the same time: who gives up early only asks once more."""
+_UNAVAILABLE = 503
+_RESOLVER = Path("/etc/resolv.conf")
+_POINTER = 0xC0
+_PROGRAMS = {
+    BATCH: ("emulator.live.torque.server", "--config", "{config}", "--clock", str(_CLOCK)),
+    NODE: ("emulator.live.agent", "--config", "{config}", "--clock", str(_CLOCK)),
+    BALANCER: ("balancer", "serve", "--config", "{config}"),
+    ONDEMAND: ("emulator.live.ondemand", "--config", "{config}"),
+    REPLAYER: ("emulator.live.replayer", "--config", "{config}"),
+    CONTROLLER: ("emulator.live.containers.controller",),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    (role,) = sys.argv[1:] if arguments is None else arguments
+    if role not in ROLES:
+        sys.stderr.write(f"entry: there is no role {role!r}; known: {', '.join(ROLES)}\n")
+        return 2
+    os.umask(0o002)
+    if role == CONTROLLER and os.getuid() == 0:
+        return _control()
+    _PRIVATE.mkdir(parents=True, exist_ok=True)
+    _bring_kernels()
+    if role == CONTROLLER:
+        _become([sys.executable, "-m", *_PROGRAMS[role]])
+    stopping = _stop_on_signals()
+    settings = _settings(role, stopping)
+    if settings is None:
+        return 0
+    command = _prepare(role, settings)
+    if role == NODE:
+        _become(command)
+    if not settings.get("needed", True):
+        command = ["/bin/sh", "-c", "exec tail -f /dev/null"]
+    return _supervise(subprocess.Popen(command), stopping)
+
+
+def _become(command: list[str]) -> NoReturn:
+    os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+
+
+def _bring_kernels() -> None:
+    """Compiled loops come with the image; Numba wants them where it may write."""
+    made, used = os.environ.get("FLEET_KERNELS"), os.environ.get("EMULATOR_CACHE_DIR")
+    if made and used:
+        shutil.copytree(made, used, dirs_exist_ok=True)
+
+
+def _stop_on_signals() -> threading.Event:
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
+
+
+def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
+    """What the controller has for this role; asks for as long as it has nothing. None: told to stop."""
+    controller = os.environ.get("FLEET_CONTROLLER", f"{CONTROLLER}:{CONTROLLER_PORT}")
+    query = f"?name={own_name()}" if role == NODE else ""
+    said = ""
+    while not stopping.is_set():
+        try:
+            with urllib.request.urlopen(
+                f"http://{controller}/start/{role}{query}", timeout=_ANSWER_S
+            ) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            why = error.read().decode(errors="replace").strip()
+            if error.code != _UNAVAILABLE:
+                raise SystemExit(f"{role}: the controller says {error.code}: {why}") from error
+        except OSError:
+            why = f"waiting for the controller at {controller}"
+        if why != said:
+            sys.stderr.write(f"{role}: {why}\n")
+            said = why
+        stopping.wait(_ASK_S)
+    return None
+
+
+def own_name() -> str:
+    """The node's name: $NODE_NAME, else by its number among the replicas, else its host name.
+
+    Compose gives a replica no name of its own but in its address's reverse look-up: PROJECT-node-3.NETWORK.
+    """
+    given = os.environ.get("NODE_NAME")
+    if given:
+        return given
+    host = socket.gethostname()
+    found = _reverse(socket.gethostbyname(host))
+    match = re.search(rf"[-_.]{NODE}[-_.](\d+)(?:\.|$)", found)
+    return host if match is None else node_name(int(match[1]))
+
+
+def _reverse(address: str) -> str:
+    """The name of an address by DNS alone ('' without one): the container's own hosts file would say its id."""
+    servers = [
+        line.split()[1] for line in _RESOLVER.read_text(encoding="utf-8").splitlines() if "nameserver" in line
+    ]
+    labels = [*reversed(address.split(".")), "in-addr", "arpa"]
+    question = b"".join(bytes([len(label)]) + label.encode() for label in labels) + b"\0\0\x0c\0\x01"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(_TIMEOUT_S)
+        try:
+            asking.sendto(b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0" + question, (servers[0], 53))
+            answer = asking.recv(4096)
+        except (OSError, IndexError):
+            return ""
+    # One answer: behind the question a pointer to its name, type, class, time to live and length, then a name.
+    at, names = 12 + len(question) + 12, []
+    while at < len(answer) and 0 < (size := answer[at]) < _POINTER:
+        names.append(answer[at + 1 : at + 1 + size].decode(errors="replace"))
+        at += 1 + size
+    return ".".join(names)
+
+
+def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
+    """Write the role's files; the command that starts its program."""
+    for name, text in settings.get("files", {}).items():
+        file = os.open(_PRIVATE / name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as out:
+            out.write(text)
+    config = _PRIVATE / "config.json"
+    config.write_text(json.dumps(settings["config"] | _facts(role)), encoding="utf-8")
+    os.environ.update(settings.get("environ", {}))
+    return [sys.executable, "-m", *(part.format(config=config) for part in _PROGRAMS[role])]
+
+
+def _facts(role: str) -> dict[str, Any]:
+    """What a node registers with; $NODE_CORES and $NODE_MEMORY_KIB where it plays one of another size."""
+    if role != NODE:
+        return {}
+    memory = next(
+        line.split()[1] for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        if line.startswith("MemTotal")
+    )  # fmt: skip
+    return {
+        "facts": {
+            "address": socket.gethostbyname(socket.gethostname()),
+            "cores": int(os.environ.get("NODE_CORES") or os.cpu_count() or 1),
+            "memory_kib": int(os.environ.get("NODE_MEMORY_KIB") or memory),
+        }
+    }
+
+
+def _supervise(process: subprocess.Popen[bytes], stopping: threading.Event) -> int:
+    """Pass the end on to the program: that of the container, or of the run. Returns its exit status."""
+    while process.poll() is None:
+        if stopping.is_set() or _OVER.exists():
+            process.terminate()
+            process.wait()
+            return 0
+        stopping.wait(_LOOK_S)
+    status = process.returncode
+    # A replayer has done its part before the others; a container that ends would end `up --exit-code-from`.
+    while status == 0 and not stopping.is_set() and not _OVER.exists():
+        stopping.wait(_LOOK_S)
+    return 0 if _OVER.exists() else status if status >= 0 else 128 - status
+
+
+def _control() -> int:
+    """The controller runs as everybody does; this process stays root, to hand the results to their owner."""
+    owner = SHARED.stat()
+    if owner.st_uid != UID:
+        SHARED.chmod(0o2775)
+        os.chown(SHARED, UID, GID)
+    myself = [sys.executable, "-m", "emulator.live.containers.entry", CONTROLLER]
+    process = subprocess.Popen(myself, user=UID, group=GID, extra_groups=[])
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: process.send_signal(got))
+    status = process.wait()
+    made = SHARED / "results"
+    if made.is_dir():
+        for folder in made.iterdir():
+            _hand_over(folder, RESULTS / folder.name, RESULTS.stat())
+        shutil.rmtree(made)
+        _OVER.touch()
+    return status if status >= 0 else 128 - status
+
+
+def _hand_over(folder: Path, target: Path, owner: os.stat_result) -> None:
+    """Results become the user's, in the folder that is theirs; `summary.json` last, as it says that all is there."""
+    if target.exists() and any(target.iterdir()) and not (target / "summary.json").exists():
+        raise SystemExit(
+            f"{target} holds something that is not results; move it away, then start the fleet again"
+        )
+    target.mkdir(exist_ok=True)
+    os.chown(target, owner.st_uid, owner.st_gid)
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "summary.json"):
+        copy = target / path.name
+        shutil.copyfile(path, copy)
+        os.chown(copy, owner.st_uid, owner.st_gid)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,295 @@
+"""`emulator fleet`: hundreds of node containers, started and removed through the engine's own interface.
+
+Docker Compose starts the replicas of a service nearly one by one and gives them no names of their own; here every
+node has its host name and a fixed address, and a few threads keep the engine busy without drowning it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import docker.errors
+from docker.types import IPAMConfig, IPAMPool
+
+from balancer.clock import seconds, wall_us
+from emulator.live.containers.engine import (
+    FLEET_LABEL,
+    NODE_LABEL,
+    ROLE_LABEL,
+    FleetError,
+    controller_of,
+    fault,
+    member,
+    members,
+)
+from emulator.live.containers.faults import Deed
+from emulator.live.containers.names import (
+    BALANCER,
+    BALANCER_PORT,
+    BATCH,
+    BATCH_PORT,
+    CONTROLLER,
+    CONTROLLER_PORT,
+    NODE,
+    ONDEMAND,
+    ONDEMAND_PORT,
+    REPLAYER,
+    ROLES,
+    node_name,
+)
+from emulator.live.containers.settings import SCRATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PORTS = {
+    CONTROLLER: CONTROLLER_PORT, BATCH: BATCH_PORT, BALANCER: BALANCER_PORT, ONDEMAND: ONDEMAND_PORT,
+}  # fmt: skip
+_CONTROLLER_CAPS = ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"]
+_FIRST_NODE = 16
+"""Addresses below this one are for services."""
+_NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+_FEW = 200
+_SUBNETS = [f"10.{second}.0.0/22" for second in range(77, 110)]
+_LOOK_S = 0.1
+_STOP_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What `up` is asked for. `changes`: KEY=VALUE for the scenario."""
+
+    fleet: str
+    nodes: int
+    scenario: Path
+    out: Path
+    changes: tuple[str, ...] = ()
+    images: str = "balancer-emulator"
+    subnet: str | None = None
+    threads: int = 4
+    node_cores: int | None = None
+    node_memory_kib: int | None = None
+    folders: tuple[Path, ...] = ()
+    """Folders that the scenario reads from; they are there under the same names in the controller's container."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """Wall times of a fleet's life."""
+
+    begun_us: int = field(default_factory=wall_us)
+
+    def passed_s(self) -> float:
+        return seconds(wall_us() - self.begun_us)
+
+
+def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
+    """Create and start everything. Raises FleetError, with what was made removed."""
+    if any(name == order.fleet for name in _names(client)):
+        raise FleetError(
+            f"there is a fleet {order.fleet!r} already; `emulator fleet down --fleet {order.fleet}`"
+        )
+    _check(client, order)
+    timing = Timing()
+    try:
+        network, hosts = _network(client, order)
+        for volume in ("fleet", "scratch"):
+            client.volumes.create(_name(order, volume), labels={FLEET_LABEL: order.fleet})
+        _start_services(client, order, network, hosts)
+        say(f"services are up after {timing.passed_s():.1f} s")
+        _start_nodes(client, order, network, hosts, say)
+        say(f"{order.nodes} nodes are up after {timing.passed_s():.1f} s")
+    except (docker.errors.APIError, docker.errors.ImageNotFound) as error:
+        down(client, order.fleet, threads=order.threads)
+        raise FleetError(f"the engine refuses: {error.explanation or error}") from error
+    except BaseException:
+        down(client, order.fleet, threads=order.threads)
+        raise
+
+
+def _names(client: Any) -> set[str]:
+    labels = [(found.attrs["Labels"] or {}) for found in client.containers.list(all=True, sparse=True)]
+    return {str(label[FLEET_LABEL]) for label in labels if FLEET_LABEL in label}
+
+
+def _check(client: Any, order: Order) -> None:
+    missing = [role for role in ROLES if not client.images.list(f"{order.images}/{role}")]
+    if missing:
+        raise FleetError(f"no image for {', '.join(missing)}: build them with `docker compose build`")
+    if order.nodes > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * order.nodes:
+        raise FleetError(
+            f"{order.nodes} nodes overflow this machine's neighbour table: sysctl -w "
+            "net.ipv4.neigh.default.gc_thresh1=16384 net.ipv4.neigh.default.gc_thresh2=65536 "
+            "net.ipv4.neigh.default.gc_thresh3=131072"
+        )
+
+
+def _network(client: Any, order: Order) -> tuple[Any, list[str]]:
+    """A bridge of the fleet's own, in a range that no other network of this engine has."""
+    taken = [
+        ipaddress.ip_network(pool["Subnet"])
+        for network in client.networks.list()
+        for pool in (network.attrs["IPAM"]["Config"] or [])
+        if ":" not in pool.get("Subnet", ":")
+    ]
+    candidates = [order.subnet] if order.subnet else _SUBNETS
+    for text in candidates:
+        subnet = ipaddress.ip_network(text)
+        if any(subnet.overlaps(other) for other in taken if other.version == subnet.version):
+            continue
+        if subnet.num_addresses < order.nodes + _FIRST_NODE + 2:
+            raise FleetError(f"{subnet} has no room for {order.nodes} nodes; give a wider --subnet")
+        pool = IPAMPool(subnet=str(subnet))
+        network = client.networks.create(
+            _name(order, "net"), driver="bridge", ipam=IPAMConfig(pool_configs=[pool]),
+            labels={FLEET_LABEL: order.fleet},
+        )  # fmt: skip
+        return network, [str(host) for host in subnet.hosts()]
+    raise FleetError(f"no free network among {', '.join(candidates)}; give --subnet")
+
+
+def _name(order: Order, what: str) -> str:
+    return f"{order.fleet}-{what}"
+
+
+def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -> None:
+    order.out.mkdir(parents=True, exist_ok=True)
+    for place, role in enumerate((CONTROLLER, BATCH, BALANCER, ONDEMAND, REPLAYER)):
+        binds = [f"{_name(order, 'fleet')}:/fleet"]
+        environment: dict[str, str] = {}
+        if role == REPLAYER:
+            binds.append(f"{_name(order, 'scratch')}:{SCRATCH}")
+        if role == CONTROLLER:
+            binds.append(f"{order.out.absolute()}:/runs")
+            binds += [f"{folder}:{folder}:ro" for folder in order.folders]
+            environment = {
+                "FLEET_NODES": str(order.nodes),
+                "FLEET_SCENARIO": str(order.scenario.absolute()),
+                "FLEET_SET": " ".join(order.changes),
+            }
+        _start(client, order, network, _Part(role, role, hosts[1 + place], binds, environment))
+
+
+def _start_nodes(
+    client: Any, order: Order, network: Any, hosts: list[str], say: Callable[[str], None]
+) -> None:
+    binds = [f"{_name(order, 'fleet')}:/fleet", f"{_name(order, 'scratch')}:{SCRATCH}"]
+    played = {"NODE_CORES": order.node_cores, "NODE_MEMORY_KIB": order.node_memory_kib}
+    environment = {name: str(value) for name, value in played.items() if value is not None}
+
+    def start(number: int) -> None:
+        name = node_name(number)
+        address = hosts[_FIRST_NODE + number - 1]
+        _start(client, order, network, _Part(NODE, name, address, binds, environment | {"NODE_NAME": name}))
+
+    begun = Timing()
+    with ThreadPoolExecutor(order.threads) as pool:
+        pending = [pool.submit(start, number) for number in range(1, order.nodes + 1)]
+        try:
+            for done, each in enumerate(pending, 1):
+                each.result()
+                if done % 50 == 0:
+                    say(f"{done} of {order.nodes} nodes started after {begun.passed_s():.0f} s")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A container to be: its role, name, address, volumes and environment."""
+
+    role: str
+    name: str
+    address: str
+    binds: list[str]
+    environment: dict[str, str]
+
+
+def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
+    """One container, by the engine's plain calls: `containers.run` would look at it twice more."""
+    api, role, name = client.api, part.role, part.name
+    ports = [_PORTS[role]] if role in _PORTS else []
+    host_config = api.create_host_config(
+        binds=part.binds,
+        port_bindings=dict.fromkeys(ports, ("127.0.0.1", None)),
+        read_only=True,
+        tmpfs={"/run/fleet": "uid=1000,gid=1000", "/tmp": ""},  # noqa: S108 - in the container
+        cap_drop=["ALL"],
+        cap_add=_CONTROLLER_CAPS if role == CONTROLLER else [],
+        security_opt=["no-new-privileges:true"],
+        restart_policy=None if role == CONTROLLER else {"Name": "on-failure"},
+        log_config={"Type": "json-file", "Config": {"max-size": "1m"}},
+    )
+    endpoint = api.create_endpoint_config(ipv4_address=part.address, aliases=[role, name])
+    labels = {FLEET_LABEL: order.fleet, ROLE_LABEL: role, "balancer-emulator.address": part.address}
+    made = api.create_container(
+        f"{order.images}/{role}",
+        name=_name(order, name),
+        hostname=name,
+        environment=part.environment,
+        labels=labels | ({NODE_LABEL: name} if role == NODE else {}),
+        ports=ports,
+        host_config=host_config,
+        networking_config=api.create_networking_config({network.name: endpoint}),
+        healthcheck={"Test": ["NONE"]} if role == NODE else None,
+    )
+    api.start(made["Id"])
+
+
+def down(client: Any, fleet: str, *, threads: int = 4, keep_data: bool = False) -> int:
+    """Remove the fleet's containers, networks and volumes; how many containers there were."""
+    mark = {"label": f"{FLEET_LABEL}={fleet}"}
+    found = client.api.containers(all=True, filters=mark)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda each: _remove(client, each["Id"]), found))
+    for network in client.networks.list(filters=mark):
+        network.remove()
+    if not keep_data:
+        for volume in client.volumes.list(filters=mark):
+            volume.remove(force=True)
+    return len(found)
+
+
+def _remove(client: Any, container_id: str) -> None:
+    try:
+        client.api.remove_container(container_id, force=True, v=True)
+    except docker.errors.NotFound:
+        return  # somebody was faster
+
+
+def follow(
+    client: Any, fleet: str, say: Callable[[dict[str, Any]], None], interrupted: Callable[[], bool]
+) -> int:
+    """See the run to its end and carry out its faults. The controller's exit status. Raises FleetError."""
+    controller = member(client, fleet, CONTROLLER).container
+    asked = controller_of(client, fleet)
+    pause = threading.Event()
+    while not interrupted():
+        status = asked.status()
+        if status is not None:
+            say(status)
+            step = status["fault"]
+            if step is not None:
+                fault(
+                    client, fleet, step["target"], Deed(step["do"]),
+                    rate_kbit_s=step["rate_kbit_s"], number=step["number"],
+                )  # fmt: skip
+        else:
+            controller.reload()
+            if controller.status == "exited":
+                return int(controller.attrs["State"]["ExitCode"])
+        pause.wait(_LOOK_S)
+    controller.stop(timeout=_STOP_S)
+    return int(controller.wait()["StatusCode"])
+
+
+def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:
+    """The end of what a member said."""
+    target = next((each for each in members(client, fleet) if each.name == role), None)
+    return "" if target is None else str(target.container.logs(tail=lines).decode(errors="replace"))

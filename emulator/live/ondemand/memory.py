@@ -1,0 +1,91 @@
+"""What a manager remembers across a restart: its reservations, with their servers.
+
+Each change appends the reservation as it is now, one JSON line; the last line of a reservation counts. A line is
+flushed before the caller hears of the change, so that a manager that dies forgets nothing it answered.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from emulator.live.ondemand.auth import Account
+from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Memory:
+    """Remembers in one file. `path` None: nothing is remembered."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._lock = Lock()
+        self._file = None
+        self.past: list[Reservation] = []
+        if path is not None:
+            self.past = _read(path)
+            self._file = path.open("a", encoding="utf-8")
+
+    def save(self, reservation: Reservation) -> None:
+        if self._file is None:
+            return
+        line = json.dumps(_as_json(reservation), separators=(",", ":"))
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _as_json(reservation: Reservation) -> dict[str, Any]:
+    first = reservation.servers[0]
+    own = [field.name for field in fields(Server) if field.name not in {"spec", "reservation", "actions"}]
+    return {
+        "id": reservation.id,
+        "waiting_id": reservation.waiting_id,
+        "decided": reservation.decided,
+        "spec": asdict(first.spec),
+        "servers": [
+            {name: getattr(server, name) for name in own}
+            | {"actions": [asdict(action) for action in server.actions]}
+            for server in reservation.servers
+        ],
+    }
+
+
+def _read(path: Path) -> list[Reservation]:
+    """Reservations in the order in which they were made. A line without its end was never answered."""
+    found: dict[str, Reservation] = {}
+    if not path.exists():
+        return []
+    text = path.read_bytes()
+    whole = text.rfind(b"\n") + 1
+    if whole < len(text):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+    for number, line in enumerate(text[:whole].splitlines(), 1):
+        try:
+            reservation = _from_json(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}:{number}: not a reservation of an on-demand manager: {error!r}"
+            ) from error
+        found[reservation.id] = reservation
+    return list(found.values())
+
+
+def _from_json(line: dict[str, Any]) -> Reservation:
+    asked = line["spec"]
+    spec = ServerSpec(**asked | {"account": Account(**asked["account"]), "tags": tuple(asked["tags"])})
+    reservation = Reservation(line["id"], waiting_id=line["waiting_id"], decided=line["decided"])
+    for each in line["servers"]:
+        actions = [Action(**action) for action in each["actions"]]
+        reservation.servers.append(
+            Server(**each | {"spec": spec, "reservation": reservation, "actions": actions})
+        )
+    return reservation

@@ -1,0 +1,89 @@
+"""The servers of the cloud and what belongs together of them. No HTTP, no threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emulator.live.ondemand.auth import Account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """What a create asks for."""
+
+    account: Account
+    name: str
+    count: int = 1
+    image_id: str = ""
+    with_address: bool = False
+    metadata: dict[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    description: str | None = None
+    availability_zone: str | None = None
+    user_data: str | None = None
+    request_id: str = ""
+
+
+@dataclass(slots=True)
+class Action:
+    """One entry of a server's history (os-instance-actions)."""
+
+    action: str
+    request_id: str
+    started_us: int
+    updated_us: int
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class Server:
+    """One whole node for one user. `launched_us` is when it is, or will be, ACTIVE."""
+
+    id: str
+    name: str
+    hostname: str
+    spec: ServerSpec
+    reservation: Reservation
+    launch_index: int
+    number: int
+    created_us: int
+    updated_us: int
+    metadata: dict[str, str]
+    description: str | None
+    admin_pass: str
+    host: str | None = None
+    launched_us: int | None = None
+    fault: str | None = None
+    deleted_us: int | None = None
+    release_key: str = ""
+    """Servers with the same one have given their nodes back in one call, or are about to."""
+    returned: bool = False
+    """The call has been answered."""
+    stopped: bool = False
+    locked: bool = False
+    locked_reason: str | None = None
+    actions: list[Action] = field(default_factory=list)
+
+    def status(self, now_us: int) -> str:
+        """BUILD, ACTIVE, SHUTOFF or ERROR; building takes time, so it depends on it."""
+        if self.fault is not None:
+            return "ERROR"
+        if self.launched_us is None or now_us < self.launched_us:
+            return "BUILD"
+        return "SHUTOFF" if self.stopped else "ACTIVE"
+
+
+@dataclass(slots=True)
+class Reservation:
+    """All servers of one create."""
+
+    id: str
+    servers: list[Server] = field(default_factory=list)
+    waiting_id: str | None = None
+    decided: bool = False
+    leaving: list[str] = field(default_factory=list)
+    all_left: Event | None = None
+    returned: Event = field(default_factory=Event)

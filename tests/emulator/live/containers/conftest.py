@@ -1,0 +1,163 @@
+"""Fleets of containers on a real engine, driven by Docker Compose."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pytest_docker.plugin import get_docker_services
+
+from balancer.clock import micros, wall_us
+from fleet_kit.short_trace import write_scenario
+
+ROOT = Path(__file__).parents[4]
+IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
+_EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
+_LIMIT_S = 600
+
+
+def _succeeds(*command):
+    try:
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """A Docker engine with the fleet's images; in CI there must be one (`.ci/run`)."""
+    missing = [
+        name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"balancer-emulator/{name}")
+    ]
+    if missing and "CI" not in os.environ:
+        pytest.skip(
+            "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
+        )
+    assert not missing, "no Docker engine with the fleet's images (.ci/run starts one and builds them)"
+    # One fleet at a time, whatever the number of workers: they would only take the processors from each other.
+    with (Path(tempfile.gettempdir()) / "balancer-fleet-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command():
+    return "docker compose" if _succeeds("docker", "compose", "version") else "docker-compose"
+
+
+class Compose:
+    """One project of docker-compose.yml, with a scenario of its own and free ports."""
+
+    def __init__(self, command, folder, scenario):
+        self.project = f"fleettest{os.getpid()}{scenario.stem}"
+        self.runs = folder / "runs"
+        self.runs.mkdir()
+        self.scenario = scenario
+        self._command = [*command.split(), "-p", self.project, "-f", str(ROOT / "docker-compose.yml")]
+        ports = {f"FLEET_{name}_PORT": "" for name in ("CONTROLLER", "BATCH", "BALANCER", "ONDEMAND")}
+        self.environ = os.environ | ports | {
+            "FLEET_SCENARIOS": str(scenario.parent),
+            "FLEET_SCENARIO": f"/scenarios/{scenario.name}",
+            "FLEET_RUNS": str(self.runs),
+        }  # fmt: skip
+
+    def __call__(self, *arguments, check=True):
+        done = subprocess.run(
+            [*self._command, *arguments], env=self.environ, capture_output=True, text=True, timeout=_LIMIT_S,
+            check=False,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def address(self, service, port):
+        """HOST, PORT by which a service is reached from outside."""
+        host, _, port = self("port", service, str(port)).strip().rpartition(":")
+        return host, int(port)
+
+    def fleet(self, *arguments, check=True):
+        """`emulator fleet ... --fleet PROJECT`: what it prints on stdout."""
+        done = subprocess.run(
+            [*_EMULATOR, "fleet", *arguments, "--fleet", self.project],
+            env=self.environ, capture_output=True, text=True, timeout=_LIMIT_S, check=False, cwd=ROOT,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout
+
+    def status(self):
+        """What the controller says of the run; {} while it says nothing."""
+        return json.loads(self.fleet("status", "--json"))["run"] or {}
+
+    def wait_for_jobs(self, count):
+        """Until so many jobs have ended."""
+        until(lambda: self.status().get("jobs_ended", 0) >= count, f"{count} jobs have not ended", self)
+
+    def result(self):
+        """Wait for the end of the run: its exit status and its results folder."""
+        container = self("ps", "-q", "controller").strip()
+        waited = subprocess.run(
+            ["docker", "wait", container],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=True,
+        )
+        return int(waited.stdout), self.runs / f"{self.scenario.stem}-live"
+
+    def left(self):
+        """Containers, networks and volumes of this project."""
+        mark = f"label=com.docker.compose.project={self.project}"
+        lists = (["ps", "-aq"], ["network", "ls", "-q"], ["volume", "ls", "-q"])
+        return [
+            subprocess.run(
+                ["docker", *words, "--filter", mark],
+                env=self.environ,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.split()
+            for words in lists
+        ]
+
+
+def until(condition, complaint, compose):
+    end_us = wall_us() + micros(_LIMIT_S)
+    pause = threading.Event()
+    while not condition():
+        assert wall_us() < end_us, f"{complaint}\n{compose('logs', '--tail', '30', check=False)}"
+        pause.wait(0.2)
+
+
+@pytest.fixture
+def compose(engine, docker_compose_command, tmp_path, monkeypatch):
+    """Start a fleet of the short trace; whatever happens, nothing of it is left."""
+    folder = tmp_path / "scenarios"
+    folder.mkdir()
+    made = []
+
+    def start(name, **live):
+        fleet = Compose(docker_compose_command, tmp_path, write_scenario(folder, name=name, **live))
+        made.append(fleet)
+        for key, value in fleet.environ.items():
+            monkeypatch.setenv(key, value)
+        stack.enter_context(
+            get_docker_services(
+                docker_compose_command,
+                str(ROOT / "docker-compose.yml"),
+                fleet.project,
+                ["up -d --no-build"],
+                ["down -v -t 5"],
+            )
+        )
+        return fleet
+
+    with ExitStack() as stack:
+        yield start
+    for fleet in made:
+        assert fleet.left() == [[], [], []]

@@ -1,0 +1,149 @@
+"""The fleet in containers makes the run of virtual time; whoever dies in the middle, nothing is lost."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState
+from emulator.live.torque.install import install_commands
+from emulator.live.torque.protocol import request
+from emulator.report import files
+from emulator.report.compare import compare
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import load
+from emulator.workload.table import Kind
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+def test_a_run_in_containers_is_the_run_of_virtual_time_and_can_be_driven_from_outside(compose, tmp_path):
+    fleet = compose("kth")
+    fleet.wait_for_jobs(3)
+
+    # The batch system's and the cloud's commands, from this machine.
+    batch = fleet.address("batch", 15001)
+    install_commands(tmp_path / "bin", batch)
+    nodes = _run(tmp_path / "bin" / "pbsnodes", "-l", "all").split()[::2]
+    assert nodes == [f"n{number:03d}" for number in range(1, 9)]
+    assert "Job id" in _run(tmp_path / "bin" / "qstat")
+    facts = request(batch, {"do": "export"})["facts"]
+    assert len({facts[node]["address"] for node in nodes}) == 8
+    assert all(facts[node]["cores"] >= 1 and facts[node]["memory_kib"] > 0 for node in nodes)
+    assert json.loads(_openstack(fleet, "hypervisor", "list", "-f", "json"))
+    assert _openstack(fleet, "server", "list", "-f", "value") is not None
+
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    assert (folder / "summary.json").stat().st_uid == fleet.runs.stat().st_uid
+    record = files.load(folder)
+    scenario = load(fleet.scenario)
+    virtual = run_virtual(scenario, prepare(scenario))
+    found = compare(virtual, record)
+    assert found.is_same, found
+    assert found.decisions_a == (record.jobs.kind == Kind.ON_DEMAND).sum() > 0
+    assert check(record) == []
+    assert {lease.granted for lease in record.leases} == {True, False}
+
+
+def test_qsub_from_outside_is_a_job_of_the_fleet(compose, tmp_path):
+    fleet = compose("outside", pace="free", speed=60)
+    fleet.wait_for_jobs(1)
+    install_commands(tmp_path / "bin", fleet.address("batch", 15001))
+    job = _run(tmp_path / "bin" / "qsub", "-l", "nodes=1,walltime=00:10:00", text="sleep 1\n").strip()
+    assert job.endswith(".server")
+    assert _run(tmp_path / "bin" / "qstat", job)
+
+
+def test_each_container_is_killed_in_mid_run_and_nothing_is_lost(compose):
+    fleet = compose("killed")
+    fleet.wait_for_jobs(2)
+    for name in ("n001", "batch", "balancer", "ondemand", "replayer", "controller"):
+        fleet.fleet("fault", "kill", name)
+        fleet.fleet("fault", "start", name)
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    _nothing_is_lost(record)
+    said = [mark.text for mark in record.marks]
+    assert {f"fault: kill {name}" for name in ("n001", "batch", "balancer", "ondemand", "replayer")} <= set(
+        said
+    )
+    assert "the controller was started again" in said
+
+
+def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for(compose):
+    fleet = compose("again")
+    fleet.wait_for_jobs(8)
+    before = fleet.status()
+    fleet("down", "-t", "20")
+    fleet("up", "-d", "--no-build")
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    _nothing_is_lost(record)
+    (mark,) = record.marks
+    assert mark.text == "the controller was started again"
+    assert mark.at_us >= before["cluster_time_s"] * 1e6
+    scenario = load(fleet.scenario)
+    first = record.end_us < mark.at_us
+    virtual = run_virtual(scenario, prepare(scenario))
+    assert first.sum() >= 8
+    assert (record.start_us[first] == virtual.start_us[first]).all()
+
+
+def test_faults_of_a_scenario_happen_at_their_times(compose):
+    faults = [
+        {"at_s": 900, "do": "pause", "target": "n002", "for_s": 300},
+        {"at_s": 1800, "do": "disconnect", "target": "n003", "for_s": 300},
+    ]
+    fleet = compose("faulty", faults=faults)
+    fleet.fleet("follow")
+    status, folder = fleet.result()
+    assert status == 0
+    record = files.load(folder)
+    _nothing_is_lost(record)
+    assert [(mark.at_us / 1e6, mark.text) for mark in record.marks] == [
+        (900, "fault: pause n002"),
+        (1200, "fault: unpause n002"),
+        (1800, "fault: disconnect n003"),
+        (2100, "fault: connect n003"),
+    ]
+
+
+def _nothing_is_lost(record):
+    """Every batch job has run to its end, every lease has an answer, every node is in one pool at every time."""
+    batch = record.jobs.kind == Kind.BATCH
+    assert (record.state[batch] == JobState.ENDED).all()
+    assert set(record.state[~batch].tolist()) <= {JobState.ENDED, JobState.REJECTED}
+    assert check(record) == []
+    assert not record.interrupted
+
+
+def _run(*command, text=""):
+    environ = os.environ | {"TORQUE_USER": "alice"}
+    return subprocess.run(
+        list(map(str, command)),
+        input=text,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+
+
+def _openstack(fleet, *words):
+    host, port = fleet.address("ondemand", 8774)
+    login = {
+        "OS_AUTH_URL": f"http://{host}:{port}/identity/v3", "OS_USERNAME": "admin", "OS_PASSWORD": "secret",
+        "OS_PROJECT_NAME": "admin", "OS_USER_DOMAIN_ID": "default", "OS_PROJECT_DOMAIN_ID": "default",
+        "OS_REGION_NAME": "RegionOne", "OS_IDENTITY_API_VERSION": "3",
+    }  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-m", "openstackclient.shell", *words]
+    return subprocess.run(
+        command, env=os.environ | login, capture_output=True, text=True, check=True, timeout=120
+    ).stdout
