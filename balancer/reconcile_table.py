@@ -153,7 +153,8 @@ _TAIL = """
   the node (`busy`): as long as batch does not listen to us it would only be started and refused again and again.
 * Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
   is to be marked, a batch node is to be without a mark of ours).
-* Without a cloud to ask, `batch drained idle` stands for the three cloud rows.
+* Without a cloud to ask, `batch drained idle` stands for the three cloud rows. A cloud that is configured and does not
+  answer leaves a node that is down where it is: nobody knows whether a VM runs there.
 """
 
 

@@ -34,7 +34,7 @@ _TAIL = """\
   reads online. "Cannot be told" changes nothing; the question is asked again.
 * A job may start while a node is `RESTORING`, because batch may be faster than our look at it.
 * A job reported to start on an `OD_RESERVE`, `OD_ALLOC` or `RECLAIMING` node is refused, for all nodes of
-  the job.
+  the job. Where a reclaim has had no outcome for `confirm_limit_s`, the job keeps the node instead.
 * A `RESTORING` node that somebody else holds offline is `DOWN`: their mark is left alone.
 * A node that is reserved or on its way and reported down is put back to batch, where its offline mark is
   removed; it counts as idle again when it is seen to be.

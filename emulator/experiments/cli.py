@@ -84,6 +84,9 @@ def reproduce(  # noqa: PLR0917
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     (folder / "claims.json").write_text(text, encoding="utf-8")
+    from emulator.experiments.page import render  # noqa: PLC0415 - matplotlib is slow to import
+
+    (folder / "report.html").write_text(render(experiments, options, verdicts, found), encoding="utf-8")
     if as_json:
         click.echo(text, nl=False)
     else:
@@ -115,4 +118,6 @@ def _print(
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
     held = sum(verdict.holds for verdict in verdicts)
-    console.print(f"\n{held} of {len(verdicts)} claims hold. Runs and claims.json are in {folder}.")
+    console.print(
+        f"\n{held} of {len(verdicts)} claims hold. Runs, claims.json and report.html (plots) are in {folder}."
+    )

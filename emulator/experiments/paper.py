@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from emulator.plugins import find_plugin
 from emulator.scenario import ScenarioError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from emulator.experiments.claims import Claim, World
+    from emulator.report.plots import Plot
     from emulator.sweep.grid import Sweep
 
 GROUP = "emulator.papers"
@@ -47,6 +48,14 @@ class Paper(Protocol):
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         """The paper's tables and figures with our numbers."""
+
+
+@runtime_checkable
+class DrawsFigures(Protocol):
+    """The ability of a paper to show its figures as plots."""
+
+    def figures(self, found: Sequence[World]) -> Sequence[tuple[str, str, Plot]]:
+        """Title, caption and plot of each."""
 
 
 def paper_names() -> list[str]:

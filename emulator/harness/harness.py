@@ -164,7 +164,8 @@ class Harness:
 
     def _lend(self, nodes: Iterable[int]) -> None:
         """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
-        lent = [node for node in nodes if self.cluster.node_offline[node]]
+        is_offline = self.cluster.node_offline
+        lent = [node for node in nodes if is_offline[node]]
         self._held.update(lent)
         self._moved(lent, NodePool.OA_BUSY)
 
@@ -197,7 +198,7 @@ class Harness:
         if save is Save.NOW:
             self.running.checkpoint(job, 0, self.now_us)
             save = Save.LATEST_CHECKPOINT
-        nodes = [int(node) for node in self.running.preempt(job, save, self.now_us, front=front)]
+        nodes = _listed(self.running.preempt(job, save, self.now_us, front=front))
         self._stopped(job, nodes)
         return nodes
 
@@ -351,13 +352,13 @@ class Harness:
         del self._lease_ends[job]
         nodes = self.cluster.nodes_of(job)
         self.cluster.end(job, self.now_us, RunOutcome.FINISHED)
-        self._moved([int(node) for node in nodes], NodePool.OD_RESERVE)
+        self._moved(_listed(nodes), NodePool.OD_RESERVE)
         if self._at_completion is not None:
             self._at_completion.on_completion(job, nodes, self)
 
     def _written(self, job: int) -> None:
         _, front = self._save_ends[job]
-        nodes = [int(node) for node in self.running.end_save(job, self.now_us, front=front)]
+        nodes = _listed(self.running.end_save(job, self.now_us, front=front))
         self._stopped(job, nodes)
         if self._at_preempted is not None:
             self._at_preempted.on_preempted(job, nodes, self)

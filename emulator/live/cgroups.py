@@ -66,6 +66,24 @@ def _usable(parent: Path, file: str) -> Path | None:
         probe.rmdir()
 
 
+_PREFIX = "emulator-job"
+
+
+def group_name(job: str) -> str:
+    """The name of a job's groups: whose it is, for `remove_orphans`."""
+    return f"{_PREFIX}-{os.getpid()}-{job}"
+
+
+def remove_orphans(roots: CgroupRoots) -> None:
+    """Remove what agents left that were killed; groups with processes in them stay."""
+    for parent in {roots.freezer, roots.cpu} - {None}:
+        for folder in parent.glob(f"{_PREFIX}-*") if parent is not None else ():
+            owner = folder.name.removeprefix(f"{_PREFIX}-").partition("-")[0]
+            if not Path("/proc", owner).exists():
+                with suppress(OSError):  # somebody is still in it, or another agent was faster
+                    folder.rmdir()
+
+
 class JobCgroup:
     """The groups of one job. A process joins by writing its number into each of `procs`, before it starts others."""
 
@@ -109,5 +127,5 @@ class JobCgroup:
     def remove(self) -> None:
         """After the last process is gone."""
         for folder in self._folders:
-            with suppress(OSError):  # a process that is not reaped yet keeps it; the next agent's run ends it
+            with suppress(OSError):  # a process that is not reaped yet keeps it: an orphan for a later agent
                 folder.rmdir()

@@ -151,8 +151,12 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
     if interrupted:
         marks.append(Mark(fleet.now_us, f"interrupted: {interrupted}"))
     moves = (PoolMove(at_us, tuple(nodes), NodePool(pool)) for at_us, nodes, pool in found["moves"])
+    asked: dict[str, Any] = {
+        "submit_us": np.array(found["submit_us"], np.int64),
+        "nodes": np.array(found["nodes"], np.int32),
+    }
     return RunRecord(
-        jobs=replace(fleet.prepared.jobs, submit_us=np.array(found["submit_us"], np.int64)),
+        jobs=replace(fleet.prepared.jobs, **asked),
         node_names=fleet.names,
         state=np.array(found["state"], np.int8),
         start_us=np.array(found["start_us"], np.int64),

@@ -31,7 +31,7 @@ from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
-from emulator.runner import describe, make_mechanism
+from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
 from emulator.workload.table import Kind
@@ -77,10 +77,16 @@ class Fleet:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        if scenario.live.jobs != "sleep" and ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+        if getattr(mechanism, "shares_nodes", False):
             raise ScenarioError(
-                "live.jobs: the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
+                "mechanism: jobs that share nodes cannot be run live yet; leave out --clock live"
             )
+        if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+            if scenario.live.jobs != "sleep":
+                problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
+                raise ScenarioError(f"live.jobs: {problem}")
+            # What it cannot run is an error before anything has begun.
+            make_machine(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -272,7 +278,7 @@ class Fleet:
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
-        return address is not None and bool(request(address, {"do": "export"})["all_nodes_up"])
+        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
 
     def _hooks(self) -> dict[str, Any]:
         if self.scenario.live.hooks == "in_process":
@@ -400,7 +406,7 @@ class Fleet:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         address = read_address(self.batch_home) if self.hosted else None
         try:
-            return address is not None and bool(request(address, {"do": "is_over"})["is_over"])
+            return address is not None and bool(request(address, {"do": "state"})["is_over"])
         except OSError:
             return False  # it is gone, which is noticed elsewhere
 

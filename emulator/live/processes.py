@@ -10,7 +10,7 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots
+from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, group_name, remove_orphans
 from emulator.live.guard import Guard
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.roots: CgroupRoots = find_roots()
+        remove_orphans(self.roots)
         self.guard = Guard()
         sys.stderr.write(f"node agent: {self.roots.describe()}\n")
 
@@ -52,7 +53,7 @@ class JobProcess:
         self._processors = processors
         self._suspended = False
         self._rate = Fraction(1)
-        self._cgroup = JobCgroup(shared.roots, f"emulator-job-{os.getpid()}-{name}")
+        self._cgroup = JobCgroup(shared.roots, group_name(name))
         groups = [str(path) for path in self._cgroup.procs]
         with output.open("ab") as out, errors.open("ab") as err:
             self.popen = subprocess.Popen(

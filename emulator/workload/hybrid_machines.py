@@ -167,7 +167,7 @@ class _Machine:
 class ThetaYear(_Machine):
     """A year of a capability machine: 4,392 nodes, 37,298 jobs of 128 nodes or more and at most a day (Table I)."""
 
-    load: float = 0.845
+    load: float = 0.83
     jobs: int = 37_298
     days: float = 365
     projects: int = 150

@@ -23,17 +23,18 @@ STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")
 def random_jobs(rng: np.random.Generator, *, jobs: int = 25, nodes: int = 12) -> tuple[list[HybridJob], int]:
     """Jobs in whole microseconds that are small numbers, many at one time, of all kinds; and the machine's nodes."""
     node_count = int(rng.integers(2, nodes + 1))
+    widest = node_count if rng.random() < 0.5 else max(2, node_count // 3)
     found: list[HybridJob] = []
     now = 0
     for _ in range(int(rng.integers(1, jobs + 1))):
         now += int(rng.integers(0, 12)) * int(rng.random() < 0.6)
-        found.append(random_job(rng, now, node_count))
+        found.append(random_job(rng, now, widest))
     return found, node_count
 
 
-def random_job(rng: np.random.Generator, submit_us: int, node_count: int) -> HybridJob:
+def random_job(rng: np.random.Generator, submit_us: int, widest: int) -> HybridJob:
     kind = str(rng.choice(["rigid", "malleable", "on_demand"], p=[0.4, 0.35, 0.25]))
-    nodes = int(rng.integers(2 if kind == "malleable" else 1, node_count + 1))
+    nodes = int(rng.integers(2 if kind == "malleable" else 1, widest + 1))
     run = int(rng.integers(1, 40))
     job = HybridJob(submit_us, run, run + int(rng.choice([0, 0, 3, 20])), nodes, kind, least=nodes)
     if kind == "malleable":

@@ -145,7 +145,7 @@ class HybridReference:
         )
 
     def guests(self, claim: Claim) -> list[int]:
-        return [job for job, run in self.running.items() if run.guest_of == claim.job]
+        return sorted(job for job, run in self.running.items() if run.guest_of == claim.job)
 
     def needed(self, claim: Claim) -> int:
         return claim.wanted - claim.idle - sum(self.running[guest].width for guest in self.guests(claim))
@@ -235,13 +235,8 @@ class HybridReference:
     # -- the events of on-demand jobs ----------------------------------------------------------------------
 
     def on_notice(self, job: int) -> None:
-        if (
-            self.notice == "n"
-            or job in self.claims
-            or job in self.instant
-            or self.jobs[job].submit_us < self.now
-        ):
-            return
+        if self.notice == "n" or self.jobs[job].submit_us <= self.now:
+            return  # arrivals of this time have been handled already
         self.collect()
         wanted, predicted = self.jobs[job].nodes, self.jobs[job].predicted_us
         free = 0 if self.on_demand_waits() else self.free()

@@ -61,7 +61,7 @@ def cluster_of(
         SchedulerConfig.parse(scheduler),
         table,
         Demands.of(table, shape, phases),
-        contention,
+        contention=contention,
     )
 
 

@@ -136,6 +136,18 @@ MUSEUM = (
         "            if not states.get(node, UNKNOWN).is_handed_over:",
         "            if not node:",
     ),
+    Bug(
+        "an operator's own mark is taken off when a loan ends",
+        "balancer/commands.py",
+        "return [node for node in nodes if not states.get(node, UNKNOWN).is_foreign]",
+        "return list(nodes)",
+    ),
+    Bug(
+        "after a long outage a node is given up only when its job ends",
+        "balancer/commands.py",
+        '        if work.aim == "reclaim" and status.jobs and status.state != "unknown":',
+        '        if work.aim == "reclaim" and status.jobs and not work.late:',
+    ),
 )
 """Bugs that the product once had (T28): the simulator still finds them in code that is patched back."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
+    from emulator.report.plots import Plot
     from emulator.sweep.grid import Sweep
 
 _PAPER_TABLE_1 = {
@@ -67,6 +68,11 @@ class BalancerPaper:
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         return [_table_1(found), _reserves(found), _loads(found)]
+
+    def figures(self, found: Sequence[World]) -> Sequence[tuple[str, str, Plot]]:
+        from emulator.experiments.balancer.figures import figures  # noqa: PLC0415 - matplotlib is slow to import
+
+        return figures(found)
 
 
 def _table_1(found: Sequence[World]) -> Table:

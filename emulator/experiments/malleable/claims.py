@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Between, Claim, count, percent
+from emulator.experiments.claims import Between, Claim, count, percent, points
 from emulator.experiments.malleable.runs import (
     CTC,
     FACTORS,
@@ -329,21 +329,19 @@ def _figures_6_and_7(options: Options) -> Iterator[Claim]:
     def at(factor: float, jobs: str, figure: str) -> Callable[[World], float]:
         return _figure(label_of(KTH, factor, jobs), figure)
 
-    def used_more(world: World) -> bool:
-        return all(
-            at(factor, flexible["malleable"], USED)(world)
-            >= at(factor, flexible["moldable"], USED)(world) - 1e-4
-            for factor in factors(options)
-        )
+    def used_more(world: World) -> float:
+        used = {
+            kind: [at(factor, jobs, USED)(world) for factor in factors(options)]
+            for kind, jobs in flexible.items()
+        }
+        return min(one - two for one, two in zip(used["malleable"], used["moldable"], strict=True))
 
     yield _claim("F7-loose", "KTH: the original utilisation is about 68 %", where, "about 68 %", at(1.0, "rigid", USED),
                  Between(0.67, 0.69), percent)  # fmt: skip
-    yield _yes(
-        "F7-malleable",
-        "75 % malleable jobs use the machine at least as well as 75 % moldable ones",
-        where,
-        used_more,
-    )
+    yield _claim(
+        "F7-malleable", "75 % malleable jobs use the machine better than 75 % moldable ones (least difference over the factors)",
+        where, "better", used_more, Between(low=-0.001), points, open_points="A tenth of a point is what a plot shows.",
+    )  # fmt: skip
     if options.quick:
         return
     dense = FACTORS[-1]
@@ -370,8 +368,8 @@ def _penalty() -> Iterator[Claim]:
     free, dear = (label_of(KTH, KTH.factor, "malleable-100", name) for name in ("", "penalty-20"))
     area, overhead = "node_time_h.OA_BUSY", "overhead_node_h"
 
-    def longer(jobs: str) -> Callable[[World], float]:
-        one, two = label_of(KTH, KTH.factor, jobs), label_of(KTH, KTH.factor, jobs, "penalty-20")
+    def longer(jobs: str, factor: float = KTH.factor) -> Callable[[World], float]:
+        one, two = label_of(KTH, factor, jobs), label_of(KTH, factor, jobs, "penalty-20")
         return lambda world: world(two, RESPONSE) / world(one, RESPONSE) - 1
 
     def applied(world: World) -> float:
@@ -380,7 +378,14 @@ def _penalty() -> Iterator[Claim]:
     yield _claim(
         "P-response", "20 s for each change of width make the response time about 6 % longer (all malleable)", where, "about 6 %",
         longer("malleable-100"), Between(0.03, 0.09), percent,
-        also={"50 % malleable": longer("malleable-50"), "75 % malleable": longer("malleable-75")},
+        also={
+            "50 % malleable": longer("malleable-50"), "75 % malleable": longer("malleable-75"),
+            "all malleable, the unmodified log": longer("malleable-100", 1.0),
+        },
+        open_points=(
+            "The paper does not say how dense the log was. At 92 % utilisation 2 % more work make everybody wait much longer;"
+            " where the machine is less full they cost less."
+        ),
     )  # fmt: skip
     yield _claim(
         "P-area",

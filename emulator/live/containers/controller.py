@@ -229,7 +229,7 @@ class Controller:
         found = self._ask_batch("nodes")
         if not found["open"]:
             raise NotYet(f"{len(found['nodes'])} of {found['expected']} nodes have registered")
-        if not self._ask_batch("export")["all_nodes_up"]:
+        if not self._ask_batch("state")["all_nodes_up"]:
             raise NotYet("not all nodes are up")  # the Balancer takes no node that is down
         self._state.node_names = list(found["nodes"])
 
@@ -342,7 +342,7 @@ class Controller:
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         try:
-            return bool(self._hosted) and bool(self._ask_batch("is_over")["is_over"])
+            return bool(self._hosted) and bool(self._ask_batch("state")["is_over"])
         except NotYet:
             return False
 

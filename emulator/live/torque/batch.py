@@ -556,6 +556,11 @@ class BatchServer:
 
     # Afterwards.
 
+    def short_state(self) -> dict[str, bool]:
+        """Whether all nodes are up, and whether a mechanism's run has come to its end."""
+        over = self.host is not None and self.host.is_over
+        return {"all_nodes_up": not any(node.down for node in self.nodes), "is_over": over}
+
     def export(self) -> dict[str, Any]:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}

@@ -37,6 +37,7 @@ class MechanismHost(Harness):
         self,
         cluster: Cluster,
         mechanism: Mechanism,
+        *,
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         outside: Outside,

@@ -122,6 +122,7 @@ def as_json(record: RunRecord) -> dict[str, Any]:
     runs = record.runs
     return {
         "submit_us": record.jobs.submit_us.tolist(),
+        "nodes": record.jobs.nodes.tolist(),
         "state": record.state.tolist(),
         "start_us": record.start_us.tolist(),
         "end_us": record.end_us.tolist(),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunTable
     from emulator.live.torque.jobs import JobRequest
+    from emulator.workload.table import JobTable
 
 _OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)
 
@@ -36,6 +37,8 @@ class MachineHost(Harness):
         self,
         machine: Cluster,
         mechanism: Mechanism,
+        workload: JobTable,
+        *,
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         outside: Outside,
@@ -45,7 +48,7 @@ class MachineHost(Harness):
         self.begun = False
         super().__init__(machine, mechanism, node_names=node_names)
         jobs = machine.job_table()
-        self._workload = Workload(jobs)
+        self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way
         self._submit_us = jobs.submit_us.copy()
         self._width = jobs.nodes
         self._nodes: dict[int, list[int]] = {}

@@ -120,13 +120,15 @@ class TorqueServer:
         )
         if mechanism is not None:
             maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-            parts = (mechanism, config.nodes, self._executor, batch)
+            parts: dict[str, Any] = {
+                "node_names": config.nodes, "executor": self._executor, "outside": batch,
+            }  # fmt: skip
             if maker is None or jobs is None:
-                batch.host = MechanismHost(cluster, *parts)
+                batch.host = MechanismHost(cluster, mechanism, **parts)
             else:
                 machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
                 # As in virtual time it is asked for no more than `Machine` has.
-                batch.host = MachineHost(cast("Cluster", machine), *parts)
+                batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)
         else:
             batch.start_cycle(now_us)
         if past:
@@ -186,10 +188,8 @@ class TorqueServer:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
-            case "is_over":
-                host = self.batch.host
-                over = self._executor.call(lambda _: host is not None and host.is_over)
-                connection.send({"is_over": over})
+            case "state":
+                connection.send(self._executor.call(lambda _: self.batch.short_state()))
             case "export":
                 connection.send(self._executor.call(lambda _: self.batch.export()))
             case "nodes":

@@ -151,9 +151,10 @@ class HybridCluster(Cluster):
             r.drop(self._claims, slot, node, now_us)
 
     def guests(self, slot: int) -> list[int]:
-        """Jobs that run on the claim's nodes."""
+        """Jobs that run on the claim's nodes, in order of their rows."""
         found = np.zeros(self.node_count, np.int64)
-        return [int(job) for job in found[: r.guests_of(self._state, self._claims, slot, found)]]
+        count = r.guests_of(self._state, self._claims, slot, found)
+        return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
         """When the running job leaves its nodes, the claim gets them."""

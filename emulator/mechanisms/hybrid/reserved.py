@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from emulator.harness import passes
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
-from emulator.harness.passes import schedule_pass_inline
 from emulator.harness.reshape import occupy
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
@@ -290,22 +290,20 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
 
 
 @compiled
+def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
+    """Collecting, one pass, guests."""
+    collect(state, claims, now)
+    passes.schedule_pass(state, now)
+    start_guests(state, work, claims, now)
+
+
+@compiled
 def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
     """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
     job, queue, reg = state[0], state[3], state[11]
     reg[NOW] = now
     submit_due(job, queue, reg, now, NEVER)
-    collect(state, claims, now)
-    schedule_pass_inline(state, now)
-    start_guests(state, work, claims, now)
-
-
-@compiled
-def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
-    """As `finish_instant` where submits come one by one (live)."""
-    collect(state, claims, now)
-    schedule_pass_inline(state, now)
-    start_guests(state, work, claims, now)
+    schedule_pass(state, work, claims, now)
 
 
 @compiled
@@ -336,7 +334,7 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         if reg[STOP_ON_END] and next_end == now:
             return AT_ENDS
         submit_due(job, queue, reg, now, NEVER)
-        schedule_pass_inline(state, now)
+        passes.schedule_pass(state, now)
         start_guests(state, work, claims, now)
 
 
@@ -376,7 +374,7 @@ def unpromise(state: State, claims: Claims, slot: int) -> None:
 
 @compiled
 def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
-    """Guests of a claim, in order of their first node; each once."""
+    """Guests of a claim, each once."""
     held = claims[2]
     node = state[1]
     count = 0

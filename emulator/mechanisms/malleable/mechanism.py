@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
-from balancer.clock import micros
+from balancer.clock import NEVER_US, US, micros
 from emulator.mechanisms.malleable.machine import Minimum, PlanningMachine, Rules
 from emulator.mechanisms.malleable.speedup import GROUP, Speedup
 from emulator.plugins import check_number, make_plugin
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Actions
-    from emulator.schedulers.config import SchedulerConfig
-    from emulator.workload.table import JobTable
 
 _PLACEMENTS = ("earliest_completion", "at_minimum")
 
@@ -66,6 +66,18 @@ class Malleable:
     ) -> PlanningMachine:
         """The machine that plans; the harness runs it in place of the one for rigid jobs."""
         return PlanningMachine(node_count, scheduler, jobs, self._rules)
+
+    @staticmethod
+    def warm_up() -> None:
+        """Compile the kernels: a job of each class on two nodes."""
+        columns = {"job_class": [0, 1, 2], "min_nodes": [1, 1, 1], "max_nodes": [1, 2, 2]}
+        jobs = JobTable.build(submit_us=[0, 0, 0], run_us=[US, US, 2 * US], nodes=[1, 1, 1], extra=columns)
+        scheduler = SchedulerConfig(backfill="conservative")
+        for minimum in get_args(Minimum):
+            machine = Malleable(minimum=minimum).make_machine(2, scheduler, jobs, 0)
+            machine.advance(US)
+            machine.finish_instant(US)
+            machine.advance(NEVER_US)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         act.reject(job, "the planning scheduler serves no on-demand jobs")

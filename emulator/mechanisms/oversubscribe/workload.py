@@ -133,7 +133,7 @@ _KIT_EVEN, _KIT_LATE = ((0, 0), (1, 13_560)), ((0, 13_560), (0.5, 13_720), (1, 1
 _SITES = {
     # Table 1; sizes, lengths and the many short jobs of the last week as in the log.
     "unilu": _Site(
-        cores=12, users=82, hours=2137, load=0.42,
+        cores=12, users=82, hours=2137, load=0.46,
         classes=(
             _Class(0, 1_762, ((1, 0.74), (12, 0.17), (4, 0.06), (6, 0.03)), 7.1, 2.38, 43_507, (7_200, 43_200),
                    _UNILU_EVEN, 1.5),
@@ -145,9 +145,9 @@ _SITES = {
                    _UNILU_EVEN, 12),
         ),
     ),
-    # Table 2, and Table 5 for when jobs are over. Sizes, lengths and load are calibrated (docs/oversubscribe.md).
+    # Table 2, and Table 5 for when jobs are over; sizes, lengths and load are calibrated (the docs page says on what).
     "kit": _Site(
-        cores=20, users=161, hours=13_880, load=0.55,
+        cores=20, users=161, hours=13_880, load=0.57,
         classes=(
             _Class(0, 2_349, ((20, 0.5), (1, 0.2), (10, 0.1), (40, 0.15), (48, 0.05)), 9.2, 1.6, 259_200,
                    (86_400, 259_200), _KIT_EVEN, 5),

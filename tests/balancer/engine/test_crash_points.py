@@ -37,10 +37,11 @@ class EndError(BaseException):
 
 
 class Fate:
-    """Counts the passages of each point; ends the process at one of them."""
+    """Counts the passages of each point; ends the process at one of them. `then`: of the process after it."""
 
-    def __init__(self, point: str = "", number: int = 0) -> None:
+    def __init__(self, point: str = "", number: int = 0, then: Fate | None = None) -> None:
         self.end = point, number
+        self.then = then
         self.seen: Counter[str] = Counter()
         self.is_over = False
         self._lock = threading.Lock()
@@ -173,7 +174,7 @@ class Story:
     def bury(self):
         """What is left of a process that has ended: nothing that could still do something."""
         self.deaths += 1
-        self.fate = Fate()
+        self.fate = self.fate.then or Fate()
         for engine in list(self.kit.MADE):
             engine._writer.stop()
             if engine._commander._thread.ident is not None:
@@ -326,3 +327,24 @@ def test_a_service_that_ends_at_any_point_loses_nothing_and_does_nothing_twice(s
     # How often the states are polled differs from run to run; the other points do not.
     assert ended >= passages * 0.7
     assert set(whole.fate.seen) <= set(POINTS)
+
+
+@pytest.mark.parametrize("first", POINTS)
+def test_a_service_that_ends_again_while_it_recovers_loses_nothing_either(story, kit, first):
+    """All ordered pairs: one end in the middle of the story, the next at the first passage after the restart."""
+
+    def ended(told):
+        told.w.engine.stop()
+        told.w.engine = None
+        kit.MADE.clear()
+        return told.deaths
+
+    whole = story(Fate())
+    middle = (whole.fate.seen[first] + 1) // 2
+    ended(whole)
+    deaths = 0
+    for second in POINTS:
+        told = story(Fate(first, middle, Fate(second, 1)))
+        assert told.outcome() == [(2, "granted"), (2, "granted")], (first, second)
+        deaths += ended(told)
+    assert deaths > len(POINTS), "most of them ended twice"

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
 from emulator.experiments.claims import Between, Claim, judge, percent, worlds
+from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
 from emulator.scenario import ScenarioError
 
@@ -62,6 +63,9 @@ def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick):
     assert [verdict.claim.id for verdict in verdicts if not all(verdict.also.values())] == []
     assert len({verdict.claim.id for verdict in verdicts}) == len(verdicts)
     assert all(table.row_count for table in PAPER.tables(found))
+    page = render(PAPER, options, verdicts, found)
+    assert page.count("<svg") == 2 * 12  # Figures 2 to 5: rejections, wait, utilisation; wide and narrow
+    assert all(verdict.claim.id in page for verdict in verdicts)
 
 
 def test_an_unknown_paper_is_an_error_with_the_nearest_name():

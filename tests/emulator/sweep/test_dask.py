@@ -43,6 +43,8 @@ class Cluster:
         self.folder = folder
         self.address_file = folder / "scheduler.json"
         self.processes: list[subprocess.Popen] = []
+
+    def begin(self) -> None:
         self.start("dask_scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")
         wait_until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
         self.address = json.loads(self.address_file.read_text())["address"]
@@ -78,8 +80,11 @@ def cluster(tmp_path):
     folder = tmp_path / "dask"
     folder.mkdir()
     found = Cluster(folder)
-    yield found
-    found.stop()
+    try:
+        found.begin()
+        yield found
+    finally:
+        found.stop()
 
 
 @pytest.fixture

@@ -35,4 +35,4 @@ def test_the_random_workloads_reach_every_decision():
         guests += mechanism.guest_starts
         lapsed += mechanism.tally.lapsed
         queued += mechanism.tally.queued
-    assert min(preemptions, shrinks, guests, lapsed, queued) >= 10
+    assert min(preemptions, shrinks, guests, lapsed, queued) >= 5

@@ -1,0 +1,110 @@
+"""Figures 2 to 5 of the paper as plots of our runs: lines are medians over the seeds, bars their ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from emulator.experiments.balancer.claims import RATE, USED, WAIT
+from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES
+from emulator.experiments.balancer.workloads import BATCH_LOAD, FACTORS
+from emulator.experiments.claims import MissingRunError
+from emulator.harness.record import NodePool
+from emulator.report import plots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from emulator.experiments.claims import World
+
+_COLOURS = (
+    plots.ACCENT, plots.POOL_COLOURS[NodePool.OD_ALLOC], plots.POOL_COLOURS[NodePool.DOWN], plots.INK, plots.FAINT,
+)  # fmt: skip
+_MEASURES = (
+    # figure, factor, name, what it is
+    (RATE, 100.0, "rejected", "Rejected requests, per cent."),
+    (WAIT, 1 / 60, "wait", "Mean wait of batch jobs, minutes."),
+    (USED, 100.0, "used", "Combined utilisation, per cent."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """One of the paper's figures: three plots over the same x. `label(batch, x)` names the run of a point."""
+
+    number: int
+    title: str
+    over: str
+    xs: tuple[float, ...]
+    batches: tuple[str, ...]
+    label: Callable[[str, float], str]
+
+
+def _by_load(name: str) -> Callable[[str, float], str]:
+    return lambda batch, rho: f"{name}/{batch}/{rho:g}"
+
+
+def _by_reserve(batch: str, reserve: float) -> str:
+    return f"R{reserve:g}/{batch}" if reserve else f"basic/{batch}/{RHO:g}"
+
+
+_LOAD = "on-demand load, per cent"
+_FIGURES = (
+    _Figure(2, "basic, R=0, W=0", _LOAD, tuple(FACTORS), tuple(BATCH_LOAD), _by_load("basic")),
+    _Figure(3, f"static reserve, {RHO:g} %", "R, nodes", STATIC_RESERVES, MAINSTREAM, _by_reserve),
+    _Figure(4, "hint, H=30 min", _LOAD, tuple(FACTORS), tuple(BATCH_LOAD), _by_load("H30")),
+    _Figure(5, "predictive", _LOAD, tuple(FACTORS), tuple(BATCH_LOAD), _by_load("predictive")),
+)
+
+
+def figures(found: Sequence[World]) -> list[tuple[str, str, plots.Plot]]:
+    """(title, caption, plot) of each; what was not run has no point."""
+    return [
+        (f"Figure {figure.number}: {figure.title}", text, _plot(figure, name, measure, factor, found))
+        for figure in _FIGURES
+        for measure, factor, name, text in _MEASURES
+    ]
+
+
+def _plot(figure: _Figure, name: str, measure: str, factor: float, found: Sequence[World]) -> plots.Plot:
+    def paint(axes: Axes, is_wide: bool) -> None:
+        for batch, colour in zip(figure.batches, _COLOURS, strict=False):
+            points = [(x, _values(found, figure.label(batch, x), measure, factor)) for x in figure.xs]
+            points = [(x, values) for x, values in points if values]
+            if not points:
+                continue
+            xs = [x for x, _ in points]
+            axes.plot(
+                xs,
+                [median(values) for _, values in points],
+                color=colour,
+                marker="o",
+                markersize=4,
+                label=batch,
+            )
+            axes.vlines(
+                xs,
+                [min(values) for _, values in points],
+                [max(values) for _, values in points],
+                color=colour,
+                linewidth=0.8,
+            )
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(figure.over, fontsize=10)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=9 if is_wide else 7, loc="best")
+
+    return plots.draw(f"figure-{figure.number}-{name}", f"Figure {figure.number}: {name}", paint)
+
+
+def _values(found: Sequence[World], label: str, figure: str, factor: float) -> list[float]:
+    values = []
+    for world in found:
+        try:
+            values.append(factor * world(label, figure))
+        except MissingRunError:
+            continue
+    return values

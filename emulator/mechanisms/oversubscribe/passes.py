@@ -1,0 +1,137 @@
+"""The scheduling pass over shared nodes, compiled. The rules: `docs/mechanisms/oversubscribe.md`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled
+from emulator.harness.structures import queue_remove_at
+from emulator.harness.tables import (
+    BACKFILL,
+    BACKFILL_EASY,
+    ESTIMATE,
+    LOG_N,
+    NODES,
+    QUEUE_HI,
+    QUEUE_LO,
+    R_END,
+    R_FIRST,
+    R_JOB,
+    R_OUTCOME,
+    R_START,
+    RUN_ROW,
+    RUNNING,
+    RUNS_N,
+    START,
+    STARTED_N,
+    STATE,
+)
+from emulator.mechanisms.oversubscribe.places import choose_nodes, occupy, vacate
+from emulator.mechanisms.oversubscribe.plan import planned_start, still_starts
+from emulator.mechanisms.oversubscribe.tables import (
+    CORE_SLOTS,
+    CORES,
+    FAILED_ESTIMATE,
+    FAILED_STAMP,
+    FIRST_SLOT,
+    GPUS,
+    HAS_MEMORY,
+    LIMIT,
+    STAMP,
+)
+
+if TYPE_CHECKING:
+    from emulator.mechanisms.oversubscribe.tables import State
+
+
+@compiled
+def book(state: State, who: int, now: int) -> None:
+    """The job runs: note it and its slots in the tables."""
+    job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
+    row = reg[RUNS_N]
+    reg[RUNS_N] = row + 1
+    runs[row, R_JOB] = who
+    runs[row, R_START] = now
+    runs[row, R_END] = -1
+    runs[row, R_OUTCOME] = 0
+    runs[row, R_FIRST] = reg[LOG_N]
+    place = job[who, FIRST_SLOT]
+    while place >= 0:
+        log[reg[LOG_N]] = place
+        reg[LOG_N] += 1
+        place = slot_next[place]
+    reg[STARTED_N] += 1
+    job[who, RUN_ROW] = row
+    job[who, START] = now
+    job[who, STATE] = RUNNING
+
+
+@compiled
+def backfill(state: State, now: int) -> None:
+    """Start whoever leaves the planned start of the head where it is, those that it slows down included.
+
+    A candidate is put where it would run, so that it and its victims have the speeds and expected ends that they
+    would have, and is taken off again if the head could no longer start as planned. Candidates of the same shape
+    that last as long as one that failed, or longer, fail as well as long as nobody has started.
+    """
+    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, failed, open_nodes, _, reg = state
+    head = queue[reg[QUEUE_LO]]
+    at = -1
+    reg[STAMP] += 1
+    stamp = reg[STAMP]
+    place = reg[QUEUE_LO] + 1
+    while place < reg[QUEUE_HI] and open_nodes[0] < state[1].shape[0]:
+        who = queue[place]
+        is_plain = job[who, GPUS] == 0 and job[who, LIMIT] >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
+        n = job[who, NODES] - 1
+        c = job[who, CORES] - 1
+        if (
+            is_plain
+            and failed[FAILED_STAMP, n, c] == stamp
+            and failed[FAILED_ESTIMATE, n, c] <= job[who, ESTIMATE]
+        ):
+            place += 1
+            continue
+        good = choose_nodes(state, who)
+        if good:
+            if at < 0:
+                at = planned_start(state, head, now)
+            occupy(state, who, now)
+            good = still_starts(state, head, at)
+            if good:
+                book(state, who, now)
+                place = queue_remove_at(queue, reg, place)
+                reg[STAMP] += 1
+                stamp = reg[STAMP]
+                continue
+            vacate(state, who, now)
+        if is_plain:
+            failed[FAILED_STAMP, n, c] = stamp
+            failed[FAILED_ESTIMATE, n, c] = job[who, ESTIMATE] if enough_open(state, who) else 0
+        place += 1
+
+
+@compiled
+def enough_open(state: State, who: int) -> bool:
+    job = state[0]
+    open_nodes = state[15]
+    wanted = job[who, NODES]
+    for k in range(job[who, CORES], open_nodes.shape[0]):
+        wanted -= open_nodes[k]
+    return bool(wanted <= 0)
+
+
+@compiled
+def schedule_pass(state: State, now: int) -> None:
+    """Start what the scheduler starts now: heads in queue order, then (EASY) who delays no planned start."""
+    _, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    reg[STARTED_N] = 0
+    while reg[QUEUE_LO] < reg[QUEUE_HI]:
+        head = queue[reg[QUEUE_LO]]
+        if not choose_nodes(state, head):
+            break
+        reg[QUEUE_LO] += 1
+        occupy(state, head, now)
+        book(state, head, now)
+    if reg[BACKFILL] == BACKFILL_EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
+        backfill(state, now)

@@ -1,0 +1,168 @@
+"""How fast jobs are that share units, and the heap of what happens to them next; compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled, inlined
+from emulator.harness.tables import (
+    HEAP_N,
+)
+from emulator.mechanisms.oversubscribe.tables import (
+    ACTIVE,
+    DIRTY,
+    ESTIMATE_LEFT,
+    EVENT,
+    EXPECTED,
+    FIRST_SLOT,
+    FULL,
+    HEAD,
+    HEAP_AT,
+    IS_IDLE,
+    MARK,
+    NODE_CORES,
+    PHASE_LEFT,
+    RATE,
+    SETTLED,
+    TOUCHED_N,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, Ints32
+    from emulator.mechanisms.oversubscribe.tables import State
+
+
+# The heap of events: jobs by (EVENT, job), each knowing its place.
+
+
+@inlined
+def comes_before(job: Ints, one: int, other: int) -> bool:
+    return bool(job[one, EVENT] < job[other, EVENT] or (job[one, EVENT] == job[other, EVENT] and one < other))
+
+
+@compiled
+def heap_settle(job: Ints, heap: Ints32, reg: Ints, place: int) -> None:
+    """Move the entry at `place`, whose event has changed, to where it belongs."""
+    who = heap[place]
+    while place > 0:
+        parent = (place - 1) >> 1
+        if comes_before(job, heap[parent], who):
+            break
+        heap[place] = heap[parent]
+        job[heap[place], HEAP_AT] = place
+        place = parent
+    while True:
+        child = 2 * place + 1
+        if child >= reg[HEAP_N]:
+            break
+        if child + 1 < reg[HEAP_N] and comes_before(job, heap[child + 1], heap[child]):
+            child += 1
+        if comes_before(job, who, heap[child]):
+            break
+        heap[place] = heap[child]
+        job[heap[place], HEAP_AT] = place
+        place = child
+    heap[place] = who
+    job[who, HEAP_AT] = place
+
+
+@compiled
+def heap_set(job: Ints, heap: Ints32, reg: Ints, who: int) -> None:
+    """The job has a new event: put it in, or to its new place."""
+    place = job[who, HEAP_AT]
+    if place < 0:
+        place = reg[HEAP_N]
+        reg[HEAP_N] = place + 1
+        heap[place] = who
+    heap_settle(job, heap, reg, place)
+
+
+@compiled
+def heap_drop(job: Ints, heap: Ints32, reg: Ints, who: int) -> None:
+    place = job[who, HEAP_AT]
+    job[who, HEAP_AT] = -1
+    reg[HEAP_N] -= 1
+    if place < reg[HEAP_N]:
+        heap[place] = heap[reg[HEAP_N]]
+        heap_settle(job, heap, reg, place)
+
+
+# Speeds.
+
+
+@inlined
+def whole_us(work: int, rate: int) -> int:
+    """The whole microseconds after which so much work is done at this speed."""
+    return 0 if work <= 0 else (work + rate - 1) // rate
+
+
+@inlined
+def settle(job: Ints, who: int, now: int) -> None:
+    """Book the work done since the last change of speed."""
+    done = (now - job[who, SETTLED]) * job[who, RATE]
+    job[who, PHASE_LEFT] -= done
+    job[who, ESTIMATE_LEFT] -= done
+    job[who, SETTLED] = now
+
+
+@inlined
+def speed_of(job: Ints, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
+    """Speed of a running job: that of its most shared unit; full while it is idle."""
+    speed = reg[FULL]
+    if job[who, IS_IDLE] == 0:
+        half = rate.shape[1]
+        for gpu in range(2):
+            for m in range(half - 1, 1, -1):
+                if count[who, gpu * half + m] > 0:
+                    speed = min(speed, rate[gpu, m])
+                    break
+    return int(speed)
+
+
+@compiled
+def change_active(state: State, node_: int, unit_: int, by: int) -> None:
+    """One job more or fewer computes on a unit: note it with everybody there."""
+    job, _, slot_job, _, unit, count, rate, _, _, _, touched, _, _, _, _, _, _, reg = state
+    before = unit[ACTIVE, node_, unit_]
+    unit[ACTIVE, node_, unit_] = before + by
+    base = rate.shape[1] if unit_ >= reg[NODE_CORES] else 0
+    for k in range(slot_job.shape[2]):
+        who = slot_job[node_, unit_, k]
+        if who >= 0:
+            count[who, base + before] -= 1
+            count[who, base + before + by] += 1
+            if job[who, MARK] == 0:
+                job[who, MARK] = 1
+                touched[reg[TOUCHED_N]] = who
+                reg[TOUCHED_N] += 1
+
+
+@compiled
+def mark_nodes(job: Ints, node: Ints, slot_job: Ints32, slot_next: Ints32, who: int) -> None:
+    """The expected end of a job has changed: so may what its nodes have to offer, and when."""
+    on_node = slot_job.shape[1] * slot_job.shape[2]
+    place = job[who, FIRST_SLOT]
+    while place >= 0:
+        node[place // on_node, DIRTY] = 1
+        place = slot_next[place]
+
+
+@compiled
+def refresh(state: State, now: int) -> None:
+    """Give everybody who was touched the speed that follows from who computes where."""
+    job, node, slot_job, slot_next, _, count, rate, _, heap, _, touched, _, _, _, _, _, _, reg = state
+    for k in range(reg[TOUCHED_N]):
+        who = touched[k]
+        job[who, MARK] = 0
+        if job[who, FIRST_SLOT] < 0:
+            continue
+        speed = speed_of(job, count, rate, reg, who)
+        if speed != job[who, RATE]:
+            settle(job, who, now)
+            job[who, RATE] = speed
+            job[who, EVENT] = now + whole_us(job[who, PHASE_LEFT], speed)
+            job[who, EXPECTED] = now + whole_us(job[who, ESTIMATE_LEFT], speed)
+            heap_set(job, heap, reg, who)
+            if reg[HEAD] >= 0:
+                mark_nodes(job, node, slot_job, slot_next, who)
+    reg[TOUCHED_N] = 0
