@@ -62,3 +62,8 @@ def compiled(function: F) -> F:
 def inlined(function: F) -> F:
     """As `compiled`, and put into its callers: passing the arrays costs as much as the work of a start."""
     return cast("F", numba.njit(**_OPTIONS, inline="always")(function))
+
+
+def inner(function: F) -> F:
+    """As `compiled`, for what only compiled functions call: without a way in from Python, which costs compile time."""
+    return cast("F", numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))

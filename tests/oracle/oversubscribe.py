@@ -1,7 +1,7 @@
 """Jobs that share cores, the slow and obvious way: the truth that the compiled kernel must equal job by job.
 
-Written from `docs/mechanisms/oversubscribe.md` and from nothing else; rule numbers are the numbers there. Work is counted in
-fractions, speeds, expected ends and plans are computed anew whenever they are needed.
+Written from `docs/mechanisms/oversubscribe.md` and from nothing else; rule numbers are the numbers there. Work is
+counted in fractions, speeds, expected ends and plans are computed anew whenever they are needed.
 """
 
 from __future__ import annotations

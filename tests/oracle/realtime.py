@@ -1,6 +1,6 @@
 """Real-time jobs the slow and obvious way: the truth that the compiled machine must equal job by job.
 
-Written from `docs/realtime.md`; rule numbers are the numbers there. Units are sets, everything is computed anew at
+Written from `docs/mechanisms/realtime.md`; rule numbers are the numbers there. Units are sets, everything is computed anew at
 every instant, victims are found by trying all sets.
 """
 
@@ -45,6 +45,7 @@ class Rules:
     backfill: str = "easy"
     choice: str = "first_fit"
     resubmit: str = "back"
+    hpq_blocks: bool = True
 
 
 class Segment(NamedTuple):
@@ -97,6 +98,7 @@ class _Machine:
         self.inside: list[Life] = []  # whoever has units or a claim
         self.now = self.last = 0
         self.preemptive = rules.scheme in PREEMPTIVE
+        self.one_queue = rules.scheme == "hpq" and not rules.hpq_blocks  # real-time jobs are its first
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -119,7 +121,7 @@ class _Machine:
         while self.future and self.future[0].job.submit_us == self.now:
             life = self.future.pop(0)
             life.queued_us = self.now
-            urgent = life.job.realtime and self.rules.scheme != "baseline"
+            urgent = life.job.realtime and self.rules.scheme != "baseline" and not self.one_queue
             (self.urgent if urgent else self.batch).append(life)
             changed = True
         if changed:
@@ -265,7 +267,7 @@ class _Machine:
             self.begin(life, life.units)
 
     def pass_over(self, queue: list[Life], *, urgent: bool) -> None:
-        queue.sort(key=lambda life: (life.queued_us, life.row))
+        queue.sort(key=lambda life: (self.one_queue and not life.job.realtime, life.queued_us, life.row))
         while queue and self.places(queue[0], urgent=urgent):
             self.launch(queue, queue[0], self.places(queue[0], urgent=urgent), urgent=urgent)
         if not queue or self.rules.backfill == "none":

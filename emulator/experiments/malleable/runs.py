@@ -48,7 +48,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "at_minimum": {"placement": "at_minimum"},
     "exact": {"tick_s": 0},
 }
-"""What the paper leaves open, read otherwise (docs/malleable.md)."""
+"""What the paper leaves open, read otherwise (docs/mechanisms/malleable.md)."""
 READ_AT = (5, 25, 50, 75, 100)
 _FIRST_SEED = 1001
 """Seeds of the claims; 1 to 1000 are for trying things out."""

@@ -78,6 +78,7 @@ class RealtimePaper:
         }  # fmt: skip
         every = {_NAMES[scheme]: scheme for scheme in SCHEMES}
         first = {_NAMES[scheme]: scheme for scheme in SCHEMES[:3]}
+        every["hpQ, backfilled"] = first["hpQ, backfilled"] = "hpq-backfilled"
         used = ((OVERALL, 100.0, 1), (PRODUCTIVE, 100.0, 1))
         jobs = "real-time / batch slowdown / real-time / batch turnaround, h"
         return [

@@ -107,6 +107,7 @@ def _variants(options: Options) -> Iterator[_Variant]:
 
     for scheme in SCHEMES:
         yield scheme, ours, mechanism(scheme), easy, all_percents
+    yield "hpq-backfilled", ours, mechanism("hpq", hpq_blocks=False), easy, all_percents
     for data_gb in (1, 16):
         for scheme in ("pre_ckpt_sys", "pre_ckpt"):
             yield f"{scheme}-{data_gb}GB", ours, mechanism(scheme, data_gb=data_gb), easy, all_percents

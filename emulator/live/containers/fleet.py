@@ -113,10 +113,8 @@ def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
 
 
 def _names(client: Any) -> set[str]:
-    return {
-        (container.attrs["Labels"] or {}).get(FLEET_LABEL)
-        for container in client.containers.list(all=True, sparse=True)
-    }
+    labels = [(found.attrs["Labels"] or {}) for found in client.containers.list(all=True, sparse=True)]
+    return {str(label[FLEET_LABEL]) for label in labels if FLEET_LABEL in label}
 
 
 def _check(client: Any, order: Order) -> None:

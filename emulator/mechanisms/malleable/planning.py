@@ -1,4 +1,4 @@
-"""One scheduling pass of the planner, compiled: who starts now. The rules: `docs/malleable.md`.
+"""One scheduling pass of the planner, compiled: who starts now. The rules: `docs/mechanisms/malleable.md`.
 
 Jobs behind one another in the queue are placed in the profile; those whose place is now are put into `started`.
 """

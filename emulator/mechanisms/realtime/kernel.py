@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import compiled, inner
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
 from emulator.mechanisms.realtime.tables import (
@@ -62,7 +62,7 @@ def scratch_wanted(job: Ints, units: int, reg: Ints, now: int) -> int:
     return min(coming, 2 * units) * (units + 1) if reg[CLASSES] == 0 else 2 * units
 
 
-@compiled
+@inner
 def submit_due(state: State, now: int) -> None:
     job, _, _, _, _, _, _, queue, urgent, _, _, _, _, _, _, _, reg = state
     while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
@@ -77,7 +77,7 @@ def submit_due(state: State, now: int) -> None:
         reg[DIRTY] = 1
 
 
-@compiled
+@inner
 def end_due(state: State, now: int) -> None:
     """Stretches of work and transfers that are over by now; what a job does next may be over at once."""
     job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state

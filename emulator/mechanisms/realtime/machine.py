@@ -26,6 +26,7 @@ SCHEMES = {
     "baseline": t.BASELINE, "hpq": t.HIGH_PRIORITY, "pre_rest": t.RESTART, "pre_ckpt_sys": t.CKPT_SYS,
     "pre_ckpt_app": t.CKPT_APP, "pre_ckpt": t.CKPT,
 }  # fmt: skip
+_FRONT = -(1 << 62)
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
 
 
@@ -33,7 +34,9 @@ class RealtimeMachine:
     """Jobs of which some are real-time, on a layout, under one of the schemes of realtime-wang-2017.
 
     `realtime`: whether each row is a real-time job. `interval_us`: each job's work between two checkpoints, 0 for
-    none. Jobs are given the least partition that is large enough, and count as that wide.
+    none. `hpq_blocks`: under hpQ no batch job starts while a real-time job waits; else real-time jobs are only the
+    first in one queue, and batch jobs are backfilled behind them. Jobs are given the least partition that is large
+    enough, and count as that wide.
     Raises ValueError for a job that fits nowhere and a scheduler that has no meaning here.
     """
 
@@ -48,6 +51,7 @@ class RealtimeMachine:
         interval_us: NDArray[np.int64],
         io: CheckpointIO,
         to_the_back: bool = True,
+        hpq_blocks: bool = True,
     ) -> None:
         _check_scheduler(scheduler)
         self.layout = layout
@@ -63,6 +67,9 @@ class RealtimeMachine:
         ).with_extra(real_time=realtime)
         self._job = self._job_rows(units, interval_us)
         self._reg = np.zeros(t.REGISTERS, np.int64)
+        if scheme == "hpq" and not hpq_blocks:
+            self._job[: len(jobs)][realtime, t.KEY] = _FRONT
+            scheme = "baseline"
         self._set_registers(scheme, io, to_the_back=to_the_back)
         self._tables = self._layout_tables()
         count = layout.units

@@ -36,7 +36,8 @@ class Realtime:
     `node_gb_s`: a node's bandwidth; `write_cap_gb_s`, `read_cap_gb_s`: the file system's; `shared_cap`: for all who
     transfer at once, or for each job. `interval_s`: work between two checkpoints of pre_ckpt_sys; `interval_share`:
     the same of pre_ckpt_app, as a share of the job's walltime. `resubmit`: a preempted job goes to the `back` of the
-    queue or to its old `place`. `narrow_nodes`: the widest that counts as narrow in the figures.
+    queue or to its old `place`. `hpq_blocks`: under hpq batch jobs wait for all waiting real-time jobs; false: they are
+    backfilled behind the first. `narrow_nodes`: the widest that counts as narrow in the figures.
     """
 
     scheme: str = "pre_ckpt"
@@ -52,6 +53,7 @@ class Realtime:
     interval_s: float = 1800
     interval_share: float = 0.3
     resubmit: str = "back"
+    hpq_blocks: bool = True
     narrow_nodes: int = 4096
 
     def __post_init__(self) -> None:
@@ -87,6 +89,7 @@ class Realtime:
             interval_us=self.intervals_us(jobs),
             io=self.io(),
             to_the_back=self.resubmit == "back",
+            hpq_blocks=self.hpq_blocks,
         )
 
     def chosen(self, jobs: JobTable, seed: int) -> NDArray[np.bool_]:

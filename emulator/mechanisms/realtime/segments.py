@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.checkpoint_io import rate_of, time_for
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inner
 from emulator.mechanisms.realtime.tables import (
     BASE,
     CKPT,
@@ -89,7 +89,7 @@ PREEMPTED = 6
 # Sorted lists.
 
 
-@compiled
+@inner
 def queue_insert(job: Ints, queue: Ints32, reg: Ints, count: int, who: int) -> None:
     """By (KEY, WHEN, row); `count` is the register with the queue's length."""
     place = reg[count]
@@ -106,14 +106,14 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, count: int, who: int) -> N
     reg[count] += 1
 
 
-@compiled
+@inner
 def queue_remove_at(queue: Ints32, reg: Ints, count: int, place: int) -> None:
     reg[count] -= 1
     for k in range(place, reg[count]):
         queue[k] = queue[k + 1]
 
 
-@compiled
+@inner
 def running_insert(job: Ints, running: Ints32, reg: Ints, who: int) -> None:
     """By (PLANNED, row)."""
     place = reg[RUNNING_N]
@@ -129,7 +129,7 @@ def running_insert(job: Ints, running: Ints32, reg: Ints, who: int) -> None:
     reg[RUNNING_N] += 1
 
 
-@compiled
+@inner
 def running_remove(running: Ints32, reg: Ints, who: int) -> None:
     place = 0
     while running[place] != who:
@@ -140,13 +140,13 @@ def running_remove(running: Ints32, reg: Ints, who: int) -> None:
 # Transfers.
 
 
-@compiled
+@inner
 def alone_us(reg: Ints, units: int, cap: int) -> int:
     """A checkpoint of so many units when nobody else is at it."""
     return time_for(reg[DATA_OWED], rate_of(reg[NODE_RATE], reg[cap], units * reg[UNIT_NODES]))
 
 
-@compiled
+@inner
 def rate_for(job: Ints, reg: Ints, who: int) -> int:
     """Bytes a second for each node of a job that reads or writes."""
     nodes = job[who, UNITS] * reg[UNIT_NODES]
@@ -155,7 +155,7 @@ def rate_for(job: Ints, reg: Ints, who: int) -> int:
     return rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS] if reg[SHARED] else nodes)
 
 
-@compiled
+@inner
 def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
     """Let all transfers go on to `now`."""
     for_us = now - reg[LAST_IO]
@@ -168,7 +168,7 @@ def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
             job[who, OWED] -= rate_for(job, reg, who) * for_us
 
 
-@compiled
+@inner
 def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     """The next end of a stretch of work or of a transfer."""
     least = NEVER
@@ -183,7 +183,7 @@ def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     return least
 
 
-@compiled
+@inner
 def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
     """Leave the present phase's transfer, if any, and begin this one's."""
     nodes = job[who, UNITS] * reg[UNIT_NODES]
@@ -205,7 +205,7 @@ def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
 # Segments.
 
 
-@compiled
+@inner
 def segment_us(job: Ints, reg: Ints, who: int) -> int:
     """How long the scheduler expects the next segment to be: what is left of the walltime, the read and the writes."""
     left: int = max(job[who, ESTIMATE] - job[who, SAVED], 1)
@@ -218,7 +218,7 @@ def segment_us(job: Ints, reg: Ints, who: int) -> int:
     return left
 
 
-@compiled
+@inner
 def begin_segment(state: State, who: int, now: int) -> None:
     """The job's units are logged by the caller; from now on they are its own."""
     job, _, _, _, _, _, _, _, _, running, runs, _, _, _, _, _, reg = state
@@ -241,7 +241,7 @@ def begin_segment(state: State, who: int, now: int) -> None:
         begin_work(job, reg, who, now)
 
 
-@compiled
+@inner
 def begin_work(job: Ints, reg: Ints, who: int, now: int) -> None:
     """A stretch of work up to the next checkpoint or the end."""
     begin_phase(job, reg, who, WORKING, now)
@@ -252,7 +252,7 @@ def begin_work(job: Ints, reg: Ints, who: int, now: int) -> None:
     job[who, READY] = now + until - job[who, BASE]
 
 
-@compiled
+@inner
 def work_done(job: Ints, runs: Ints, who: int, now: int) -> None:
     """Book the work since SINCE."""
     done = now - job[who, SINCE]
@@ -260,7 +260,7 @@ def work_done(job: Ints, runs: Ints, who: int, now: int) -> None:
     runs[job[who, RUN_ROW], R_WORK] += done
 
 
-@compiled
+@inner
 def leave_units(state: State, who: int) -> None:
     job, unit, parts, _, conflicts, conflict_first, _, _, _, running, runs, log, _, _, _, _, reg = state
     running_remove(running, reg, who)
@@ -280,7 +280,7 @@ def leave_units(state: State, who: int) -> None:
     reg[DIRTY] = 1
 
 
-@compiled
+@inner
 def finish(state: State, who: int, now: int) -> None:
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, _ = state
     leave_units(state, who)
@@ -292,7 +292,7 @@ def finish(state: State, who: int, now: int) -> None:
     state[16][ENDED_N] += 1
 
 
-@compiled
+@inner
 def back_to_queue(state: State, who: int, now: int) -> None:
     """A preempted job has left its units and is resubmitted (section 5.2)."""
     job, _, _, _, _, _, _, queue, _, _, runs, _, _, _, _, _, reg = state
@@ -307,7 +307,7 @@ def back_to_queue(state: State, who: int, now: int) -> None:
     queue_insert(job, queue, reg, QUEUE_N, who)
 
 
-@compiled
+@inner
 def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
     """Work of a batch job that would be lost if it were preempted now."""
     if reg[SCHEME] == CKPT:
@@ -318,7 +318,7 @@ def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
     return done if reg[SCHEME] == RESTART else done - job[who, SAVED]
 
 
-@compiled
+@inner
 def preempt(state: State, who: int, now: int) -> None:
     """Send a batch job off: at once, or (PRE-CKPT) when it has written what it did."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state
@@ -339,7 +339,7 @@ def preempt(state: State, who: int, now: int) -> None:
     back_to_queue(state, who, now)
 
 
-@compiled
+@inner
 def go_on(state: State, who: int, now: int) -> None:
     """A stretch of work or a transfer of this job is over."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state

@@ -388,18 +388,20 @@ def test_health_says_why_it_is_not_ready(api, tmp_path):
 
 
 def test_metrics_have_the_published_names(api):
-    _, http = api(nodes=2, reserve=1)
+    w, http = api(nodes=2, reserve=1)
     http.post("/v1/request_nodes", json={"nodes": 1})
+    w.settled()  # the reserve is filled again: two nodes have moved
     text = http.get("/metrics").get_data(as_text=True)
     for line in (
         'balancer_nodes{pool="on_demand",state="OD_ALLOC"} 1.0',
         'balancer_requests_total{outcome="granted"} 1.0',
         'balancer_driver_commands_total{command="reclaim",driver="fake",outcome="ok"}',
         'balancer_http_request_duration_seconds_count{code="200",method="POST",route="/v1/request_nodes"}',
-        'balancer_move_duration_seconds_count{source="batch",target="on_demand"} 1.0',
-        'balancer_moves_total{outcome="done",source="batch",target="on_demand"} 1.0',
+        'balancer_move_duration_seconds_count{source="batch",target="on_demand"} 2.0',
+        'balancer_moves_total{outcome="done",source="batch",target="on_demand"} 2.0',
         "balancer_ledger_commit_duration_seconds_count",
         "balancer_reconcile_last_success_timestamp_seconds 1000.0",
+        "balancer_leader 1.0",
         "balancer_build_info{version=",
     ):
         assert line in text

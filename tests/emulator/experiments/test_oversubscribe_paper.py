@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import ceil
 from time import process_time
 
 import numpy as np
@@ -75,4 +76,5 @@ def test_the_whole_log_with_m_4_starts_every_job_at_once_in_less_than_ten_second
 def test_a_tenth_of_the_nodes_lets_no_interactive_job_of_the_log_wait():
     found = figures_of(conventional(UNILU, 10))
     assert (found["max_wait_s_responsive"], found["max_slowdown_responsive"]) == (0, 1.0)
-    assert (round(found["completion_90_h"]), round(found["completion_95_h"])) == (2094, 2104)
+    # Table 4, in which hours are rounded up.
+    assert (ceil(found["completion_90_h"]), ceil(found["completion_95_h"])) == (2094, 2105)

@@ -93,6 +93,7 @@ def compiled_machine(jobs: list[Job], layout: Layout, site: Site, rules: Rules) 
             shared=site.shared,
         ),
         to_the_back=rules.resubmit == "back",
+        hpq_blocks=rules.hpq_blocks,
     )
 
 
@@ -121,6 +122,7 @@ def random_rules(rng: np.random.Generator, scheme: str) -> Rules:
         str(rng.choice(("easy", "easy", "none"))),
         str(rng.choice(("first_fit", "best_fit", "shortest_first"))),
         str(rng.choice(("back", "place"))),
+        bool(rng.random() < 0.5),
     )
 
 

@@ -25,6 +25,7 @@ def run(
     layout: Layout | None = None,
     interval_s: int = 0,
     walltime: float = 1,
+    hpq_blocks: bool = True,
 ) -> RealtimeMachine:
     """`jobs`: submit, run time (seconds), nodes, whether it is real-time."""
     submit, length, nodes, realtime = zip(*jobs, strict=True)
@@ -41,6 +42,7 @@ def run(
         realtime=np.array(realtime),
         interval_us=np.full(len(jobs), interval_s * US),
         io=TWO_SECONDS,
+        hpq_blocks=hpq_blocks,
     )
     machine.advance(t.NEVER)
     return machine
@@ -98,6 +100,7 @@ def test_under_hpq_no_batch_job_starts_while_a_real_time_job_waits():
     jobs = [(0, 100, 3, False), (10, 10, 2, True), (20, 10, 1, False)]
     assert runs(run("hpq", jobs)) == [(0, 0, 100), (1, 100, 110), (2, 100, 110)]
     assert runs(run("baseline", jobs)) == [(0, 0, 100), (2, 20, 30), (1, 100, 110)]
+    assert runs(run("hpq", jobs, hpq_blocks=False)) == [(0, 0, 100), (2, 20, 30), (1, 100, 110)]
 
 
 def test_in_a_preemptive_scheme_batch_jobs_go_on_while_a_real_time_job_waits_for_another():
