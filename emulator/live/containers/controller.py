@@ -229,7 +229,7 @@ class Controller:
         found = self._ask_batch("nodes")
         if not found["open"]:
             raise NotYet(f"{len(found['nodes'])} of {found['expected']} nodes have registered")
-        if not self._ask_batch("export")["all_nodes_up"]:
+        if not self._ask_batch("state")["all_nodes_up"]:
             raise NotYet("not all nodes are up")  # the Balancer takes no node that is down
         self._state.node_names = list(found["nodes"])
 

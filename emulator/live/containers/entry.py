@@ -157,8 +157,12 @@ def _reverse(address: str) -> str:
             answer = asking.recv(4096)
         except (OSError, IndexError):
             return ""
-    # One answer: behind the question a pointer to its name, type, class, time to live and length, then a name.
-    at, names = 12 + len(question) + 12, []
+    # One answer: its owner's name (or a pointer to it), type, class, time to live and length, then the name asked for.
+    at = 12 + len(question)
+    while at < len(answer) and 0 < answer[at] < _POINTER:
+        at += 1 + answer[at]
+    at += (2 if answer[at : at + 1] >= bytes([_POINTER]) else 1) + 10
+    names = []
     while at < len(answer) and 0 < (size := answer[at]) < _POINTER:
         names.append(answer[at + 1 : at + 1 + size].decode(errors="replace"))
         at += 1 + size
