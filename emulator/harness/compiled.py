@@ -39,7 +39,7 @@ def _use_cache() -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return  # a read-only home: Numba compiles at every start, which is slow and right
-    stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-8]
+    stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-32]
     for old in stale:
         shutil.rmtree(old, ignore_errors=True)
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
@@ -52,6 +52,7 @@ _use_cache()
 # allocated (`_nrt`, an option it has but does not declare). The loops work on the caller's arrays only, and are
 # three times faster without.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: F) -> F:
@@ -66,4 +67,4 @@ def inlined(function: F) -> F:
 
 def inner(function: F) -> F:
     """As `compiled`, for what only compiled functions call: without a way in from Python, which costs compile time."""
-    return cast("F", numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return cast("F", numba.njit(**_INNER)(function))

@@ -157,7 +157,7 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
     }
     return RunRecord(
         jobs=replace(fleet.prepared.jobs, **asked),
-        node_names=fleet.names,
+        node_names=tuple(found["node_names"]),
         state=np.array(found["state"], np.int8),
         start_us=np.array(found["start_us"], np.int64),
         end_us=np.array(found["end_us"], np.int64),

@@ -1,7 +1,7 @@
 """The planning scheduler the slow and obvious way: the truth that the compiled planner must equal segment by segment.
 
-Written from `docs/mechanisms/malleable.md`. Every width and every start is tried, nodes are handed out one by one, nothing is kept
-between passes.
+Written from `docs/mechanisms/malleable.md`. Every width and every start is tried, nodes are handed out one by one,
+nothing is kept between passes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Real-time jobs the slow and obvious way: the truth that the compiled machine must equal job by job.
 
-Written from `docs/mechanisms/realtime.md`; rule numbers are the numbers there. Units are sets, everything is computed anew at
-every instant, victims are found by trying all sets.
+Written from `docs/mechanisms/realtime.md`; rule numbers are the numbers there. Units are sets, everything is computed
+anew at every instant, victims are found by trying all sets.
 """
 
 from __future__ import annotations

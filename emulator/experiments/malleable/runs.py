@@ -170,5 +170,6 @@ def _penalties() -> Iterator[_Item]:
         for share in (50, 75, 100) if penalty_s == PENALTIES_S[-1] else (100,):
             label = label_of(KTH, KTH.factor, f"malleable-{share}", f"penalty-{penalty_s}")
             yield label, KTH, KTH.factor, {"malleable": share / 100}, {"reconfiguration_s": penalty_s}
-    for name, mechanism in (("", {}), (f"penalty-{PENALTIES_S[-1]}", {"reconfiguration_s": PENALTIES_S[-1]})):
-        yield label_of(KTH, 1.0, "malleable-100", name), KTH, 1.0, {"malleable": 1.0}, mechanism
+    jobs, dear = {"malleable": 1.0}, {"reconfiguration_s": PENALTIES_S[-1]}
+    yield label_of(KTH, 1.0, "malleable-100"), KTH, 1.0, jobs, {}
+    yield label_of(KTH, 1.0, "malleable-100", f"penalty-{PENALTIES_S[-1]}"), KTH, 1.0, jobs, dear

@@ -118,9 +118,10 @@ class Workload:
 
 
 def as_json(record: RunRecord) -> dict[str, Any]:
-    """A record without its names and its input; times in us, jobs are rows, nodes places in the list of nodes."""
+    """A record without its input; times in us, jobs are rows, nodes places in the list of nodes."""
     runs = record.runs
     return {
+        "node_names": list(record.node_names),
         "submit_us": record.jobs.submit_us.tolist(),
         "nodes": record.jobs.nodes.tolist(),
         "state": record.state.tolist(),

@@ -46,7 +46,10 @@ class MachineHost(Harness):
         self._executor = executor
         self._outside = outside
         self.begun = False
-        super().__init__(machine, mechanism, node_names=node_names)
+        self._node_count = len(node_names)
+        # A machine may count parts of nodes, as many on each; the record then speaks of these.
+        has_whole_nodes = machine.node_count == len(node_names)
+        super().__init__(machine, mechanism, node_names=node_names if has_whole_nodes else None)
         jobs = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way
         self._submit_us = jobs.submit_us.copy()
@@ -199,9 +202,9 @@ class MachineHost(Harness):
     def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
         """The run's nodes; a machine that does not tell them gets some that nobody has."""
         named = runs.node[runs.first[row] : runs.first[row + 1]].tolist()
+        count = self._node_count
         if named:
-            return sorted({int(node) for node in named})
+            return sorted({int(node) * count // self.cluster.node_count for node in named})
         taken = {node for nodes in self._nodes.values() for node in nodes}
-        count = len(self.node_names)
         free = [node for node in range(count) if node not in taken] + sorted(taken)
         return free[: min(int(self._width[runs.job[row]]), count)]
