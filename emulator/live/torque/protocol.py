@@ -74,6 +74,11 @@ class Connection:
         """Let go of the socket at once, not when somebody collects garbage; nobody may wait in `receive`."""
         self._file.close()
 
+    def finish(self) -> None:
+        """Close, by the thread that receives: nobody will read any more, so the descriptor is freed at once."""
+        self.close()
+        self._file.close()
+
 
 def connect(address: tuple[str, int], timeout_s: float = 10.0) -> Connection:
     """A connection to the server at `address`; OSError when there is none."""

@@ -182,7 +182,7 @@ class TorqueServer:
         except OSError:
             pass  # the other side is gone and needs no answer
         finally:
-            connection.close()
+            connection.finish()
 
     def _answer(self, connection: Connection, message: Message) -> None:
         match message.get("do"):
