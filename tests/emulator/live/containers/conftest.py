@@ -40,7 +40,11 @@ def engine():
             "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
         )
     assert not missing, "no Docker engine with the fleet's images (.ci/run starts one and builds them)"
-    # One fleet at a time, whatever the number of workers: they would only take the processors from each other.
+
+
+@pytest.fixture
+def alone():
+    """One fleet at a time, whatever the number of workers: they would only take the processors from each other."""
     with (Path(tempfile.gettempdir()) / "balancer-fleet-tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -135,7 +139,7 @@ def until(condition, complaint, compose):
 
 
 @pytest.fixture
-def compose(engine, docker_compose_command, tmp_path, monkeypatch):
+def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
     """Start a fleet of the short trace; whatever happens, nothing of it is left."""
     folder = tmp_path / "scenarios"
     folder.mkdir()
