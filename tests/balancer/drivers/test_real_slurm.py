@@ -71,7 +71,7 @@ if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or 
         for change in (slurm.driver.reclaim_nodes, slurm.driver.restore_nodes):
             with pytest.raises(RefusedError, match=r"drained by somebody else .disk broken, ticket 17."):
                 change(["n03"])
-        assert state(slurm, "n03") == NodeStatus("offline", (), "disk broken, ticket 17")
+        assert state(slurm, "n03") == NodeStatus("offline", (), "disk broken, ticket 17", is_foreign=True)
 
     @pytest.mark.live
     @pytest.mark.slow
