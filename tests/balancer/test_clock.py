@@ -33,6 +33,13 @@ def master(tmp_path):
         yield master
 
 
+def set_ahead(clock, alarm):
+    """Set an alarm 10 s ahead: at this speed they would be over before it is set, did the clock not stand."""
+    with clock.held() as now_us:
+        alarm.set(now_us + 10 * US)
+    return now_us + 10 * US
+
+
 @contextmanager
 def in_another_process(code, *arguments):
     """A process that runs `code` on the clock file argv[1]; it talks by lines on its standard streams."""
@@ -182,7 +189,7 @@ class TestSharedClock:
 
     def test_ranks_hold_between_processes(self, master):
         code = """
-alarm = clock.alarm(Rank[sys.argv[2]]); alarm.set(50 * US)
+alarm = clock.alarm(Rank[sys.argv[2]]); alarm.set(int(sys.argv[3]))
 print("ready", flush=True); sys.stdin.readline()
 assert alarm.wait(20)
 print(clock.now_us(), clock.now_us(), flush=True)
@@ -190,22 +197,22 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
 """
         mine = SharedClock(master.path)
         alarm = mine.alarm(Rank.COMPLETION)
-        alarm.set(50 * US)
+        due_us = set_ahead(mine, alarm)
         with (
-            in_another_process(code, master.path, "TIMER") as first,
-            in_another_process(code, master.path, "SUBMIT") as last,
+            in_another_process(code, master.path, "TIMER", due_us) as first,
+            in_another_process(code, master.path, "SUBMIT", due_us) as last,
         ):
             for process in (first, last):
                 assert line_of(process) == "ready"
             for process in (first, last):
                 print(file=process.stdin, flush=True)
-            assert line_of(first) == f"{50 * US} {50 * US}"
+            assert line_of(first) == f"{due_us} {due_us}"
             assert not alarm.wait(0.02), "a TIMER of another process goes before a COMPLETION"
             print(file=first.stdin, flush=True)
             assert line_of(first) == "moved"
             assert alarm.wait(20)
             alarm.close()
-            assert line_of(last) == f"{50 * US} {50 * US}"
+            assert line_of(last) == f"{due_us} {due_us}"
 
     def test_time_stands_still_while_it_is_held(self, master):
         clock = SharedClock(master.path)
@@ -220,7 +227,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
     def test_who_holds_the_clock_goes_before_everybody_who_is_due(self, master):
         clock, other = SharedClock(master.path), SharedClock(master.path)
         alarm = clock.alarm(Rank.TIMER)
-        alarm.set(10 * US)
+        set_ahead(clock, alarm)
         assert alarm.wait(20)
         with other.held():
             assert not alarm.wait(0.01)
@@ -244,15 +251,16 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
 
     def test_nobody_waits_for_a_host_that_is_excused(self, tmp_path):
         with SharedClockMaster(tmp_path / "clock", speed=FAST) as master:
-            late = SharedClock(master.path).alarm()
-            late.set(10 * US)
-            until(lambda: master.now_us() == 10 * US)
+            clock = SharedClock(master.path)
+            late = clock.alarm()
+            due_us = set_ahead(clock, late)
+            until(lambda: master.now_us() == due_us)
             assert master.excuse("another-host") == 0
             assert master.excuse(socket.gethostname()) == 1
-            until(lambda: master.now_us() > 20 * US)
+            until(lambda: master.now_us() > due_us + 10 * US)
             assert master.expect(socket.gethostname()) == 1
             standing_us = master.now_us()
-            until(lambda: master._limit_us() == 10 * US)
+            until(lambda: master._limit_us() == due_us)
             late.close()
             until(lambda: master.now_us() > standing_us)
 
@@ -280,7 +288,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             alarm.set(100 * US)
             assert alarm.wait(20)
             until(lambda: clock.now_us() > 2000 * US)
-            assert master.pace.longest_hold_us > 0, "told while it lasts"
+            until(lambda: master.pace.longest_hold_us > 0)  # told while it lasts
             with clock.held() as now_us:
                 until(lambda: clock.now_us() > now_us)
             alarm.close()
@@ -305,9 +313,10 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             assert passed_us <= wall_us() - begin_wall_us + 2000
 
     def test_the_pace_counts_every_wait(self, master):
-        alarm = SharedClock(master.path).alarm()
-        for due_us in (10 * US, 20 * US):
-            alarm.set(due_us)
+        clock = SharedClock(master.path)
+        alarm = clock.alarm()
+        for _ in range(2):
+            set_ahead(clock, alarm)
             assert alarm.wait(20)
             longest_us = master.pace.longest_hold_us
             until(lambda longest_us=longest_us: master.pace.longest_hold_us > longest_us)

@@ -52,7 +52,7 @@ def test_whole_commands_are_measured() -> None:
     assert all(cost["wall_s"] > 0 and cost["peak_mib"] > 0 for cost in costs)
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("schedulers",), ("mechanisms",)])
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("schedulers",), ("sweep", "--help")])
 def test_commands_that_run_nothing_do_not_load_the_compiler(arguments: tuple[str, ...]) -> None:
     program = (
         "import sys; from emulator.cli import main; main(standalone_mode=False);"

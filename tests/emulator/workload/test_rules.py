@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from emulator.workload.formats import TraceError, load
 from emulator.workload.rules import cluster_size, to_jobs, to_log
 from emulator.workload.swf import SwfLog, write_swf
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import COLUMNS, JobTable, Kind
 
 US = 1_000_000
 
@@ -184,7 +184,7 @@ def test_batch_jobs_survive_being_written_as_a_log(tmp_path):
     write_swf(to_log(jobs, nodes=4, note="made\nhere"), path)
     workload = to_jobs(load(path), nodes=None)
     assert workload.nodes == 4
-    for name in JobTable.__dataclass_fields__:
+    for name in COLUMNS:
         assert getattr(workload.jobs, name).tolist() == getattr(jobs, name).tolist(), name
 
 
