@@ -283,7 +283,6 @@ class TestStartUp:
             ["--help"],
             ["run", "--help"],
             ["trace", "info", str(KTH)],
-            ["mechanisms"],
             ["schedulers"],
             ["compare", "--help"],
         ],

@@ -86,7 +86,7 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(change, message):
         ("live.speed=.inf", "scenario: live.speed: Input should be a finite number"),
         (
             "live=fast",
-            "scenario: live: expected keys with values (hooks, max_lag_s, pace, speed), not 'fast'",
+            "scenario: live: expected keys with values (faults, hooks, jobs, max_lag_s, pace, speed), not 'fast'",
         ),
         ("live.pace=held up", "scenario: live.pace: Input should be 'held', 'free' or 'strict'"),
         ("workload.generate=[]", "scenario: workload: give `trace` or `generate`, or both"),
@@ -187,7 +187,14 @@ def test_defaults_are_stored():
         },
         "scheduler": "fcfs+easy",
         "mechanism": None,
-        "live": {"speed": 600.0, "pace": "held", "max_lag_s": 2.0, "hooks": "in_process"},
+        "live": {
+            "speed": 600.0,
+            "pace": "held",
+            "max_lag_s": 2.0,
+            "hooks": "in_process",
+            "jobs": "sleep",
+            "faults": [],
+        },
         "results": {"bounded_slowdown_threshold_s": 10.0, "window_s": None},
     }
 
