@@ -109,7 +109,7 @@ def _follow(client: Any, name: str) -> int:
     from emulator.live.containers import fleet as containers  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
-    with interruptible() as interrupted, RunProgress(jobs=1) as progress:
+    with interruptible() as interrupted, RunProgress(jobs=0) as progress:
         said: list[int] = []
 
         def say(status: dict[str, Any]) -> None:

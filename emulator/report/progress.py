@@ -38,7 +38,7 @@ class RunProgress:
         console: Console | None = None,
         wall: Callable[[], int] = wall_us,
     ) -> None:
-        """`jobs` to be run in all; `end_us`, where known, is the cluster time at which the run is over."""
+        """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run."""
         self._jobs = jobs
         self._end_us = end_us
         self._console = console or Console(stderr=True)
@@ -104,7 +104,9 @@ class RunProgress:
         cluster_us, jobs_done, granted, rejected = self._last
         parts = [
             f"cluster time {clock_text(seconds(cluster_us))}",
-            f"{number(jobs_done)} of {number(self._jobs)} jobs done",
+            f"{number(jobs_done)} of {number(self._jobs)} jobs done"
+            if self._jobs
+            else f"{number(jobs_done)} jobs done",
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
