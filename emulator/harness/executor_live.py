@@ -130,6 +130,11 @@ class LiveExecutor:
         while self._inbox or self._next_us <= self._clock.now_us():
             self._turn(is_due=self._next_us <= self._clock.now_us())
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is due, now or later, and nothing is under way elsewhere."""
+        return self._next_us == NEVER_US and not self._held
+
     def stop(self) -> None:
         def end(_: int) -> None:
             self._stopping = True

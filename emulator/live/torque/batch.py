@@ -558,7 +558,8 @@ class BatchServer:
 
     def short_state(self) -> dict[str, bool]:
         """Whether all nodes are up, and whether a mechanism's run has come to its end."""
-        over = self.host is not None and self.host.is_over
+        # Between an end and the pass that follows it nothing runs either: that is not the end of all.
+        over = self.host is not None and self.host.is_over and self._executor.is_idle
         return {"all_nodes_up": not any(node.down for node in self.nodes), "is_over": over}
 
     def export(self) -> dict[str, Any]:

@@ -44,6 +44,23 @@ def test_many_wishes_for_a_pass_make_one_pass_at_the_earliest_time(diary):
     assert diary == [(700, "pass")]
 
 
+def test_it_is_idle_only_when_nothing_is_due_or_under_way(diary):
+    """A run was taken for over between a job's end and the pass that started the next one."""
+    clock = ManualClock()
+    executor = LiveExecutor(clock, diary.does("pass"))
+    seen = []
+    executor.at(5, lambda now_us: executor.ask_for_pass(now_us), Rank.JOB_END)
+    for rank in (Rank.JOB_END, Rank.CHECKPOINT, Rank.WATCH):
+        executor.at(5, lambda _: seen.append(executor.is_idle), rank, order=1)
+    clock.advance_to(5)
+    executor.settle()
+    assert (seen, diary, executor.is_idle) == ([False, False, True], [(5, "pass")], True)
+    executor.hold("a job that starts")
+    assert not executor.is_idle
+    executor.release("a job that starts")
+    assert executor.is_idle
+
+
 def test_work_comes_from_any_thread_and_answers_come_back():
     executor = LiveExecutor(ManualClock(40))
     thread = threading.Thread(target=executor.run)
