@@ -49,7 +49,7 @@ def test_it_is_idle_only_when_nothing_is_due_or_under_way(diary):
     clock = ManualClock()
     executor = LiveExecutor(clock, diary.does("pass"))
     seen = []
-    executor.at(5, lambda now_us: executor.ask_for_pass(now_us), Rank.JOB_END)
+    executor.at(5, executor.ask_for_pass, Rank.JOB_END)
     for rank in (Rank.JOB_END, Rank.CHECKPOINT, Rank.WATCH):
         executor.at(5, lambda _: seen.append(executor.is_idle), rank, order=1)
     clock.advance_to(5)
