@@ -197,7 +197,7 @@ class RunningJobs:
         self._may(job, "write a checkpoint")
         phase = self._phase(job, now_us)
         if write_us:
-            self._writing[job] = (now_us + write_us, phase.saved)
+            self._writing[job] = (now_us + write_us, self._done_and_saved(job, now_us)[1])
         since_us = now_us + phase.idle_us(now_us) + write_us
         self._go_on(job, replace(phase, saved=phase.done, since_us=since_us))
 
@@ -257,8 +257,9 @@ class RunningJobs:
     def _phase(self, job: int, now_us: int) -> _Phase:
         """The present phase, as if it began now."""
         _, _, since_us, num, den = w.phase_of(self._job, self.work, job)
-        done, saved = self._done_and_saved(job, now_us)
-        return _Phase(done, saved, max(int(since_us), now_us), int(num), int(den))
+        # A checkpoint that is being written counts here: `_writing` says until when it does not.
+        done, saved = w.done_at(self._job, self.work, job, now_us)
+        return _Phase(int(done), int(saved), max(int(since_us), now_us), int(num), int(den))
 
     def _go_on(self, job: int, phase: _Phase) -> None:
         self._new_phase(job, phase)
