@@ -17,6 +17,7 @@ import numpy as np
 from balancer.clock import NEVER_US, Rank, wall_us
 from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
+    HasArrival,
     HasBegin,
     HasCompletion,
     HasFigures,
@@ -75,6 +76,7 @@ class Harness:
         self.cluster = cluster
         self.node_names = node_names or default_node_names(cluster.node_count)
         self.mechanism = mechanism
+        self._at_arrival = ability(mechanism, HasArrival)  # type: ignore[type-abstract]
         self._at_begin = ability(mechanism, HasBegin)  # type: ignore[type-abstract]
         self._at_timer = ability(mechanism, HasTimer)  # type: ignore[type-abstract]
         self._at_job_end = ability(mechanism, HasJobEnd)  # type: ignore[type-abstract]
@@ -337,10 +339,10 @@ class Harness:
         while self._points and self._points[0][0] == now_us:
             _, point, job = heapq.heappop(self._points)
             if point == _Point.ARRIVAL:
-                if self.mechanism is None:
+                if self._at_arrival is None:
                     self.reject(job, "no mechanism serves on-demand jobs")
                 else:
-                    self.mechanism.on_arrival(job, self)
+                    self._at_arrival.on_arrival(job, self)
             elif point == _Point.COMPLETION and self._lease_ends.get(job) == now_us:
                 self._complete(job)
             elif point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] == now_us:
