@@ -142,6 +142,7 @@ def as_json(record: RunRecord) -> dict[str, Any]:
         "node_names": list(record.node_names),
         "submit_us": record.jobs.submit_us.tolist(),
         "nodes": record.jobs.nodes.tolist(),
+        "extra": {name: column.tolist() for name, column in record.jobs.extra.items()},
         "state": record.state.tolist(),
         "start_us": record.start_us.tolist(),
         "end_us": record.end_us.tolist(),

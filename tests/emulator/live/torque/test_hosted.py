@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.harness.record import JobState
 from emulator.live.job.proof import prove
 from emulator.mechanisms.malleable import Malleable
 from emulator.workload.store import save
@@ -169,6 +170,9 @@ keeper.over(1)
         ]
 
     def test_a_process_that_ends_before_its_time_contradicts_its_account(self, planned):
-        record = self.both(planned, "exit 3\n")
+        self.submit(planned, 7, 6, "exit 3\n")
+        planned.at(1)
+        planned.wait_until(lambda: planned.export()["record"]["contradictions"])
+        record = planned.export()["record"]
         assert record["contradictions"] == ["job 0.server ended with status 3 before its end"]
-        assert record["state"] == [3, 3]
+        assert JobState(record["state"][0]) == JobState.RUNNING
