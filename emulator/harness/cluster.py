@@ -412,17 +412,17 @@ class Cluster(TableViews):
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
-        occupancy.take_offline(self._state, np.fromiter(nodes, np.int64))
+        occupancy.take_offline(self._state, t.node_array(nodes))
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
-        occupancy.bring_online(self._state, np.fromiter(nodes, np.int64), now_us)
+        occupancy.bring_online(self._state, t.node_array(nodes), now_us)
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
-        chosen = np.fromiter(nodes, np.int64)
+        chosen = t.node_array(nodes)
         wrong = chosen[(self._node[chosen, t.OFFLINE] == 0) | (self._node[chosen, t.JOB] >= 0)]
         for node in wrong:
             raise IllegalJobTransition(

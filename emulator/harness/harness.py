@@ -31,6 +31,7 @@ from emulator.harness.mechanism import (
 )
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
 from emulator.harness.running import RunningJobs, Save
+from emulator.harness.tables import node_array
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class Harness:
     def release(self, nodes: Iterable[int]) -> None:
         given = _listed(nodes)
         self.cluster.bring_online(given, self.now_us)
-        self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
+        idle = [node for node in given if node not in self._held] if self._held else given
+        self._moved(idle, NodePool.OA_IDLE)
         self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
@@ -167,12 +169,15 @@ class Harness:
     def _lend(self, nodes: Iterable[int]) -> None:
         """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
         is_offline = self.cluster.node_offline
-        lent = [node for node in nodes if is_offline[node]]
+        chosen = node_array(nodes)
+        lent = chosen[is_offline[chosen] != 0].tolist()
         self._held.update(lent)
         self._moved(lent, NodePool.OA_BUSY)
 
     def _left(self, nodes: Iterable[int]) -> None:
         """A job has left these nodes: those that are held are reserved from now on."""
+        if not self._held:
+            return
         back = [int(node) for node in nodes if node in self._held]
         self._held.difference_update(back)
         self._moved(back, NodePool.OD_RESERVE)
@@ -410,7 +415,7 @@ def _points(
 
 def _listed(nodes: Iterable[int]) -> list[int]:
     """As plain integers, however they come."""
-    listed: list[int] = np.fromiter(nodes, np.int64).tolist()
+    listed: list[int] = node_array(nodes).tolist()
     return listed
 
 

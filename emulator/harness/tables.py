@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 NEVER = (1 << 63) - 1
@@ -62,3 +65,10 @@ Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+def node_array(nodes: Iterable[int]) -> Ints:
+    """Nodes as an array, however they come; an array is not gone through one by one."""
+    if isinstance(nodes, np.ndarray):
+        return nodes.astype(np.int64)
+    return np.fromiter(nodes, np.int64)
