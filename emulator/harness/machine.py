@@ -6,7 +6,7 @@ kernel behind the same loop, results, laws and commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,3 +54,14 @@ class Machine(Protocol):
     def job_table(self) -> JobTable: ...
 
     def run_table(self) -> RunTable: ...
+
+
+@runtime_checkable
+class HasSlots(Protocol):
+    """A machine whose `nodes` are slots of real nodes, so many on each and in order: several jobs are on a node."""
+
+    @property
+    def slots_per_node(self) -> int: ...
+
+    def core_of(self, slot: int) -> int:
+        """Which core of the whole machine a slot is on, -1 for none (a GPU)."""

@@ -154,6 +154,7 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
     asked: dict[str, Any] = {
         "submit_us": np.array(found["submit_us"], np.int64),
         "nodes": np.array(found["nodes"], np.int32),
+        "extra": {name: np.array(column, np.int64) for name, column in found["extra"].items()},
     }
     return RunRecord(
         jobs=replace(fleet.prepared.jobs, **asked),

@@ -19,6 +19,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
+from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
@@ -77,16 +78,14 @@ class Fleet:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        if getattr(mechanism, "shares_nodes", False):
-            raise ScenarioError(
-                "mechanism: jobs that share nodes cannot be run live yet; leave out --clock live"
-            )
+        self.slots_per_node = 1
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
             if scenario.live.jobs != "sleep":
                 problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
                 raise ScenarioError(f"live.jobs: {problem}")
             # What it cannot run is an error before anything has begun.
-            make_machine(scenario, prepared, mechanism)
+            machine = ability(make_machine(scenario, prepared, mechanism), HasSlots)  # type: ignore[type-abstract]
+            self.slots_per_node = 1 if machine is None else machine.slots_per_node
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -184,6 +183,7 @@ class Fleet:
         settings: dict[str, Any] = {
             "home": self.batch_home,
             "nodes": self.names,
+            "np": self.slots_per_node,
             "scheduler": scheduler,
             "epoch_s": self.epoch_s,
             "cycle_after_offline": True,
@@ -257,6 +257,7 @@ class Fleet:
         settings: dict[str, Any] = {
             "home": self.work / "mom",
             "nodes": self.names,
+            "np": self.slots_per_node,
             "server_home": self.batch_home,
             "walltime_check_s": 0,
         }

@@ -238,6 +238,9 @@ class MechanismHost(Harness):
     def nodes_of(self, row: int) -> Sequence[int]:
         return [int(node) for node in self.cluster.nodes_of(row)]
 
+    def slots_of(self, row: int) -> dict[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
+        return {}
+
     @property
     def is_over(self) -> bool:
         return not self._points_to_come and not np.any(self.cluster.state == JobState.RUNNING)

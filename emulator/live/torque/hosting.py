@@ -9,7 +9,7 @@ from emulator.live.torque import errors
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from emulator.harness.record import RunOutcome, RunRecord
     from emulator.live.torque.jobs import JobRequest
@@ -77,6 +77,9 @@ class Host(Protocol):
     def nodes_of(self, row: int) -> Sequence[int]:
         """The nodes of a running job."""
 
+    def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:
+        """The slots of a running job on each of its nodes, where jobs share nodes; else empty."""
+
     def phase(self, row: int) -> dict[str, Any]:
         """How a running job computes from now on (`emulator.live.runs.Phase`)."""
 
@@ -124,6 +127,7 @@ def as_json(record: RunRecord) -> dict[str, Any]:
         "node_names": list(record.node_names),
         "submit_us": record.jobs.submit_us.tolist(),
         "nodes": record.jobs.nodes.tolist(),
+        "extra": {name: column.tolist() for name, column in record.jobs.extra.items()},
         "state": record.state.tolist(),
         "start_us": record.start_us.tolist(),
         "end_us": record.end_us.tolist(),

@@ -1,31 +1,19 @@
 """What a mechanism does to running jobs happens live as it does in virtual time, and no work is lost or done twice."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.fleet import Fleet
 from emulator.live.job.proof import prove
-from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
+from fleet_kit.both_clocks import assert_same, run_both, run_live
 
 S = 1_000_000
 
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("toy")]
-
-
-class NeverMind:
-    """Nobody interrupts."""
-
-    reason = ""
-
-    def __bool__(self):
-        return False
 
 
 def workload(seed, jobs=25, leases=6):
@@ -60,27 +48,6 @@ def scenario(**live):
             "live": {"speed": 20_000} | live,
         }
     )
-
-
-def run_both(tmp_path, wanted, jobs):
-    prepared = Prepared(jobs, wanted.nodes)
-    virtual = run_virtual(wanted, prepared)
-    work = tmp_path / "work"
-    work.mkdir()
-    return virtual, Fleet(wanted, prepared, work).run(NeverMind(), quiet=True)
-
-
-def assert_same(virtual, live):
-    for name in ("state", "start_us", "end_us"):
-        np.testing.assert_array_equal(getattr(virtual, name), getattr(live, name), name)
-    for column in fields(virtual.runs):
-        np.testing.assert_array_equal(
-            getattr(virtual.runs, column.name), getattr(live.runs, column.name), column.name
-        )
-    assert virtual.leases == live.leases
-    assert virtual.moves == live.moves
-    assert (check(virtual), check(live)) == ([], [])
-    assert live.interrupted == ""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -137,10 +104,7 @@ class TestResize:
         assert proof.times_us == (0, 500 * S)
 
     def test_at_a_free_pace_it_is_right_within_5_percent(self, tmp_path):
-        work = tmp_path / "work"
-        work.mkdir()
-        fleet = Fleet(self.wanted(speed=40, pace="free"), Prepared(self.jobs, 8), work)
-        live = fleet.run(NeverMind(), quiet=True)
+        live = run_live(tmp_path, self.wanted(speed=40, pace="free"), self.jobs)
         lasted_s = int(live.end_us[0] - live.start_us[0]) / S
         proof = self.proof(tmp_path)
         assert (proof.done - proof.lost, proof.finished) == (1600 * S, True)
