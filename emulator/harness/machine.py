@@ -63,5 +63,9 @@ class HasSlots(Protocol):
     @property
     def slots_per_node(self) -> int: ...
 
+    @property
+    def core_count(self) -> int:
+        """Cores of all nodes."""
+
     def core_of(self, slot: int) -> int:
         """Which core of the whole machine a slot is on, -1 for none (a GPU)."""

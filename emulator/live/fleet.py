@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from emulator.harness.harness import default_node_names
 from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
+from emulator.live import shares
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
 from emulator.live.guard import Guard
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from emulator.scenario import Scenario
 
 _LOOK_S = 0.1
+_COMPILES_S = 600.0
+"""The first time after an installation a mechanism's kernels may have to be compiled."""
 _EPOCH_S = 1_767_225_600
 _RECONCILE_S = 6 * 3600.0
 
@@ -65,7 +68,7 @@ def run_live(
     fleet = Fleet(scenario, prepared, work)
     try:
         return fleet.run(interrupted, quiet=quiet)
-    except PartyError as error:
+    except (PartyError, shares.CalibrationError) as error:
         raise FleetError(str(error)) from error
 
 
@@ -78,14 +81,16 @@ class Fleet:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        self.slots_per_node = 1
+        self.slots_per_node, slotted = 1, None
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            if scenario.live.jobs != "sleep":
+            if scenario.live.jobs == "emulator-job":
                 problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
                 raise ScenarioError(f"live.jobs: {problem}")
             # What it cannot run is an error before anything has begun.
-            machine = ability(make_machine(scenario, prepared, mechanism), HasSlots)  # type: ignore[type-abstract]
-            self.slots_per_node = 1 if machine is None else machine.slots_per_node
+            slotted = ability(make_machine(scenario, prepared, mechanism), HasSlots)  # type: ignore[type-abstract]
+            self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
+        if scenario.live.jobs == "cpu-bound":
+            shares.check_possible(scenario.live, prepared.jobs, slotted)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -116,6 +121,7 @@ class Fleet:
             self._guard = Guard()
             stack.callback(self._guard.close)
             stack.callback(self._stop_parties)
+            rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
@@ -127,6 +133,9 @@ class Fleet:
             batch = ask_batch(self)
             self._stop_parties()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
+            if rates:
+                measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
+                record = replace(record, figures=record.figures | shares.figures(measured))
         return describe(
             record,
             self.scenario,
@@ -196,7 +205,7 @@ class Fleet:
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
         )
-        party.wait_until(lambda: read_address(self.batch_home) is not None)
+        party.wait_until(lambda: read_address(self.batch_home) is not None, _COMPILES_S)
         address = read_address(self.batch_home)
         assert address is not None  # noqa: S101 - waited for
         install_commands(self.bin, address)
@@ -344,9 +353,9 @@ class Fleet:
             "qsub": [str(self.bin / "qsub")],
             "ready_file": self.work / "replayer.ready",
         }
-        if self.scenario.live.jobs == "emulator-job":
+        if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir()
-            settings["job_folder"] = self.job_folder
+            settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
         if self.hosted:
             notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
             settings["qnotice"] = [str(self.bin / "qnotice")]

@@ -12,6 +12,7 @@ from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import plots
+from emulator.report.progress import SHARES_HEAD, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         waits=plots.wait_times(record) if summary["jobs_run"] else None,
         by_size=plots.wait_by_size_and_length(record) if summary["jobs_run"] else None,
         rows=[_row(figure, summary) for figure in FIGURES if figure.key in summary],
+        shares=shares_rows(summary),
+        shares_head=SHARES_HEAD,
         pace=[(name, number(value)) for name, value in summary.get("pace", {}).items()],
         left_out=summary["jobs_left_out"],
         changed=summary["jobs_changed"],

@@ -361,6 +361,7 @@ class BatchServer:
             "neednodes": asked.neednodes,
             "ppn": len(job.slots_on(job.exec_nodes[0])),
             "hosts": [self.nodes[index].name for index in job.exec_nodes],
+            "cores": [] if self.host is None else self.host.cores_of(job.row),
             "workdir": asked.workdir,
             "join": asked.join,
             "output_path": asked.output_path or f"{asked.name}.o{job.number}",

@@ -241,6 +241,9 @@ class MechanismHost(Harness):
     def slots_of(self, row: int) -> dict[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
         return {}
 
+    def cores_of(self, row: int) -> list[int]:  # noqa: ARG002 - as above
+        return []
+
     @property
     def is_over(self) -> bool:
         return not self._points_to_come and not np.any(self.cluster.state == JobState.RUNNING)

@@ -80,6 +80,9 @@ class Host(Protocol):
     def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:
         """The slots of a running job on each of its nodes, where jobs share nodes; else empty."""
 
+    def cores_of(self, row: int) -> list[int]:
+        """The cores of a running job, counted over all nodes, where jobs share cores; else empty."""
+
     def phase(self, row: int) -> dict[str, Any]:
         """How a running job computes from now on (`emulator.live.runs.Phase`)."""
 

@@ -114,6 +114,12 @@ class MachineHost(Harness):
                 found[node] = (*found.get(node, ()), place)
         return found
 
+    def cores_of(self, row: int) -> list[int]:
+        if self._slotted is None:
+            return []
+        cores = {self._slotted.core_of(slot) for slot in self._slots[row]}
+        return sorted(cores - {-1})
+
     def phase(self, row: int) -> dict[str, Any]:  # noqa: ARG002 - the same for all: until they are told
         return {"since_us": self.now_us, "end_us": NEVER_US, "rank": int(Rank.JOB_END)}
 

@@ -243,6 +243,10 @@ class SharedCluster:
     def slots_per_node(self) -> int:
         return self.shape.slot_count
 
+    @property
+    def core_count(self) -> int:
+        return self.nodes * self.shape.cores
+
     def core_of(self, slot: int) -> int:
         return self.shape.core_of(slot)
 

@@ -46,6 +46,10 @@ class PartedCluster:
     def slots_per_node(self) -> int:
         return self._shape.slot_count
 
+    @property
+    def core_count(self) -> int:
+        return sum(part.cluster.core_count for part in self._parts)
+
     def core_of(self, slot: int) -> int:
         return self._shape.core_of(slot)
 

@@ -1,14 +1,22 @@
-"""Jobs that share nodes live: the run is that of virtual time."""
+"""Jobs that share nodes live: the run is that of virtual time, and on real processors they get their shares."""
+
+import json
+import os
 
 import numpy as np
 import pytest
 
-from emulator.scenario import from_mapping
+from emulator.harness.laws import check
+from emulator.harness.record import JobState
+from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import JobTable
-from fleet_kit.both_clocks import assert_same, run_both
+from fleet_kit.both_clocks import assert_same, run_both, run_live
 
 S = 1_000_000
 pytestmark = pytest.mark.live
+needs_two = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="two jobs beside each other need two processors"
+)
 
 
 def workload(seed, jobs=40):
@@ -57,3 +65,49 @@ def test_it_is_the_run_of_virtual_time(tmp_path, mechanism, scheduler):
     assert {name: column.tolist() for name, column in live.jobs.extra.items()} == {
         name: column.tolist() for name, column in virtual.jobs.extra.items()
     }
+
+
+class TestRealProcessors:
+    """One node of two cores; jobs compute all the time, each on the cores that it was given."""
+
+    jobs = JobTable.build(
+        submit_us=[0, 0, 1 * S, 40 * S],
+        run_us=[30 * S, 60 * S, 30 * S, 20 * S],
+        nodes=[1, 1, 1, 1],
+        extra={"cores": [1, 1, 1, 2]},
+    )
+
+    def wanted(self, **live):
+        mechanism = {"oversubscribe": {"cores": 2, "multiplicity": 2}}
+        return scenario(mechanism, nodes=1, speed=12, jobs="cpu-bound", pace="free", **live)
+
+    @needs_two
+    def test_jobs_get_the_shares_of_their_cores_that_the_model_gives_them(self, tmp_path):
+        live = run_live(tmp_path, self.wanted(), self.jobs)
+        assert (live.interrupted, check(live), set(live.state.tolist())) == ("", [], {JobState.ENDED})
+        shares = json.loads(live.figures["processor_shares"])
+        assert [(share["job"], share["cores"]) for share in shares] == [(1, 1), (2, 1), (3, 1), (4, 2)]
+        for share in shares:
+            # Whatever else this machine does: strangers take from all jobs of a processor alike.
+            assert share["slowdown_by_shares"] == pytest.approx(share["model_slowdown"], rel=0.3), share
+            assert share["measured_slowdown"] >= 0.9 * share["slowdown_by_shares"]
+        assert max(share["model_slowdown"] for share in shares) > 1.7
+        assert min(share["model_slowdown"] for share in shares) < 1.4
+
+    @pytest.mark.parametrize(
+        ("changes", "problem"),
+        [
+            ({"mechanism": None}, "need a mechanism under which jobs share cores"),
+            ({"live": {"jobs": "cpu-bound"}}, "set live.pace to free"),
+            ({"nodes": 4096}, r"need a processor for each core: this machine has \d+, the scenario 8192"),
+            (
+                {"mechanism": {"oversubscribe": {"cores": 1, "gpus": 1}}, "nodes": 1},
+                "leave out GPUs and interactive phases",
+            ),
+        ],
+    )
+    def test_what_cannot_be_measured_is_refused_before_anything_starts(self, tmp_path, changes, problem):
+        document = self.wanted().as_json() | changes
+        jobs = JobTable.build(submit_us=[0], run_us=[30 * S], nodes=[1], extra={"cores": [1]})
+        with pytest.raises(ScenarioError, match=problem):
+            run_live(tmp_path, from_mapping(document), jobs)
