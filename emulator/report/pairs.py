@@ -38,10 +38,9 @@ class Pairs:
 
     @classmethod
     def of(cls, a: RunRecord, b: RunRecord) -> Pairs:
-        ran = [job_figures.batch_jobs_run(record) for record in (a, b)]
-        numbers = [record.jobs.number[rows] for record, rows in zip((a, b), ran, strict=True)]
-        number, *places = np.intersect1d(*numbers, return_indices=True)
-        in_a, in_b = (rows[place] for rows, place in zip(ran, places, strict=True))
+        rows_a, rows_b = job_figures.batch_jobs_run(a), job_figures.batch_jobs_run(b)
+        number, at_a, at_b = np.intersect1d(a.jobs.number[rows_a], b.jobs.number[rows_b], return_indices=True)
+        in_a, in_b = rows_a[at_a], rows_b[at_b]
         return cls(
             number=number,
             size=a.jobs.nodes[in_a],
