@@ -125,9 +125,12 @@ class HeatMap:
         if not self.jobs[row, column]:
             return ""
         value = self.ratio[row, column]
-        return NO_FIGURE if np.isnan(value) else f"{value:.2f}"
+        if np.isnan(value):
+            return NO_FIGURE
+        return f"{value:.2f}" if value >= _TENTH else f"{value:.2g}"
 
 
+_TENTH = 0.1
 METRIC_NAMES = {
     "slowdown": "slowdown",
     "bounded_slowdown": "bounded slowdown",

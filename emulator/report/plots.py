@@ -125,8 +125,10 @@ def _as_inline(svg: str, prefix: str, label: str) -> str:
     svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{prefix}-", svg)
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r" font-family: [^;\"]+;", "", svg)
-    # A tenth of a point is finer than any screen; only opacities need their digits.
-    svg = re.sub(r"(opacity: )?(\d+\.\d)\d+", lambda found: found[0] if found[1] else found[2], svg)
+    # A tenth of a point is finer than any screen; only opacities need their digits, and what people read (`>0.25<`).
+    svg = re.sub(
+        r"(opacity: )?(\d+\.\d)\d+(?![^<>]*<)", lambda found: found[0] if found[1] else found[2], svg
+    )
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)

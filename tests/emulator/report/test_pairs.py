@@ -104,6 +104,7 @@ class TestCommand:
         assert 'aria-label="Mean wait time, b over a"' in page
         assert f"Of {len(batch_jobs_run(crowded))} batch jobs" in page
         assert "src=" not in page
+        assert ">2.00<" in page
 
     def test_jobs_are_written_one_a_row(self, run, tmp_path, crowded):
         run("--jobs", str(tmp_path / "jobs.csv"))
