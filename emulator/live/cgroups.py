@@ -113,9 +113,7 @@ class JobCgroup:
         for folder in self._folders:
             folder.mkdir(exist_ok=True)
         if self._cpuset is not None:
-            if (
-                self._version == 1
-            ):  # such a group has no memory of its own accord, and takes no process without
+            if self._version == 1:  # such a group has no memory nodes at first, and takes no process without
                 memory = (self._cpuset.parent / "cpuset.mems").read_text(encoding="ascii")
                 (self._cpuset / "cpuset.mems").write_text(memory, encoding="ascii")
             allowed = ",".join(map(str, sorted(set(processors))))
@@ -123,9 +121,8 @@ class JobCgroup:
         if self._cpu is not None and processors:
             # A group's weight is spread over the processors that it uses: it needs one part for each of its workers
             # to get as much of a shared one as a job that has only that.
-            file, one, most = (
-                ("cpu.shares", 1024, 1 << 18) if self._version == 1 else ("cpu.weight", 100, 10_000)
-            )
+            is_first = self._version == 1
+            file, one, most = ("cpu.shares", 1024, 1 << 18) if is_first else ("cpu.weight", 100, 10_000)
             (self._cpu / file).write_text(str(min(one * len(processors), most)), encoding="ascii")
 
     @property

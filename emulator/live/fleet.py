@@ -133,7 +133,7 @@ class Fleet:
             batch = ask_batch(self)
             self._stop_parties()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
-            if rates:
+            if rates and self.job_folder.exists():  # else it ended before there was a job
                 measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
                 record = replace(record, figures=record.figures | shares.figures(measured))
         return describe(
