@@ -77,9 +77,8 @@ class _Facts(NodeUse):
         record = self.record
         if record.clock == "virtual":
             return True
-        return record.scenario.get("live", {}).get("pace") == "held" and not record.pace.get(
-            "dropped_parties"
-        )
+        live: Any = record.scenario.get("live", {})
+        return live.get("pace") == "held" and not record.pace.get("dropped_parties")
 
     def job(self, row: int) -> str:
         return f"job {self.record.jobs.number[row]}"
