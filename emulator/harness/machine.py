@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from emulator.harness.account import HasAccounts
+from emulator.harness.cluster import Cluster
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -69,3 +72,8 @@ class HasSlots(Protocol):
 
     def core_of(self, slot: int) -> int:
         """Which core of the whole machine a slot is on, -1 for none (a GPU)."""
+
+
+def tells_work(machine: Machine) -> bool:
+    """Whether it is known at any time how far each job is, so that live a process can do its work."""
+    return isinstance(machine, Cluster | HasAccounts)

@@ -19,7 +19,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
-from emulator.harness.machine import HasSlots
+from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live import shares
@@ -83,11 +83,12 @@ class Fleet:
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
         self.slots_per_node, slotted = 1, None
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            if scenario.live.jobs == "emulator-job":
-                problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
-                raise ScenarioError(f"live.jobs: {problem}")
             # What it cannot run is an error before anything has begun.
-            slotted = ability(make_machine(scenario, prepared, mechanism), HasSlots)  # type: ignore[type-abstract]
+            machine = make_machine(scenario, prepared, mechanism)
+            if scenario.live.jobs == "emulator-job" and not tells_work(machine):
+                problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
+                raise ScenarioError(f"live.jobs: {problem}")
+            slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
             self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, slotted)
@@ -408,17 +409,22 @@ class Fleet:
                 )  # before its last lines are read
                 counts.look()
                 progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
+                has_ended = counts.ended >= batch_jobs - counts.failed
+                if is_replayed and (self._is("all_told") if has_ended else self._is_stuck()):
                     return ""
                 pause.wait(_LOOK_S)
 
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        address = read_address(self.batch_home) if self.hosted else None
+        return self.hosted and self._is("is_over")
+
+    def _is(self, what: str) -> bool:
+        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
+        address = read_address(self.batch_home)
         try:
-            return address is not None and bool(request(address, {"do": "state"})["is_over"])
+            return address is not None and bool(request(address, {"do": "state"})[what])
         except OSError:
-            return False  # it is gone, which is noticed elsewhere
+            return False
 
     def _lag(self, clock: SharedClockMaster) -> str:
         live = self.scenario.live

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank
-from emulator.harness import tables as t
-from emulator.harness import work as w
 from emulator.harness.harness import Harness, _Point
 from emulator.harness.record import JobState
-from emulator.harness.running import Activity, Save
-from emulator.live.torque.hosting import Outside, Workload, as_json
+from emulator.harness.running import Save
+from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -88,15 +86,16 @@ class MechanismHost(Harness):
             self._enter(now_us)
             self._at_notice.on_notice(row, self)
 
-    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:
         self._enter(now_us)
         if row in self._lease_ends:
             self._complete(row)
-            return
+            return True
         self.cluster.end(row, now_us, outcome)
         if not self._ended_now:  # when all ends of this time are told, and before anything else of it
             self._executor.at(now_us, self._all_ended, Rank.CHECKPOINT, order=-1)
         self._ended_now.append(row)
+        return True
 
     def _all_ended(self, now_us: int) -> None:
         self._enter(now_us)
@@ -114,10 +113,10 @@ class MechanismHost(Harness):
         if self._watching_passes:
             self._pass_over()
 
-    def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:
         self._ready.discard(node)
         if not self.begun:
-            return
+            return True
         self._enter(now_us)
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
@@ -125,6 +124,7 @@ class MechanismHost(Harness):
             self.take_down([node])
         else:
             self.cluster.take_offline([node], now_us)
+        return True
 
     def node_back(self, node: int, now_us: int) -> None:
         if not self.begun:
@@ -172,7 +172,7 @@ class MechanismHost(Harness):
 
     def requeue(self, job: int, *, front: bool = False) -> None:
         super().requeue(job, front=front)
-        self._outside.run_leaves(job, self.now_us, save=False)
+        self._leaves(job, save=False)
 
     def preempt(
         self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
@@ -181,59 +181,46 @@ class MechanismHost(Harness):
         nodes = super().preempt(job, save, write_us=write_us, front=front)
         self._saves_now = False
         if self.cluster.state[job] == JobState.RUNNING:  # it writes, and leaves in `_written`
-            self._outside.run_changes(job, self.now_us, self.now_us + write_us)
+            self._changed(job)
         return nodes
 
     def _stopped(self, job: int, nodes: list[int]) -> None:
         super()._stopped(job, nodes)
-        self._outside.run_leaves(job, self.now_us, save=self._saves_now)
+        self._leaves(job, save=self._saves_now)
 
     def checkpoint(self, job: int, *, write_us: int = 0) -> None:
         super().checkpoint(job, write_us=write_us)
-        self._outside.run_changes(job, self.now_us, self.now_us + write_us)
+        self._changed(job)
 
     def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
         super().resize(job, nodes, pause_us=pause_us)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def suspend(self, job: int) -> None:
         super().suspend(job)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def resume(self, job: int) -> None:
         super().resume(job)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def set_rate(self, job: int, numerator: int, denominator: int) -> None:
         super().set_rate(job, numerator, denominator)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
+
+    def _changed(self, job: int) -> None:
+        account = self.account(job)
+        self._outside.run_changes(job, self.now_us, account.whole_us(self.now_us), done=account.done)
+
+    def _leaves(self, job: int, *, save: bool) -> None:
+        done, _ = self.left(job, self.cluster.run_row(job))
+        self._outside.run_leaves(job, self.now_us, save=save, done=done)
 
     # For the outside.
 
     def phase(self, row: int) -> dict[str, Any]:
         rank = Rank.COMPLETION if row in self._lease_ends else Rank.JOB_END
-        table = self.cluster.table
-        if "running" not in self.__dict__:  # nothing was ever done to a running job
-            start_us = int(table[row, t.START])
-            return {"since_us": start_us, "end_us": start_us + int(table[row, t.RUN]), "rank": int(rank)}
-        running = self.running
-        work = running.work
-        _, done, since_us, num, den = (int(value) for value in w.phase_of(table, work, row))
-        left = running.owed(row) - done
-        end_us = NEVER_US
-        if since_us != w.STILL:
-            end_us = since_us + int(w.length_us(work, row, left, self.cluster.nodes_wanted(row), num, den))
-        return {
-            "since_us": min(since_us, NEVER_US),
-            "end_us": end_us,
-            "num": num,
-            "den": den,
-            "interval_us": int(work[row, w.INTERVAL]),
-            "cost_us": int(work[row, w.COST]),
-            "suspended": running.activity(row) is Activity.SUSPENDED,
-            "fresh": int(work[row, w.SAVED]) == 0,
-            "rank": int(rank),
-        }
+        return phase_in(self.account(row), rank)
 
     def nodes_of(self, row: int) -> Sequence[int]:
         return [int(node) for node in self.cluster.nodes_of(row)]
