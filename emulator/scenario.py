@@ -66,15 +66,16 @@ class LivePart(_Part):
     `pace`: `held` (the clock waits for whoever has work due), `free` (it does not; the lag is measured) or
     `strict` (free, and the run fails when the lag exceeds `max_lag_s` of wall time). `hooks`: the Balancer's
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
-    without a process, or each is an `emulator-job`, a process that does its work and proves it. `faults`: what
-    goes wrong, in a fleet of containers.
+    without a process, or each is an `emulator-job`, a process that does its work and proves it, or, where jobs share
+    cores, `cpu-bound`: it computes all the time on this machine's processors, and is measured. `faults`: what goes
+    wrong, in a fleet of containers.
     """
 
     speed: float = Field(default=600, gt=0)
     pace: Literal["held", "free", "strict"] = "held"
     max_lag_s: float = Field(default=2.0, gt=0)
     hooks: Literal["in_process", "script"] = "in_process"
-    jobs: Literal["sleep", "emulator-job"] = "sleep"
+    jobs: Literal["sleep", "emulator-job", "cpu-bound"] = "sleep"
     faults: tuple[FaultPart, ...] = ()
 
 

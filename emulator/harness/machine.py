@@ -6,7 +6,7 @@ kernel behind the same loop, results, laws and commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from emulator.harness.account import HasAccounts
 from emulator.harness.cluster import Cluster
@@ -57,6 +57,21 @@ class Machine(Protocol):
     def job_table(self) -> JobTable: ...
 
     def run_table(self) -> RunTable: ...
+
+
+@runtime_checkable
+class HasSlots(Protocol):
+    """A machine whose `nodes` are slots of real nodes, so many on each and in order: several jobs are on a node."""
+
+    @property
+    def slots_per_node(self) -> int: ...
+
+    @property
+    def core_count(self) -> int:
+        """Cores of all nodes."""
+
+    def core_of(self, slot: int) -> int:
+        """Which core of the whole machine a slot is on, -1 for none (a GPU)."""
 
 
 def tells_work(machine: Machine) -> bool:

@@ -40,9 +40,14 @@ def warm() -> None:
 def warm_mechanisms() -> None:
     """Let mechanisms that have compiled functions of their own use them once (`warm_up`, a class method)."""
     for name in plugin_names(GROUP):
-        warm_up = getattr(find_plugin(GROUP, name), "warm_up", None)
-        if warm_up is not None:
-            warm_up()
+        warm_mechanism(find_plugin(GROUP, name))
+
+
+def warm_mechanism(mechanism: object) -> None:
+    """The same for one mechanism, or the class of one: from then on it does not keep anybody waiting."""
+    warm_up = getattr(mechanism, "warm_up", None)
+    if warm_up is not None:
+        warm_up()
 
 
 if __name__ == "__main__":

@@ -258,7 +258,8 @@ class Agent:
         else:
             self._sessions += 1
             run.session = self._sessions
-        if run.phase is None or (run.process is not None and run.line is None):
+        has_limit = run.process is not None and run.line is None and not run.message["cores"]
+        if run.phase is None or has_limit:
             self._set_end(run, run.sleeps_us)
         else:
             self._follow_phase(run, now_us)

@@ -1,4 +1,4 @@
-"""Control groups for the processes of a job: to freeze them and to limit their share of the processors.
+"""Control groups for the processes of a job: to freeze them, to limit their share of the processors, to say which.
 
 Version 1 and version 2, where this process may make groups; a machine or container that does not allow it has neither,
 and the caller does without.
@@ -10,6 +10,10 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
@@ -17,17 +21,24 @@ _PERIOD_US = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CgroupRoots:
-    """Where groups may be made: for the freezer, for the processors (None: nowhere), and the version."""
+    """Where groups may be made: for the freezer, for the processors' time and for their choice, and the version.
+
+    None: nowhere.
+    """
 
     freezer: Path | None
     cpu: Path | None
     version: int
+    cpuset: Path | None = None
 
     def describe(self) -> str:
         """For the log."""
         freezer = f"the cgroup v{self.version} freezer" if self.freezer else "SIGSTOP and SIGCONT"
         cpu = f"cgroup v{self.version} CPU quotas" if self.cpu else "no limit on processors"
-        return f"jobs are suspended with {freezer}; rates: {cpu}"
+        cpuset = (
+            f"cgroup v{self.version} cpusets" if self.cpuset else "CPU affinity (no cpuset can be made here)"
+        )
+        return f"jobs are suspended with {freezer}; rates: {cpu}; cores: {cpuset}"
 
 
 def find_roots(root: Path = _ROOT, membership: Path = Path("/proc/self/cgroup")) -> CgroupRoots:
@@ -36,12 +47,16 @@ def find_roots(root: Path = _ROOT, membership: Path = Path("/proc/self/cgroup"))
     if (root / "cgroup.controllers").exists():
         own = root / groups.get("", "/").lstrip("/")
         usable = _usable(own, "cgroup.freeze")
-        return CgroupRoots(usable, _usable(own, "cpu.max"), 2)
+        return CgroupRoots(usable, _usable(own, "cpu.max"), 2, _usable(own, "cpuset.cpus"))
     found = {
         name: _usable(root / name / groups.get(name, "/").lstrip("/"), file)
-        for name, file in (("freezer", "freezer.state"), ("cpu", "cpu.cfs_quota_us"))
+        for name, file in (
+            ("freezer", "freezer.state"),
+            ("cpu", "cpu.cfs_quota_us"),
+            ("cpuset", "cpuset.cpus"),
+        )
     }
-    return CgroupRoots(found["freezer"], found["cpu"], 1)
+    return CgroupRoots(found["freezer"], found["cpu"], 1, found["cpuset"])
 
 
 def _memberships(path: Path) -> dict[str, str]:
@@ -76,7 +91,7 @@ def group_name(job: str) -> str:
 
 def remove_orphans(roots: CgroupRoots) -> None:
     """Remove what agents left that were killed; groups with processes in them stay."""
-    for parent in {roots.freezer, roots.cpu} - {None}:
+    for parent in {roots.freezer, roots.cpu, roots.cpuset} - {None}:
         for folder in parent.glob(f"{_PREFIX}-*") if parent is not None else ():
             owner = folder.name.removeprefix(f"{_PREFIX}-").partition("-")[0]
             if not Path("/proc", owner).exists():
@@ -85,18 +100,34 @@ def remove_orphans(roots: CgroupRoots) -> None:
 
 
 class JobCgroup:
-    """The groups of one job. A process joins by writing its number into each of `procs`, before it starts others."""
+    """The groups of one job. A process joins by writing its number into each of `procs`, before it starts others.
 
-    def __init__(self, roots: CgroupRoots, name: str) -> None:
+    `processors`: those of the machine that the job may use, one entry a worker; empty: all.
+    """
+
+    def __init__(self, roots: CgroupRoots, name: str, processors: Sequence[int] = ()) -> None:
         self._version = roots.version
         self._freezer = None if roots.freezer is None else roots.freezer / name
         self._cpu = None if roots.cpu is None else roots.cpu / name
+        self._cpuset = None if roots.cpuset is None or not processors else roots.cpuset / name
         for folder in self._folders:
             folder.mkdir(exist_ok=True)
+        if self._cpuset is not None:
+            if self._version == 1:  # such a group has no memory nodes at first, and takes no process without
+                memory = (self._cpuset.parent / "cpuset.mems").read_text(encoding="ascii")
+                (self._cpuset / "cpuset.mems").write_text(memory, encoding="ascii")
+            allowed = ",".join(map(str, sorted(set(processors))))
+            (self._cpuset / "cpuset.cpus").write_text(allowed, encoding="ascii")
+        if self._cpu is not None and processors:
+            # A group's weight is spread over the processors that it uses: it needs one part for each of its workers
+            # to get as much of a shared one as a job that has only that.
+            is_first = self._version == 1
+            file, one, most = ("cpu.shares", 1024, 1 << 18) if is_first else ("cpu.weight", 100, 10_000)
+            (self._cpu / file).write_text(str(min(one * len(processors), most)), encoding="ascii")
 
     @property
     def _folders(self) -> set[Path]:
-        return {folder for folder in (self._freezer, self._cpu) if folder is not None}
+        return {folder for folder in (self._freezer, self._cpu, self._cpuset) if folder is not None}
 
     @property
     def procs(self) -> list[Path]:

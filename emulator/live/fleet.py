@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
-from emulator.harness.machine import tells_work
+from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
+from emulator.live import shares
 from emulator.live.collect import ask_batch, collect
 from emulator.live.counts import Counts
 from emulator.live.guard import Guard
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from emulator.scenario import Scenario
 
 _LOOK_S = 0.1
+_COMPILES_S = 600.0
+"""The first time after an installation a mechanism's kernels may have to be compiled."""
 _EPOCH_S = 1_767_225_600
 _RECONCILE_S = 6 * 3600.0
 
@@ -65,7 +68,7 @@ def run_live(
     fleet = Fleet(scenario, prepared, work)
     try:
         return fleet.run(interrupted, quiet=quiet)
-    except PartyError as error:
+    except (PartyError, shares.CalibrationError) as error:
         raise FleetError(str(error)) from error
 
 
@@ -78,16 +81,17 @@ class Fleet:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        if getattr(mechanism, "shares_nodes", False):
-            raise ScenarioError(
-                "mechanism: jobs that share nodes cannot be run live yet; leave out --clock live"
-            )
+        self.slots_per_node, slotted = 1, None
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
             # What it cannot run is an error before anything has begun.
             machine = make_machine(scenario, prepared, mechanism)
-            if scenario.live.jobs != "sleep" and not tells_work(machine):
+            if scenario.live.jobs == "emulator-job" and not tells_work(machine):
                 problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
                 raise ScenarioError(f"live.jobs: {problem}")
+            slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
+            self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
+        if scenario.live.jobs == "cpu-bound":
+            shares.check_possible(scenario.live, prepared.jobs, slotted)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -118,6 +122,7 @@ class Fleet:
             self._guard = Guard()
             stack.callback(self._guard.close)
             stack.callback(self._stop_parties)
+            rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
@@ -129,6 +134,9 @@ class Fleet:
             batch = ask_batch(self)
             self._stop_parties()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
+            if rates and self.job_folder.exists():  # else it ended before there was a job
+                measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
+                record = replace(record, figures=record.figures | shares.figures(measured))
         return describe(
             record,
             self.scenario,
@@ -185,6 +193,7 @@ class Fleet:
         settings: dict[str, Any] = {
             "home": self.batch_home,
             "nodes": self.names,
+            "np": self.slots_per_node,
             "scheduler": scheduler,
             "epoch_s": self.epoch_s,
             "cycle_after_offline": True,
@@ -197,7 +206,7 @@ class Fleet:
         party = self._party(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
         )
-        party.wait_until(lambda: read_address(self.batch_home) is not None)
+        party.wait_until(lambda: read_address(self.batch_home) is not None, _COMPILES_S)
         address = read_address(self.batch_home)
         assert address is not None  # noqa: S101 - waited for
         install_commands(self.bin, address)
@@ -258,6 +267,7 @@ class Fleet:
         settings: dict[str, Any] = {
             "home": self.work / "mom",
             "nodes": self.names,
+            "np": self.slots_per_node,
             "server_home": self.batch_home,
             "walltime_check_s": 0,
         }
@@ -344,9 +354,9 @@ class Fleet:
             "qsub": [str(self.bin / "qsub")],
             "ready_file": self.work / "replayer.ready",
         }
-        if self.scenario.live.jobs == "emulator-job":
+        if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir()
-            settings["job_folder"] = self.job_folder
+            settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
         if self.hosted:
             notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
             settings["qnotice"] = [str(self.bin / "qnotice")]

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, group_name
 from emulator.live.guard import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 _ENTER = 'script=$1; shift; for group do echo $$ > "$group"; done; exec /bin/sh "$script"'
@@ -30,12 +31,30 @@ class Processes:
         self.guard = Guard()
         sys.stderr.write(f"node agent: {self.roots.describe()}\n")
 
+    def bound(self, processors: Sequence[int]) -> AbstractContextManager[None]:
+        """What this thread starts inside may only use these processors, where no cpuset can say so."""
+        return nullcontext() if self.roots.cpuset is not None or not processors else _affinity(processors)
+
     def close(self) -> None:
         self.guard.close()
 
 
+@contextmanager
+def _affinity(processors: Sequence[int]) -> Iterator[None]:
+    before = os.sched_getaffinity(0)  # of this thread
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class JobProcess:
-    """A script that runs in a session of its own. `processors`: what a rate of 1 stands for."""
+    """A script that runs in a session of its own.
+
+    `processors`: how many a rate of 1 stands for. `bound_to`: those that the job shares with others, one entry a core
+    that it has; empty: the job may use any.
+    """
 
     def __init__(
         self,
@@ -48,14 +67,15 @@ class JobProcess:
         output: Path,
         errors: Path,
         processors: int,
+        bound_to: Sequence[int] = (),
     ) -> None:
         self._shared = shared
         self._processors = processors
         self._suspended = False
         self._rate = Fraction(1)
-        self._cgroup = JobCgroup(shared.roots, group_name(name))
+        self._cgroup = JobCgroup(shared.roots, group_name(name), bound_to)
         groups = [str(path) for path in self._cgroup.procs]
-        with output.open("ab") as out, errors.open("ab") as err:
+        with output.open("ab") as out, errors.open("ab") as err, shared.bound(bound_to):
             self.popen = subprocess.Popen(
                 ["/bin/sh", "-c", _ENTER, "job", str(script), *groups],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,

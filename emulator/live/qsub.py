@@ -99,6 +99,11 @@ def working(run_us: int, nodes: int, checkpoints: Path) -> str:
     return f"#!/bin/sh\nexec {command} --checkpoints {shlex.quote(str(checkpoints))}\n"
 
 
+def computing() -> str:
+    """The script of a job that computes on its processors until it is ended."""
+    return f"#!/bin/sh\nexec {sys.executable} -m emulator.live.job.spin\n"
+
+
 def walltime(time_us: int) -> str:
     """HH:MM:SS, rounded up to whole seconds, since a limit below the run time would kill the job."""
     total_s = max(1, -(-time_us // US))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
+from emulator.live.job.spin import PROCESSORS_VARIABLE
 from emulator.live.job_port import JobLine, JobPort, new_key
 from emulator.live.processes import JobProcess, Processes
 
@@ -72,11 +74,15 @@ class RealJobs:
             self._executor.hold(("line", run.key))
         if self._shared is None:
             self._shared = Processes()
+        mine = sorted(os.sched_getaffinity(0))
+        bound_to = [mine[core % len(mine)] for core in asked["cores"]]
+        if bound_to:
+            environ[PROCESSORS_VARIABLE] = ",".join(map(str, bound_to))
         output = workdir / asked["output_path"]
         run.process = JobProcess(
             self._shared, run.inputs.script_path, name=f"{asked['id']}-{run.key[1]}", workdir=workdir,
             environ=environ, output=output, errors=output if asked["join"] == "oe" else workdir / asked["error_path"],
-            processors=processors,
+            processors=processors, bound_to=bound_to,
         )  # fmt: skip
         run.session = run.process.session
         self._follow_phase(run)
@@ -113,7 +119,8 @@ class RealJobs:
     def _follow_phase(self, run: Run) -> None:
         """Let the machine do to the process what the server's account says."""
         if run.process is not None and run.phase is not None and run.line is None:
-            run.process.set_rate(Fraction(run.phase.num, run.phase.den))
+            if not run.message["cores"]:  # else those who share its cores slow it down
+                run.process.set_rate(Fraction(run.phase.num, run.phase.den))
             run.process.suspend(suspended=run.phase.suspended)
 
     def leave(self, run: Run, *, save: bool, why: str, now_us: int) -> None:

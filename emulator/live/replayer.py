@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import requests
@@ -25,7 +25,7 @@ from pydantic import Field
 
 from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
-from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, sleeping, working
+from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, computing, sleeping, working
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -64,7 +64,9 @@ class ReplayerConfig(Settings):
     qnotice: tuple[str, ...] = ()
     """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
     job_folder: Path | None = None
-    """Submit `emulator-job`s instead of jobs that sleep; they write their output and checkpoints there."""
+    """Submit processes instead of jobs that sleep; they write their output and checkpoints there."""
+    program: Literal["emulator-job", "cpu-bound"] = "emulator-job"
+    """Which processes."""
     cloud: CloudSettings | None = None
     wait_s: float = Field(default=0.0, ge=0)
     poll_s: float = Field(default=1.0, gt=0)
@@ -257,9 +259,11 @@ class Replayer:
 
     def _script(self, job: Job) -> str:
         folder = self._config.job_folder
-        return (
-            sleeping(job.run_us) if folder is None else working(job.run_us, job.nodes, folder / "checkpoints")
-        )
+        if folder is None:
+            return sleeping(job.run_us)
+        if self._config.program == "cpu-bound":
+            return computing()
+        return working(job.run_us, job.nodes, folder / "checkpoints")
 
     def _place(self, job: Job) -> dict[str, Any]:
         """Where a job goes, and, for a mechanism, which of the workload it is."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 from emulator.report import compare as comparing
-from emulator.report import files
+from emulator.report import files, html
+from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.progress import render_summary
+
+if TYPE_CHECKING:
+    from emulator.metrics.heat import Average
 
 
 class UsableError(click.ClickException):
@@ -41,20 +46,50 @@ def report(folder: Path, as_json: bool) -> None:
 @click.command()
 @click.argument("folder_a", metavar="DIR", type=_FOLDER)
 @click.argument("folder_b", metavar="DIR", type=_FOLDER)
+@click.option("--heat-map", "metric", type=click.Choice(list(METRICS)),
+              help="By size and run time: the average of this in the second run over that in the first.")  # fmt: skip
+@click.option("--average", type=click.Choice(["mean", "median"]), default="mean", show_default=True,
+              help="Of the heat map's classes.")  # fmt: skip
+@click.option("--html", "page", metavar="FILE", type=_FOLDER, help="Write a page with the heat map (of slowdown, if"
+              " none is named).")  # fmt: skip
+@click.option("--jobs", "job_file", metavar="FILE", type=_FOLDER,
+              help="Write a CSV file with the metrics of each job in both runs.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare(folder_a: Path, folder_b: Path, as_json: bool) -> None:
-    """Compare two runs job by job, for example a live run with a virtual one.
+def compare(  # noqa: PLR0917
+    folder_a: Path,
+    folder_b: Path,
+    metric: str | None,
+    average: Average,
+    page: Path | None,
+    job_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare two runs job by job: a live run with a virtual one, or two mechanisms on the same jobs.
 
-    The exit status is 0 when they are the same, 1 when they differ, 2 when a DIR cannot be read.
+    The exit status is 0 when they are the same, 1 when they differ, 2 when a DIR cannot be read or a FILE not written.
     """
     try:
-        comparison = comparing.compare(files.load(folder_a), files.load(folder_b))
+        a, b = files.load(folder_a), files.load(folder_b)
     except files.ResultsError as error:
         raise UsableError(str(error)) from error
+    comparison, pairs = comparing.compare(a, b), Pairs.of(a, b)
+    heat = HeatMap.of(pairs, metric or "slowdown", average)
+    names = str(folder_a), str(folder_b)
+    try:
+        if page is not None:
+            page.write_text(html.render_comparison(comparison, heat, names), encoding="utf-8")
+        if job_file is not None:
+            write_jobs(pairs, job_file)
+    except OSError as error:
+        raise UsableError(f"{error.filename}: cannot be written: {error.strerror}") from error
     if as_json:
-        click.echo(json.dumps(comparison.to_json(), indent=2))
+        shown = {} if metric is None else {"heat_map": heat.to_json()}
+        click.echo(json.dumps(comparison.to_json() | shown, indent=2))
     else:
-        Console().print(comparing.render(comparison, name_a=str(folder_a), name_b=str(folder_b)))
+        console = Console()
+        console.print(comparing.render(comparison, name_a=names[0], name_b=names[1]))
+        if metric is not None:
+            console.print(heat.render())
     click.get_current_context().exit(0 if comparison.is_same else 1)
 
 

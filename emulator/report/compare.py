@@ -164,38 +164,51 @@ def _start_s(start_us: np.int64) -> float | None:
     return None if start_us < 0 else int(start_us) / US
 
 
+def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """What is compared, in a, in b, and the difference: texts for people."""
+    found = comparison
+    percent = found.mean_wait_difference_percent
+    rows = [
+        (
+            "mean wait",
+            duration(found.mean_wait_a_s),
+            duration(found.mean_wait_b_s),
+            number(None) if percent is None else f"{percent:+.2f} %",
+        ),
+        (
+            "on-demand decisions",
+            number(found.decisions_a),
+            number(found.decisions_b),
+            "same, same order" if found.same_decisions else found.decision_difference,
+        ),
+        ("jobs in one run only", number(found.jobs_only_in_a), number(found.jobs_only_in_b), ""),
+    ]
+    apart = f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"
+    rows += [
+        (name, "", "", text)
+        for name, text in (
+            ("jobs compared", number(found.jobs_in_both)),
+            ("started in one run only", number(found.started_in_one)),
+            ("other final state", number(found.states_that_differ)),
+            ("started at another time", apart),
+            ("largest start difference", duration(found.max_start_difference_s)),
+            ("mean start difference", duration(found.mean_start_difference_s)),
+            ("largest end difference", duration(found.max_end_difference_s)),
+        )
+    ]
+    return rows + [
+        (f"start of job {row.job}", duration(row.start_a_s), duration(row.start_b_s), "")
+        for row in found.largest
+    ]
+
+
 def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b") -> Table:
     """The comparison as a table for the console."""
-    found = comparison
-    table = Table(title="Same run" if found.is_same else "The runs differ", title_justify="left", box=None)
+    title = "Same run" if comparison.is_same else "The runs differ"
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("")
-    table.add_column(name_a, justify="right")
-    table.add_column(name_b, justify="right")
-    table.add_column("difference", justify="right")
-    percent = found.mean_wait_difference_percent
-    table.add_row(
-        "mean wait",
-        duration(found.mean_wait_a_s),
-        duration(found.mean_wait_b_s),
-        number(None) if percent is None else f"{percent:+.2f} %",
-    )
-    table.add_row(
-        "on-demand decisions",
-        number(found.decisions_a),
-        number(found.decisions_b),
-        "same, same order" if found.same_decisions else found.decision_difference,
-    )
-    table.add_row("jobs in one run only", number(found.jobs_only_in_a), number(found.jobs_only_in_b), "")
-    for name, text in (
-        ("jobs compared", number(found.jobs_in_both)),
-        ("started in one run only", number(found.started_in_one)),
-        ("other final state", number(found.states_that_differ)),
-        ("started at another time", f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"),
-        ("largest start difference", duration(found.max_start_difference_s)),
-        ("mean start difference", duration(found.mean_start_difference_s)),
-        ("largest end difference", duration(found.max_end_difference_s)),
-    ):
-        table.add_row(name, "", "", text)
-    for row in found.largest:
-        table.add_row(f"start of job {row.job}", duration(row.start_a_s), duration(row.start_b_s), "")
+    for name in (name_a, name_b, "difference"):
+        table.add_column(name, justify="right")
+    for row in table_rows(comparison):
+        table.add_row(*row)
     return table

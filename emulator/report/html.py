@@ -12,10 +12,14 @@ from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import plots
+from emulator.report.compare import table_rows
+from emulator.report.progress import SHARES_HEAD, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
+    from emulator.report.compare import Comparison
+    from emulator.report.pairs import HeatMap
 
 _POOL_NAMES = {
     NodePool.OA_IDLE: "batch, idle",
@@ -59,6 +63,8 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         waits=plots.wait_times(record) if summary["jobs_run"] else None,
         by_size=plots.wait_by_size_and_length(record) if summary["jobs_run"] else None,
         rows=[_row(figure, summary) for figure in FIGURES if figure.key in summary],
+        shares=shares_rows(summary),
+        shares_head=SHARES_HEAD,
         pace=[(name, number(value)) for name, value in summary.get("pace", {}).items()],
         left_out=summary["jobs_left_out"],
         changed=summary["jobs_changed"],
@@ -71,6 +77,19 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         scenario=yaml.safe_dump(summary["scenario"], sort_keys=False, allow_unicode=True)
         if summary["scenario"]
         else "",
+        number=number,
+    )
+
+
+def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, str]) -> str:
+    """The page for two runs: a heat map, then the table of `emulator compare`."""
+    return _environment.get_template("compare.html.j2").render(
+        names=names,
+        comparison=comparison,
+        heat=heat,
+        plot=plots.ratio_heat_map(heat),
+        jobs=int(heat.jobs.sum()),
+        rows=table_rows(comparison),
         number=number,
     )
 

@@ -23,6 +23,7 @@ from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
+from emulator.report.pairs import LENGTH_NAMES, SIZE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
     from emulator.harness.record import RunRecord
     from emulator.metrics.timeline import Timeline
+    from emulator.report.pairs import HeatMap
 
 # Stand-ins that no one else uses; the page replaces each by a variable of the same name.
-INK, FAINT, _GRID, ACCENT, _BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
+INK, FAINT, _GRID, ACCENT, BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
 POOL_COLOURS = {
     NodePool.DOWN: "#010213",
     NodePool.OD_ALLOC: "#010211",
@@ -47,7 +49,7 @@ _VARIABLES = {
     FAINT: "faint",
     _GRID: "grid",
     ACCENT: "accent",
-    _BAD: "bad",
+    BAD: "bad",
     **{colour: pool.value.lower().replace("_", "-") for pool, colour in POOL_COLOURS.items()},
 }
 _STYLE: dict[Any, Any] = {
@@ -76,6 +78,8 @@ _POINTS = {True: 480, False: 200}
 _MOST_MARKERS = 300
 _MOST_NUMBERED_MARKS = 25
 _MARK_PLACES = 150
+_STRONGEST_LOG2 = 3
+"""A ratio of 8 or 1/8 has the strongest colour of a heat map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,10 @@ def _as_inline(svg: str, prefix: str, label: str) -> str:
     svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{prefix}-", svg)
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r" font-family: [^;\"]+;", "", svg)
-    # A tenth of a point is finer than any screen; only opacities need their digits.
-    svg = re.sub(r"(opacity: )?(\d+\.\d)\d+", lambda found: found[0] if found[1] else found[2], svg)
+    # A tenth of a point is finer than any screen; only opacities need their digits, and what people read (`>0.25<`).
+    svg = re.sub(
+        r"(opacity: )?(\d+\.\d)\d+(?![^<>]*<)", lambda found: found[0] if found[1] else found[2], svg
+    )
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
@@ -175,7 +181,7 @@ def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
     # Marks that would be drawn over each other are drawn once.
     _, distinct = np.unique(((at - low) / (high - low) * _MARK_PLACES).round(), return_index=True)
     for x in at[distinct]:
-        axes.axvline(float(x), color=_BAD, linewidth=0.9, linestyle=(0, (3, 3)))
+        axes.axvline(float(x), color=BAD, linewidth=0.9, linestyle=(0, (3, 3)))
     if len(record.marks) <= _MOST_NUMBERED_MARKS:
         for number, x in enumerate(at, 1):
             axes.annotate(
@@ -186,10 +192,10 @@ def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
                 textcoords="offset points",
                 ha="center",
                 fontsize=9,
-                color=_BAD,
+                color=BAD,
             )
     if record.interrupted:
-        axes.axvline(float(axis.of(record.horizon_us)), color=_BAD, linewidth=2.5)
+        axes.axvline(float(axis.of(record.horizon_us)), color=BAD, linewidth=2.5)
 
 
 def node_states(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
@@ -257,8 +263,8 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             colour = POOL_COLOURS[NodePool.OD_ALLOC]
             axes.vlines(at[granted], 0, width[granted], color=colour, linewidth=1)
             axes.plot(at[granted], width[granted], "o", color=colour, markersize=4.5, linestyle="none")
-            axes.vlines(at[rejected], 0, width[rejected], color=_BAD, linewidth=1)
-            axes.plot(at[rejected], width[rejected], "x", color=_BAD, markersize=7, mew=2, linestyle="none")
+            axes.vlines(at[rejected], 0, width[rejected], color=BAD, linewidth=1)
+            axes.plot(at[rejected], width[rejected], "x", color=BAD, markersize=7, mew=2, linestyle="none")
             axes.set_ylim(0, max(1, int(width.max(initial=0))) * 1.15)
             axes.set_ylabel("nodes asked for", fontsize=10)
         else:
@@ -266,7 +272,7 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             yes, no = (np.histogram(at[which], edges)[0] for which in (granted, rejected))
             bar = np.diff(edges) * 0.9
             axes.bar(edges[:-1], yes, bar, align="edge", color=POOL_COLOURS[NodePool.OD_ALLOC])
-            axes.bar(edges[:-1], no, bar, yes, align="edge", color=_BAD)
+            axes.bar(edges[:-1], no, bar, yes, align="edge", color=BAD)
             axes.set_ylabel("requests", fontsize=10)
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axis.dress(axes)
@@ -337,26 +343,71 @@ def wait_by_size_and_length(record: RunRecord) -> Plot:
     used = max(1, len(_SIZES) - int(np.argmax(count.sum(axis=1)[::-1] > 0))) if count.any() else 1
     mean = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
     strongest = max(mean.max(), 60.0)
+    cells = [
+        HeatCell(
+            y,
+            x,
+            short_duration(float(mean[y, x])),
+            ACCENT,
+            0.06 + 0.6 * float(np.sqrt(mean[y, x] / strongest)),
+        )
+        for (y, x), jobs in np.ndenumerate(count[:used])
+        if jobs
+    ]
+    return heat_map(
+        "wait-by-size",
+        "Mean wait by job size and run time",
+        cells,
+        _size_names(used),
+        [name for name, _ in _LENGTHS],
+    )
+
+
+def ratio_heat_map(heat: HeatMap) -> Plot:
+    """The average of a metric in one run over that in another; the more they differ, the stronger the colour."""
+    used = int(np.flatnonzero(heat.jobs.sum(axis=1)).max(initial=0)) + 1
+    cells = []
+    for (row, column), jobs in np.ndenumerate(heat.jobs[:used]):
+        if jobs:
+            ratio = float(heat.ratio[row, column])
+            apart = 0.0 if np.isnan(ratio) else min(1.0, abs(np.log2(max(ratio, 1e-9))) / _STRONGEST_LOG2)
+            colour = BAD if ratio > 1 else ACCENT
+            cells.append(HeatCell(row, column, heat.text(row, column), colour, 0.06 + 0.6 * apart))
+    return heat_map("ratio", heat.title, cells, SIZE_NAMES[:used], LENGTH_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A cell of a heat map: its place, what is written in it, its colour and how strong that is (0-1)."""
+
+    row: int
+    column: int
+    text: str
+    colour: str
+    alpha: float
+
+
+def heat_map(
+    name: str, label: str, cells: Sequence[HeatCell], rows: Sequence[str], columns: Sequence[str]
+) -> Plot:
+    """Sizes upwards, lengths to the right."""
 
     def paint(axes: Axes, is_wide: bool) -> None:
         axes.grid(visible=False)
-        for (y, x), jobs in np.ndenumerate(count[:used]):
-            if jobs:
-                alpha = 0.06 + 0.6 * float(np.sqrt(mean[y, x] / strongest))
-                axes.add_patch(
-                    Rectangle((x + 0.03, y + 0.03), 0.94, 0.94, facecolor=ACCENT, alpha=alpha, linewidth=0)
-                )
-                text = short_duration(float(mean[y, x]))
-                axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=10 if is_wide else 8)
-        axes.set_xlim(0, columns)
-        axes.set_ylim(0, used)
-        names = [name if is_wide else name.replace(" ", "\n", 1) for name, _ in _LENGTHS]
-        axes.set_xticks(np.arange(columns) + 0.5, names, fontsize=10 if is_wide else 8)
-        axes.set_yticks(np.arange(used) + 0.5, _size_names(used))
+        for cell in cells:
+            at = cell.column + 0.03, cell.row + 0.03
+            axes.add_patch(Rectangle(at, 0.94, 0.94, facecolor=cell.colour, alpha=cell.alpha, linewidth=0))
+            middle = cell.column + 0.5, cell.row + 0.5
+            axes.text(*middle, cell.text, ha="center", va="center", fontsize=10 if is_wide else 8)
+        axes.set_xlim(0, len(columns))
+        axes.set_ylim(0, len(rows))
+        names = [name if is_wide else name.replace(" ", "\n", 1) for name in columns]
+        axes.set_xticks(np.arange(len(columns)) + 0.5, names, fontsize=10 if is_wide else 8)
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
         axes.tick_params(length=0)
         axes.set_ylabel("nodes", fontsize=10)
 
-    return draw("wait-by-size", "Mean wait by job size and run time", paint, height=0.9 + 0.42 * used)
+    return draw(name, label, paint, height=0.9 + 0.42 * len(rows))
 
 
 def _size_names(count: int) -> Sequence[str]:

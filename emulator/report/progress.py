@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group
@@ -139,9 +140,39 @@ def render_summary(summary: dict[str, Any], out_dir: Path | None = None) -> Grou
         Text(f"The record contradicts itself: {problem}", style="bold red") for problem in summary["problems"]
     ]
     lines.append(table)
+    if shares := shares_rows(summary):
+        lines.append(_shares_table(shares))
     if out_dir is not None:
         lines.append(Text(f"Results are in {out_dir}; open {out_dir / 'report.html'}"))
     return Group(*lines)
+
+
+_MOST_SHARES = 20
+SHARES_HEAD = ("job", "cores", "model", "measured", "by shares")
+
+
+def shares_rows(summary: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The slow-downs of jobs that really shared processors, beside the model's, and their means; texts."""
+    found = summary.get("mechanism", {})
+    keys = ("model_slowdown", "measured_slowdown", "slowdown_by_shares")
+    rows = [
+        (str(each["job"]), str(each["cores"]), *(f"{each[key]:.2f}" for key in keys))
+        for each in json.loads(found.get("processor_shares", "[]"))
+    ]
+    return [*rows, ("mean", "", *(f"{found[f'mean_{key}']:.2f}" for key in keys))] if rows else []
+
+
+def _shares_table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table(title="Slow-down on shared processors", title_justify="left", box=None)
+    for name in SHARES_HEAD:
+        table.add_column(name, justify="right")
+    *jobs, means = rows
+    for row in jobs[:_MOST_SHARES]:
+        table.add_row(*row)
+    if len(jobs) > _MOST_SHARES:
+        table.add_row("…")
+    table.add_row(*means)
+    return table
 
 
 def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

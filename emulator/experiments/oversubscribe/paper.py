@@ -11,7 +11,8 @@ from rich.table import Table
 from emulator.experiments.claims import middle
 from emulator.experiments.oversubscribe.claims import claims
 from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, experiments
-from emulator.mechanisms.oversubscribe.figures import LENGTH_EDGES_S, LEVELS, SIZE_EDGES
+from emulator.mechanisms.oversubscribe.figures import LEVELS
+from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import Rank, SharedClock, SharedClockMaster, micros, seconds, utc_us, wall_us
+from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide, collect
@@ -48,7 +49,7 @@ from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report import files
 from emulator.report.progress import RunProgress
-from emulator.runner import Prepared, describe, make_mechanism, prepare
+from emulator.runner import Prepared, describe, make_machine, make_mechanism, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
 from emulator.workload import store
 from emulator.workload.files import TraceError
@@ -107,6 +108,10 @@ class Controller:
     ) -> None:
         mechanism = make_mechanism(scenario)
         self._hosted: HasNotice | bool = False
+        if scenario.live.jobs == "cpu-bound":
+            raise ScenarioError(
+                "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"
+            )
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
             self._hosted = ability(mechanism, HasNotice) or True
             mechanism = None
@@ -131,6 +136,8 @@ class Controller:
         self._progress: dict[str, int] = {}
         self._seen_us = wall_us()
         self.prepared: Prepared = prepare(scenario)
+        slotted = ability(make_machine(scenario, self.prepared, make_mechanism(scenario)), HasSlots)  # type: ignore[type-abstract]
+        self._slots_per_node = 1 if slotted is None else slotted.slots_per_node
         self.now_us = 0
 
     # What `collect` reads.
@@ -181,13 +188,18 @@ class Controller:
             if name is None:
                 raise ValueError("a node must say its name")
             return {
-                "config": settings.node(name, hooked=mechanism is not None),
+                "config": settings.node(name, np=self._slots_per_node, hooked=mechanism is not None),
                 "files": self._node_files(name),
             }
         if role == BATCH:
             return {
                 "config": settings.batch(
-                    scenario, shared, self._state.nodes, _EPOCH_S, hosted=bool(self._hosted)
+                    scenario,
+                    shared,
+                    self._state.nodes,
+                    _EPOCH_S,
+                    np=self._slots_per_node,
+                    hosted=bool(self._hosted),
                 )
             }
         facts = self._facts()

@@ -93,9 +93,9 @@ class Facts:
 
 
 def batch(
-    scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, hosted: bool
+    scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, np: int, hosted: bool
 ) -> dict[str, Any]:
-    """`hosted`: the server has the scenario's mechanism (every one but the Balancer, which is a service)."""
+    """`np`: slots of a node. `hosted`: the server has the mechanism (every one but the Balancer, a service)."""
     scheduler = {
         ("pass" if key == "pass_" else key): value for key, value in asdict(scenario.scheduler_config).items()
     }
@@ -104,6 +104,7 @@ def batch(
     return more | {
         "home": str(shared.batch_home),
         "expect_nodes": expect_nodes,
+        "np": np,
         "keep_jobs": True,
         "host": "0.0.0.0",  # noqa: S104 - the container's own network
         "port": BATCH_PORT,
@@ -115,10 +116,11 @@ def batch(
     }
 
 
-def node(name: str, *, hooked: bool) -> dict[str, Any]:
+def node(name: str, *, np: int, hooked: bool) -> dict[str, Any]:
     config: dict[str, Any] = {
         "home": f"{PRIVATE}/mom",
         "nodes": [name],
+        "np": np,
         "server": f"{BATCH}:{BATCH_PORT}",
         "walltime_check_s": 0,
         "restart": "requeue",  # a container that is gone takes its processes with it, as a node does

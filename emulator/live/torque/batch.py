@@ -327,8 +327,7 @@ class BatchServer:
         job.session, job.ended_by = None, ""
         view = self.view(now_us)
         job.comment = started_comment(view.moment(now_us))
-        for index in job.exec_nodes:
-            self.nodes[index].job, self.nodes[index].slots_used = job.number, job.request.ppn
+        self._occupy(job)
         self._log.write("S", job, view, accounting.started(job, view))
         lost = [index for index in job.exec_nodes if index not in self._links]
         if lost:
@@ -369,8 +368,9 @@ class BatchServer:
             "account": asked.account,
             "resources": asked.requested,
             "neednodes": asked.neednodes,
-            "ppn": asked.ppn,
+            "ppn": len(job.slots_on(job.exec_nodes[0])),
             "hosts": [self.nodes[index].name for index in job.exec_nodes],
+            "cores": [] if self.host is None else self.host.cores_of(job.row),
             "workdir": asked.workdir,
             "join": asked.join,
             "output_path": asked.output_path or f"{asked.name}.o{job.number}",
@@ -508,10 +508,14 @@ class BatchServer:
         job.state, job.start_us, job.mtime_us = PbsState.QUEUED, -1, now_us
         self._follow_holds(job)
 
+    def _occupy(self, job: Job) -> None:
+        job.slots = {} if self.host is None else self.host.slots_of(job.row)
+        for index in job.exec_nodes:
+            self.nodes[index].jobs[job.number] = job.slots_on(index)
+
     def _vacate(self, job: Job) -> None:
         for index in job.exec_nodes:
-            if self.nodes[index].job == job.number:
-                self.nodes[index].job = -1
+            self.nodes[index].jobs.pop(job.number, None)
 
     # What a mechanism does to jobs (`host.Outside`).
 
@@ -531,8 +535,7 @@ class BatchServer:
             places = [job.exec_nodes[0], *(node for node in nodes if self.is_served_by(node, link))]
             first = next((node for node in places if node in nodes), nodes[0])
             job.exec_nodes = (first, *(node for node in nodes if node != first))
-            for index in job.exec_nodes:
-                self.nodes[index].job, self.nodes[index].slots_used = job.number, job.request.ppn
+            self._occupy(job)
             if not self.is_served_by(first, link):
                 self._actions.move(job, link, done)
                 return

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 from balancer.clock import US
 from emulator.live.torque.jobs import PbsState, clock_text
+from emulator.live.torque.nodes import slots_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,8 +51,9 @@ class View:
         return f"{job.number}.{self.server}"
 
     def exec_host(self, job: Job) -> str:
-        slots = "0" if job.request.ppn == 1 else f"0-{job.request.ppn - 1}"
-        return "+".join(f"{self.nodes[index].name}/{slots}" for index in job.exec_nodes)
+        return "+".join(
+            f"{self.nodes[index].name}/{slots_text(job.slots_on(index))}" for index in job.exec_nodes
+        )
 
 
 def ctime(moment: int) -> str:

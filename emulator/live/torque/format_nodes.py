@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.live.torque.format import REPORT_INTERVAL_US, xml_element
+from emulator.live.torque.nodes import slots_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +18,10 @@ VERSION = "6.1.3.h5"
 
 def _attributes(node: Node, view: View) -> list[tuple[str, str]]:
     found = [("state", node.state), ("power_state", "Running"), ("np", str(node.np)), ("ntype", "cluster")]
-    if node.job >= 0:
-        found.append(("jobs", f"{node.slots()}/{node.job}.{view.server}"))
+    if node.jobs:
+        in_order = sorted(node.jobs.items(), key=lambda item: item[1])
+        jobs = ", ".join(f"{slots_text(slots)}/{number}.{view.server}" for number, slots in in_order)
+        found.append(("jobs", jobs))
     if node.seen_us >= 0:
         found.append(("status", _status(node, view)))
     if node.note:

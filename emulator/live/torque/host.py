@@ -225,6 +225,12 @@ class MechanismHost(Harness):
     def nodes_of(self, row: int) -> Sequence[int]:
         return [int(node) for node in self.cluster.nodes_of(row)]
 
+    def slots_of(self, row: int) -> dict[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
+        return {}
+
+    def cores_of(self, row: int) -> list[int]:  # noqa: ARG002 - as above
+        return []
+
     @property
     def is_over(self) -> bool:
         return not self._points_to_come and not np.any(self.cluster.state == JobState.RUNNING)

@@ -9,7 +9,7 @@ from emulator.live.torque import errors
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from emulator.harness.account import Account
     from emulator.harness.record import RunOutcome, RunRecord
@@ -79,6 +79,12 @@ class Host(Protocol):
 
     def nodes_of(self, row: int) -> Sequence[int]:
         """The nodes of a running job."""
+
+    def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:
+        """The slots of a running job on each of its nodes, where jobs share nodes; else empty."""
+
+    def cores_of(self, row: int) -> list[int]:
+        """The cores of a running job, counted over all nodes, where jobs share cores; else empty."""
 
     def phase(self, row: int) -> dict[str, Any]:
         """How a running job computes from now on (`emulator.live.runs.Phase`)."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from balancer.clock import US
 from emulator.live.torque.errors import bad_value, infeasible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DELETED = 271
 """Exit status of a job that was deleted while it ran: 256 + SIGTERM."""
@@ -31,7 +35,7 @@ class PbsState(StrEnum):
 class JobRequest:
     """What qsub asked for. `resources` is in the user's order, normalised as the server prints it.
 
-    A job takes `nodes` whole nodes, whatever `ppn` (slots on each) says.
+    A job takes `nodes` whole nodes, whatever `ppn` (slots on each) says, unless a mechanism gives it parts of nodes.
     """
 
     name: str
@@ -84,6 +88,8 @@ class Job:
     session: int | None = None
     exit_status: int | None = None
     exec_nodes: tuple[int, ...] = ()
+    slots: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """On each of its nodes, where jobs share nodes."""
     user_hold: bool = False
     comment: str = ""
     deferred: bool = False
@@ -92,6 +98,10 @@ class Job:
     @property
     def over(self) -> bool:
         return self.state == PbsState.COMPLETE
+
+    def slots_on(self, node: int) -> tuple[int, ...]:
+        """Its slots there: the first `ppn`, unless nodes are shared."""
+        return self.slots.get(node) or tuple(range(self.request.ppn))
 
 
 _WALLTIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d{1,6})?)")

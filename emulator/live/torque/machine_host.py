@@ -18,6 +18,8 @@ from balancer.clock import NEVER_US, Rank
 from emulator.harness.account import Account, HasAccounts
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.harness import Harness
+from emulator.harness.machine import HasSlots
+from emulator.harness.mechanism import ability
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
 
@@ -52,13 +54,17 @@ class MachineHost(Harness):
         self._node_count = len(node_names)
         # A machine may count parts of nodes, as many on each; the record then speaks of these.
         has_whole_nodes = machine.node_count == len(node_names)
-        super().__init__(machine, mechanism, node_names=node_names if has_whole_nodes else None)
+        names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
+        super().__init__(machine, mechanism, node_names=names)
+        self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
         jobs = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way
         self._submit_us = jobs.submit_us.copy()
         self._width = jobs.nodes
         self._nodes: dict[int, list[int]] = {}
         """Nodes of each running job."""
+        self._slots: dict[int, list[int]] = {}
+        """Slots of each running job, where the machine has slots."""
         self._open: dict[int, int] = {}
         """Running job -> its row of the run table."""
         self._accounts: HasAccounts | None = None
@@ -111,6 +117,20 @@ class MachineHost(Harness):
 
     def nodes_of(self, row: int) -> Sequence[int]:
         return self._nodes[row]
+
+    def slots_of(self, row: int) -> dict[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
+        if self._slotted is not None:
+            for slot in self._slots[row]:
+                node, place = divmod(slot, self._slotted.slots_per_node)
+                found[node] = (*found.get(node, ()), place)
+        return found
+
+    def cores_of(self, row: int) -> list[int]:
+        if self._slotted is None:
+            return []
+        cores = {self._slotted.core_of(slot) for slot in self._slots[row]}
+        return sorted(cores - {-1})
 
     def phase(self, row: int) -> dict[str, Any]:
         account = self._told.get(row)
@@ -230,6 +250,8 @@ class MachineHost(Harness):
         named = runs.node[runs.first[row] : runs.first[row + 1]].tolist()
         count = self._node_count
         if named:
+            if self._slotted is not None:
+                self._slots[int(runs.job[row])] = sorted(named)
             return sorted({int(node) * count // self.cluster.node_count for node in named})
         taken = {node for nodes in self._nodes.values() for node in nodes}
         free = [node for node in range(count) if node not in taken] + sorted(taken)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,14 @@ class Node:
     seen_us: int = -1
     pooled: bool = True
     """What the cluster was last told: the scheduler may use the node."""
-    job: int = -1
-    """Number of the job that runs on it."""
-    slots_used: int = 0
+    jobs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Numbers of the jobs that run on it, and the slots that each has."""
     facts: NodeFacts | None = None
 
     @property
     def states(self) -> tuple[str, ...]:
         """In Torque's fixed order; empty for a free node (a node with free slots is one, even with a job)."""
-        full = self.job >= 0 and self.slots_used >= self.np
+        full = bool(self.jobs) and sum(map(len, self.jobs.values())) >= self.np
         return (
             *(["down"] if self.down else []),
             *(["offline"] if self.offline else []),
@@ -50,9 +54,12 @@ class Node:
     def usable(self) -> bool:
         return not (self.down or self.offline)
 
-    def slots(self) -> str:
-        """The slots of its job as in exec_host: `0-1`, or `0` for one."""
-        return "0" if self.slots_used == 1 else f"0-{self.slots_used - 1}"
+
+def slots_text(slots: Sequence[int]) -> str:
+    """Slots in ascending order as in exec_host: `0`, `0-1`, `0-1,3`."""
+    begins = [0, *(place for place, (one, next_) in enumerate(pairwise(slots), 1) if next_ != one + 1)]
+    parts = [slots[begin:end] for begin, end in pairwise([*begins, len(slots)])]
+    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 LISTS = ("all", "active", "busy", "down", "free", "job-exclusive", "offline", "up")

@@ -19,6 +19,7 @@ from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
 from emulator.harness.mechanism import HasMachine, ability, mechanism_of
+from emulator.harness.warm import warm_mechanism
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
@@ -126,6 +127,7 @@ class TorqueServer:
             if maker is None or jobs is None:
                 batch.host = MechanismHost(cluster, mechanism, **parts)
             else:
+                warm_mechanism(mechanism)  # a clock at a free pace would run on meanwhile
                 machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
                 # As in virtual time it is asked for no more than `Machine` has.
                 batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)

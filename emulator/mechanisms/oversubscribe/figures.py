@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.metrics.heat import by_size_and_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 LEVELS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 10.0, 20.0, 50.0, 100.0)
 """Slowdowns at which the distribution (Figures 8 and 9) is told."""
-SIZE_EDGES = (1, 2, 5, 13, 49, 193, 769)
-"""Cores from which a row of the heat maps (Figures 10 and 11) begins; the paper does not print its own."""
-LENGTH_EDGES_S = (0, 60, 600, 3600, 6 * 3600, 24 * 3600, 72 * 3600)
 TERRIBLE = 100
 
 
@@ -52,14 +50,8 @@ def completion_us(end_us: NDArray[np.int64], share: float) -> int:
 
 def heat(outcomes: Outcomes) -> list[list[list[float]]]:
     """Jobs and mean S_OSub by size (SIZE_EDGES) and length (LENGTH_EDGES_S): `heat[size][length]` is both."""
-    size = np.searchsorted(SIZE_EDGES, outcomes.cores, "right") - 1
-    length = np.searchsorted(np.array(LENGTH_EDGES_S) * US, outcomes.jobs.run_us, "right") - 1
-    cell = size * len(LENGTH_EDGES_S) + length
-    cells = len(SIZE_EDGES) * len(LENGTH_EDGES_S)
-    count = np.bincount(cell, minlength=cells)
-    total = np.bincount(cell, outcomes.slowdown, minlength=cells)
-    mean = np.divide(total, count, out=np.zeros(cells), where=count > 0)
-    table = np.stack((count, mean), axis=-1).reshape(len(SIZE_EDGES), len(LENGTH_EDGES_S), 2)
+    count, mean = by_size_and_length(outcomes.cores, outcomes.jobs.run_us, outcomes.slowdown)
+    table = np.stack((count, np.nan_to_num(mean)), axis=-1)
     return [[[float(value) for value in each] for each in row] for row in table]
 
 

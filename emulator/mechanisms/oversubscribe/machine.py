@@ -49,6 +49,12 @@ class NodeShape:
         """Slots of a node."""
         return self.cores * self.slots + self.gpus * self.gpu_slots
 
+    def core_of(self, slot: int) -> int:
+        """The core of a slot of the machine, cores counted over all nodes; -1 for a slot of a GPU."""
+        node, place = divmod(slot, self.slot_count)
+        core = place // self.slots
+        return node * self.cores + core if core < self.cores else -1
+
     def slot_names(self, node: str) -> Iterator[str]:
         """Of the slots of a node, in order: `n001/c03.2` is the second slot of core 3."""
         for kind, units, slots in (("c", self.cores, self.slots), ("g", self.gpus, self.gpu_slots)):
@@ -211,6 +217,17 @@ class SharedCluster(TableViews):
     def node_names(self) -> tuple[str, ...]:
         """A name for each slot."""
         return slot_names(self.nodes, self.shape)
+
+    @property
+    def slots_per_node(self) -> int:
+        return self.shape.slot_count
+
+    @property
+    def core_count(self) -> int:
+        return self.nodes * self.shape.cores
+
+    def core_of(self, slot: int) -> int:
+        return self.shape.core_of(slot)
 
     def finish_instant(self, now_us: int) -> None:
         kernel.finish_instant(self._room.kernel, now_us)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ _MOST_SLOTS = 64
 @dataclass(slots=True)
 class _SharedNodes:
     """What both have: nodes of cores, and a class of jobs that wants quick answers."""
-
-    shares_nodes: ClassVar[bool] = True
-    """Several jobs are on a node at once, which only virtual time can do so far."""
 
     cores: int
     """Of a node."""

@@ -39,7 +39,19 @@ class PartedCluster:
         self._parts = parts
         self.node_count = sum(part.cluster.node_count for part in parts)
         nodes = sum(part.cluster.nodes for part in parts)
-        self.node_names = slot_names(nodes, parts[0].cluster.shape)
+        self._shape = parts[0].cluster.shape
+        self.node_names = slot_names(nodes, self._shape)
+
+    @property
+    def slots_per_node(self) -> int:
+        return self._shape.slot_count
+
+    @property
+    def core_count(self) -> int:
+        return sum(part.cluster.core_count for part in self._parts)
+
+    def core_of(self, slot: int) -> int:
+        return self._shape.core_of(slot)
 
     @property
     def now_us(self) -> int:

@@ -13,7 +13,8 @@ from emulator.experiments.claims import judge, worlds
 from emulator.experiments.oversubscribe import PAPER
 from emulator.experiments.oversubscribe.runs import UNILU, conventional, shared, unilu_workload
 from emulator.experiments.paper import Options, find_paper
-from emulator.mechanisms.oversubscribe.figures import LENGTH_EDGES_S, LEVELS, SIZE_EDGES
+from emulator.mechanisms.oversubscribe.figures import LEVELS
+from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
 from oracle.logs import SHARED

@@ -1,6 +1,7 @@
 """What is done to the real process of a job: suspended, slowed down, killed, with everything it has started."""
 
 import os
+import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from balancer.clock import US, wall_us
 from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, remove_orphans
 from emulator.live.processes import JobProcess, Processes
+from emulator.live.shares import tracks
 
 pytestmark = pytest.mark.live
 SPIN = "( while :; do :; done ) & echo $! > child; wait\n"
@@ -23,13 +25,17 @@ def start(tmp_path, request):
         shared.roots = CgroupRoots(None, None, 1)
     started = []
 
-    def start(script):
-        path = tmp_path / "script"
+    def start(script, bound_to=()):
+        number = len(started)
+        path = tmp_path / f"script{number}"
         path.write_text(script)
-        places = {"workdir": tmp_path, "output": tmp_path / "out", "errors": tmp_path / "out"}
-        started.append(JobProcess(shared, path, name="7", environ=os.environ, processors=1, **places))
+        places = {"workdir": tmp_path, "output": tmp_path / f"out{number}", "errors": tmp_path / "err"}
+        environ = os.environ | {"EMULATOR_PROCESSORS": ",".join(map(str, bound_to))}
+        more = {"name": str(number), "environ": environ, "processors": 1, "bound_to": bound_to}
+        started.append(JobProcess(shared, path, **more, **places))
         return started[-1]
 
+    start.has_weights = shared.roots.cpu is not None
     yield start
     for process in started:
         process.close()
@@ -90,10 +96,56 @@ def test_a_slow_job_gets_its_share_where_the_machine_can_limit_it(start, tmp_pat
     process.set_rate(Fraction(1))
 
 
+class TestSharing:
+    """Jobs that only compute, on processors that they are bound to. Their own processor time is compared, not
+    the wall's, since other processes may be there too."""
+
+    @staticmethod
+    def spin(start, *bound_to):
+        processes = [start(f"exec {sys.executable} -m emulator.live.job.spin\n", cores) for cores in bound_to]
+        return [process.session for process in processes]
+
+    @staticmethod
+    def shares(tmp_path, jobs):
+        """Processor time of the workers of each job while all were there for two seconds, (processor, us)."""
+        pause, needed_us = threading.Event(), 2 * US
+        while True:
+            outputs = [(tmp_path / f"out{job}").read_text() for job in range(len(jobs))]
+            found = [tracks(output.splitlines(keepends=True)) for output in outputs]
+            workers = [track for job in found for track in job]
+            if all(len(job) == count for job, count in zip(found, jobs, strict=True)):
+                begin_us = max(track.wall_us[0] for track in workers)
+                end_us = min(track.wall_us[-1] for track in workers)
+                if end_us - begin_us > needed_us:
+                    return [
+                        [(track.processor, track.used_us(begin_us, end_us)) for track in job] for job in found
+                    ]
+            pause.wait(0.1)
+
+    def test_two_jobs_of_one_processor_get_equal_parts_and_do_not_leave_it(self, start, tmp_path):
+        (processor, *_) = os.sched_getaffinity(0)
+        self.spin(start, [processor], [processor])
+        ((one,), (other,)) = self.shares(tmp_path, [1, 1])
+        assert (one[0], other[0]) == (processor, processor)
+        assert one[1] == pytest.approx(other[1], rel=0.35)
+
+    @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+    def test_a_job_of_two_processors_gets_half_of_the_one_that_it_shares(self, start, tmp_path):
+        first, second, *_ = sorted(os.sched_getaffinity(0))
+        wide, narrow = self.spin(start, [first, second], [second])
+        wide_shares, ((_, narrow_us),) = self.shares(tmp_path, [2, 1])
+        if start.has_weights:  # else a session may weigh as much as another one, whatever they run on
+            assert dict(wide_shares)[second] == pytest.approx(narrow_us, rel=0.35)
+        allowed = [os.sched_getaffinity(session) for session in (wide, narrow)]
+        assert allowed == [{first, second}, {second}]
+
+
 def test_a_machine_without_control_groups_is_recognised(tmp_path):
     assert find_roots(tmp_path / "none", tmp_path / "nothing") == CgroupRoots(None, None, 1)
-    told = CgroupRoots(None, None, 1).describe()
-    assert told == "jobs are suspended with SIGSTOP and SIGCONT; rates: no limit on processors"
+    assert CgroupRoots(None, None, 1).describe() == (
+        "jobs are suspended with SIGSTOP and SIGCONT; rates: no limit on processors;"
+        " cores: CPU affinity (no cpuset can be made here)"
+    )
 
 
 def test_groups_of_agents_that_were_killed_are_removed(tmp_path):
@@ -115,3 +167,12 @@ def test_version_2_is_used_by_its_files(tmp_path):
     assert ((folder / "cgroup.freeze").read_text(), (folder / "cpu.max").read_text()) == ("1", "50000 100000")
     group.limit(None)
     assert (folder / "cpu.max").read_text() == "max 100000"
+
+
+@pytest.mark.parametrize(("version", "weight"), [(1, ("cpu.shares", "2048")), (2, ("cpu.weight", "200"))])
+def test_a_group_weighs_one_part_for_each_of_its_processors(tmp_path, version, weight):
+    (tmp_path / "cpuset.mems").write_text("0")
+    JobCgroup(CgroupRoots(None, tmp_path, version, tmp_path), "job", [3, 1])
+    assert (tmp_path / "job" / "cpuset.cpus").read_text() == "1,3"
+    assert (tmp_path / "job" / weight[0]).read_text() == weight[1]
+    assert (tmp_path / "job" / "cpuset.mems").exists() == (version == 1)

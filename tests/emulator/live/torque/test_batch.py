@@ -26,7 +26,7 @@ def check(world):
             assert job.state == cluster_state
     for node in batch.nodes:
         row = int(batch.cluster.node_job[node.index])
-        assert node.job == (batch._by_row[row].number if row >= 0 else -1)
+        assert list(node.jobs) == ([batch._by_row[row].number] if row >= 0 else [])
         assert node.pooled == node.usable == (not batch.cluster.node_offline[node.index])
 
 

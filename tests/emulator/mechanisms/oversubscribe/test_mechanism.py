@@ -260,17 +260,3 @@ def test_stand_ins_have_the_printed_figures(site, nodes, jobs, hrr, widest):
     table = CoreJobsLike(site).generate(np.random.default_rng(1), nodes=nodes)
     assert (len(table), int((table.queue == 0).sum())) == (jobs, hrr)
     assert int((table.nodes * table.column("cores")).max()) <= widest
-
-
-def test_a_live_run_is_an_error_that_says_so(tmp_path):
-    from emulator.live.fleet import run_live  # noqa: PLC0415 - slow to import
-
-    scenario = from_mapping(
-        {
-            "nodes": 2,
-            "workload": {"generate": [{"core_jobs_like": {"site": "unilu", "share": 0.001}}]},
-            "mechanism": {"dedicated_nodes": {"cores": 12, "percent": 50, "refuse_too_wide": True}},
-        }
-    )
-    with pytest.raises(ScenarioError, match="jobs that share nodes cannot be run live yet"):
-        run_live(scenario, prepare(scenario), tmp_path, None, quiet=True)
