@@ -97,6 +97,7 @@ class Instance:
                 settings=EngineSettings(
                     reconcile_period_s=PERIOD_S,
                     refresh_age_s=10.0,
+                    keep_answers_s=400 * 86400.0,  # the checkers ask for all of them, in worlds of weeks too
                     commands=CommandSettings(confirm_poll_s=POLL_S, confirm_limit_s=LIMIT_S),
                 ),
                 threaded=False,
