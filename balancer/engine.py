@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from balancer.algorithms.bounded import Bounded
 from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander, CommandSettings, Mark, Order, Unmark
 from balancer.drivers.base import DriverError, NodeStatus
@@ -67,6 +68,10 @@ class KeyReusedError(Exception):
     """The idempotency key belongs to another call."""
 
 
+class KeyInUseError(Exception):
+    """A call with this idempotency key has not been stored yet: ask again in a moment."""
+
+
 class TooManyError(Exception):
     """The bound on waiting `requests` or on active `reserves` is reached; nothing changed."""
 
@@ -77,12 +82,16 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request."""
+    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
+
+    `plan_limit_s`: how long the algorithm may take for a plan; wall time.
+    """
 
     reconcile_period_s: float = 60.0
     refresh_age_s: float = 1.0
     keep_answers_s: float = 7 * 86400.0
     keep_events_s: float = 400 * 86400.0
+    plan_limit_s: float = 5.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
     commands: CommandSettings = field(default_factory=CommandSettings)
@@ -127,9 +136,12 @@ class Engine:
             on_period=self._on_period,
             threaded=threaded,
         )
+        self._bounded = (
+            Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
+        )
         configured = Configured(
             nodes=tuple(nodes),
-            algorithm=algorithm,
+            algorithm=self._bounded or algorithm,
             algorithm_name=self.algorithm_name,
             settings=lifecycle_settings,
         )
@@ -157,7 +169,7 @@ class Engine:
         self._read_at_us: int | None = None
         self._refreshing = threading.Lock()
         self._last_jobs: dict[str, str] = {}
-        self._keys = threading.Condition()
+        self._keys = threading.Lock()
         self._keys_in_use: set[str] = set()
         self._forget_us = 0
         self._failures_seen = 0
@@ -166,6 +178,8 @@ class Engine:
 
     def start(self) -> None:
         """Take up what a former process left open, compare with the batch system, start the timers."""
+        if self._bounded is not None:
+            self._bounded.start()
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
@@ -178,6 +192,8 @@ class Engine:
         self._writer.stop()
         self._timers.stop()
         self._commander.stop()
+        if self._bounded is not None:
+            self._bounded.stop()
         self.ledger.close()
 
     def interrupt(self) -> None:
@@ -215,6 +231,8 @@ class Engine:
         problem = self._writer.problem()
         if problem is not None:
             return problem
+        if self._bounded is not None and self._bounded.is_late:
+            return f"the algorithm {self.algorithm_name} does not come back with a plan"
         if self._read_at_us is None:
             return "the batch system has not answered yet"
         age_us = self.clock.now_us() - self._read_at_us
@@ -380,15 +398,16 @@ class Engine:
 
     @contextmanager
     def idempotent(self, key: Key | None) -> Iterator[StoredAnswer | None]:
-        """The stored answer to a call with this key, if there is one; a second such call waits for the first.
+        """The stored answer to a call with this key, if there is one.
 
-        Raises KeyReusedError when the key was used for another call.
+        Raises KeyReusedError when the key was used for another call, KeyInUseError while a call with it is under way.
         """
         if key is None:
             yield None
             return
         with self._keys:
-            self._keys.wait_for(lambda: key.key not in self._keys_in_use)
+            if key.key in self._keys_in_use:
+                raise KeyInUseError("a call with this key is under way: repeat it in a moment")
             self._keys_in_use.add(key.key)
         try:
             stored = self.ledger.answer(key.key)
@@ -398,7 +417,6 @@ class Engine:
         finally:
             with self._keys:
                 self._keys_in_use.discard(key.key)
-                self._keys.notify_all()
 
     def _check_generations(self, generations: Mapping[str, int] | None) -> None:
         """For the function that is given to the writer: nothing is decided in between."""
