@@ -16,6 +16,7 @@ class Gate:
 
     patience: int = 1
 
+    large_worlds: int = 4
     crashes_a_point: int = 20
     kills: int = 150
     power_cut_workloads: int = 1
@@ -25,11 +26,9 @@ class Gate:
     race_steps: int = 150
     key_rounds: int = 1
     random_hook_orders: int = 500
-    conformance_rounds: int = 1
     mutations: int = 20_000
-    table_orders: int = 1
     backwards_seeds: int = 20
-    partition_pairs: bool = False
+    partition_pairs: int = 12
     clock_seeds: int = 1
     takeovers: int = 20
     outage_seeds: int = 1
@@ -40,6 +39,7 @@ GATES = {
     "change": Gate(),
     "night": Gate(
         patience=100,
+        large_worlds=20,
         crashes_a_point=1000,
         kills=5000,
         power_cut_workloads=50,
@@ -49,11 +49,9 @@ GATES = {
         race_steps=5000,
         key_rounds=100,
         random_hook_orders=50_000,
-        conformance_rounds=20,
         mutations=1_000_000,
-        table_orders=20,
         backwards_seeds=2000,
-        partition_pairs=True,
+        partition_pairs=1128,
         clock_seeds=100,
         takeovers=2000,
         outage_seeds=25,

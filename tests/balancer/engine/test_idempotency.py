@@ -12,6 +12,7 @@ from balancer.clock import micros
 from balancer.engine import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.writer import Key
+from gates import GATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ class Caller:
         return kinds.count(KINDS[self.name])
 
 
-@pytest.fixture(params=list(CALLS))
+@pytest.fixture(params=[pytest.param(name, id=name) for name in CALLS] * GATE.key_rounds)
 def caller(request, world):
     w = world(nodes=6, reserve=3)
     w.settled()
