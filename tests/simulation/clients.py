@@ -12,8 +12,7 @@ from balancer.engine import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import Key, StoppingError
-from simulation.parts import Lost, Violation
-from simulation.torque import shown
+from simulation.parts import Lost, Violation, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
