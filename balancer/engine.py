@@ -7,7 +7,6 @@ nothing is left to do. Work is done while a paced clock stands still; waiting fo
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,11 @@ import structlog
 
 from balancer.algorithms.bounded import Bounded
 from balancer.clock import micros, seconds, wall_us
-from balancer.commands import Commander, CommandSettings, Mark, Order, Unmark
-from balancer.drivers.base import DriverError, NodeStatus
+from balancer.commands import Commander, CommandSettings, Order
+from balancer.idempotency import Keys
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
-    NodesObserved,
     NodesReclaimed,
     NodesReleased,
     NodesRequested,
@@ -34,24 +32,24 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
-from balancer.reconcile import compare
+from balancer.reconciler import Reconciler
 from balancer.timers import Timers
 from balancer.writer import Configured, Key, StoppingError, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
-    from balancer.drivers.base import BatchDriver
-    from balancer.drivers.cloud import CloudDriver, CloudStatus
+    from balancer.drivers.base import BatchDriver, NodeStatus
+    from balancer.drivers.cloud import CloudDriver
     from balancer.ledger.store import Ledger, StoredAnswer
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
     from balancer.waiting import Waiter
     from balancer.writer import Decided
 
@@ -62,14 +60,6 @@ _FORGET_EVERY_US = micros(3600)
 
 CONCURRENT_UPDATE = "concurrent_update"
 """Code of `Refused`: a node has another generation than the caller believes."""
-
-
-class KeyReusedError(Exception):
-    """The idempotency key belongs to another call."""
-
-
-class KeyInUseError(Exception):
-    """A call with this idempotency key has not been stored yet: ask again in a moment."""
 
 
 class TooManyError(Exception):
@@ -163,14 +153,15 @@ class Engine:
             signature=lambda: f"epoch {ledger.epoch}",
             threaded=threaded,
         )
-        self._cloud = cloud
-        self._readings: Mapping[str, NodeStatus] = {}
-        self._by_hand: tuple[str, ...] = ()
-        self._read_at_us: int | None = None
-        self._refreshing = threading.Lock()
-        self._last_jobs: dict[str, str] = {}
-        self._keys = threading.Lock()
-        self._keys_in_use: set[str] = set()
+        self._reconciler = Reconciler(
+            self._writer,
+            self._commander,
+            cloud=cloud,
+            clock=clock,
+            metrics=metrics,
+            carry_out=self._carry_out,
+        )
+        self._keys = Keys(ledger)
         self._forget_us = 0
         self._failures_seen = 0
 
@@ -233,9 +224,9 @@ class Engine:
             return problem
         if self._bounded is not None and self._bounded.is_late:
             return f"the algorithm {self.algorithm_name} does not come back with a plan"
-        if self._read_at_us is None:
+        if self._reconciler.read_at_us is None:
             return "the batch system has not answered yet"
-        age_us = self.clock.now_us() - self._read_at_us
+        age_us = self.clock.now_us() - self._reconciler.read_at_us
         if self.settings.reconcile_period_s and age_us > 3 * micros(self.settings.reconcile_period_s):
             return f"the batch system has not answered for {seconds(age_us):.0f} s"
         return None
@@ -346,7 +337,7 @@ class Engine:
                 self.metrics.hook_event(hook, outcome)
                 raise
             if job is not None:
-                self._last_jobs.update(dict.fromkeys(idle, job))
+                self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
         self.metrics.hook_event(hook, "accepted")
 
     def _give_up_late(self, busy: tuple[str, ...]) -> None:
@@ -396,27 +387,9 @@ class Engine:
             )
         return added(done.changes)
 
-    @contextmanager
-    def idempotent(self, key: Key | None) -> Iterator[StoredAnswer | None]:
-        """The stored answer to a call with this key, if there is one.
-
-        Raises KeyReusedError when the key was used for another call, KeyInUseError while a call with it is under way.
-        """
-        if key is None:
-            yield None
-            return
-        with self._keys:
-            if key.key in self._keys_in_use:
-                raise KeyInUseError("a call with this key is under way: repeat it in a moment")
-            self._keys_in_use.add(key.key)
-        try:
-            stored = self.ledger.answer(key.key)
-            if stored is not None and stored.fingerprint != key.fingerprint:
-                raise KeyReusedError(f"the key {key.key} was used for a call with another body")
-            yield stored
-        finally:
-            with self._keys:
-                self._keys_in_use.discard(key.key)
+    def idempotent(self, key: Key | None) -> AbstractContextManager[StoredAnswer | None]:
+        """The stored answer to a call with this key, if there is one. Raises KeyReusedError and KeyInUseError."""
+        return self._keys.used(key)
 
     def _check_generations(self, generations: Mapping[str, int] | None) -> None:
         """For the function that is given to the writer: nothing is decided in between."""
@@ -443,12 +416,12 @@ class Engine:
 
     def reading(self, node: str) -> NodeStatus | None:
         """What the batch system said of the node when it was asked last."""
-        return self._readings.get(node)
+        return self._reconciler.readings.get(node)
 
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
-        return self._by_hand
+        return self._reconciler.by_hand
 
     @property
     def pending_commands(self) -> int:
@@ -463,82 +436,11 @@ class Engine:
 
     def refresh(self) -> None:
         """Read all states, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
-        age_us = micros(self.settings.refresh_age_s)
-        with self._refreshing:
-            if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
-                self._read()
+        self._reconciler.refresh(micros(self.settings.refresh_age_s))
 
     def reconcile(self) -> None:
         """Compare the ledger with batch system and cloud, and set right what can be set right."""
-        with self._refreshing:
-            self._read(self._ask_cloud())
-
-    def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
-        """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
-        if self._cloud is None:
-            return None
-        try:
-            return self._cloud.get_status_of_hosts()
-        except DriverError as error:
-            _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
-        except Exception:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
-            _log.exception("the cloud driver failed", cloud=self._cloud.name)
-        return None
-
-    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
-        # Not the last decision: what is set right below has to be stored already.
-        before = self._writer.committed_seq
-        try:
-            reading = self._commander.read()
-        except DriverError as error:
-            _log.warning("the batch system cannot be read", error=str(error))
-            return
-        self._read_at_us, self._readings = reading.at_us, reading.states
-        unmarked = 0
-
-        def observed(at_us: int, _: int) -> Event | None:
-            nonlocal unmarked
-            _, records, changed_at = self._writer.decided_nodes()
-            difference = compare(
-                records,
-                reading.states,
-                is_news=lambda node: changed_at.get(node, 0) <= before,
-                last_jobs=self._last_jobs,
-                in_hand=self._commander.open_nodes(),
-                cloud=cloud,
-                is_cloud_silent=self._cloud is not None and cloud is None,
-            )
-            self._by_hand = difference.by_hand
-            unmarked = len(difference.unmarked)
-            # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
-            self._set_right(difference)
-            if not difference.observed:
-                return None
-            states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
-            return NodesObserved(at_us=at_us, states=states)
-
-        done = self._writer.apply(observed)
-        if done is not None:
-            self._carry_out(done.instructions)
-        self.metrics.reconciled(seconds(reading.at_us), unmarked)
-
-    def _set_right(self, difference: Difference) -> None:
-        """Commands that what the ledger says already asks for: no event, no new intent."""
-        orders: list[Order] = []
-        if difference.unmarked:
-            _log.error("lent nodes without an offline mark: marking them again", nodes=difference.unmarked)
-            orders.append(Mark(nodes=difference.unmarked))
-        if difference.left_marked:
-            _log.warning(
-                "batch nodes with an offline mark of ours: taking it off", nodes=difference.left_marked
-            )
-            orders.append(Unmark(nodes=difference.left_marked))
-        if difference.reclaim:
-            orders.append(Reclaim(event_id="reconcile", nodes=difference.reclaim))
-        if difference.restore:
-            orders.append(Restore(event_id="reconcile", nodes=difference.restore))
-        if orders:
-            self._commander.submit(orders)
+        self._reconciler.reconcile()
 
     def _on_outcome(self, event: Event) -> None:
         with self.clock.held():

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from flask import Response, g, request
 
-from balancer.engine import CONCURRENT_UPDATE, KeyInUseError, KeyReusedError, TooManyError
+from balancer.engine import CONCURRENT_UPDATE, TooManyError
+from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import StoppingError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from balancer import hooks as shipped
 from balancer.clock import US, micros
 from balancer.drivers.base import DriverError
-from balancer.engine import KeyReusedError
+from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import Key, StoppingError

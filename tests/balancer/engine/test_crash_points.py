@@ -183,6 +183,7 @@ class Story:
             if engine._commander._thread.ident is not None:
                 engine._commander.stop()
             engine._timers.stop()
+            engine._bounded.stop()
             ledger = engine.ledger
             ledger._writer.close()  # takes back what was not committed
             ledger._engine.dispose()

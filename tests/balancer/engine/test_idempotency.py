@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from balancer.clock import micros
-from balancer.engine import KeyInUseError, KeyReusedError
+from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.writer import Key
 from gates import GATE
