@@ -67,7 +67,8 @@ _RENEW = Statement(
 
 
 def read(connection: sa.Connection) -> Seen:
-    return Seen(*_READ.run(connection, {}).one())
+    row = _READ.run(connection, {}).one()
+    return Seen(row.epoch, row.holder, row.renewals, row.seq)
 
 
 def me() -> str:

@@ -79,8 +79,8 @@ class MechanismHost(Harness):
         self._enter(now_us)
         if self._workload.kind[row] == Kind.BATCH:
             self.cluster.submit(row, now_us)
-        elif self.mechanism is not None:
-            self.mechanism.on_arrival(row, self)
+        elif self._at_arrival is not None:
+            self._at_arrival.on_arrival(row, self)
 
     def notice(self, number: int, now_us: int) -> None:
         row = self._workload.announced(number)

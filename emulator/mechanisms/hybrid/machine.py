@@ -104,7 +104,7 @@ class HybridCluster(Cluster):
             self._make_claims()
         slot = int(self._claim_order[active])
         self._count[r.CLAIMS_N] += 1
-        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects)
+        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0)
         return slot
 
     def close_claim(self, slot: int, now_us: int) -> None:
@@ -131,7 +131,7 @@ class HybridCluster(Cluster):
 
     def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
         """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
-        r.hold_given(self._state, self._claims, slot, np.fromiter(nodes, np.int64), now_us)
+        r.hold_given(self._state, self._claims, slot, t.node_array(nodes), now_us)
 
     def collect(self, now_us: int) -> None:
         """Idle nodes of the pool go to claims that collect."""
@@ -152,13 +152,15 @@ class HybridCluster(Cluster):
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
+        if not self._claim[slot, r.HOSTS]:
+            return []
         found = np.zeros(self.node_count, np.int64)
         count = r.guests_of(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
         """When the running job leaves its nodes, the claim gets them."""
-        self._attr[job, r.PROMISED] = slot
+        r.promise(self._claims, job, slot)
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""
@@ -169,7 +171,7 @@ class HybridCluster(Cluster):
 
     def held_of(self, slot: int, nodes: Iterable[int]) -> int:
         """How many of these nodes the claim holds."""
-        return int((self._held[np.fromiter(nodes, np.int64), r.OWNER] == slot).sum())
+        return int((self._held[t.node_array(nodes), r.OWNER] == slot).sum())
 
     def some_free(self, count: int, *, besides: set[int]) -> list[int]:
         """Idle nodes of the pool, none of `besides`; there must be so many."""

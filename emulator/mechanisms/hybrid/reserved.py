@@ -15,6 +15,7 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.reshape import occupy
+from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
     AT,
@@ -24,19 +25,16 @@ from emulator.harness.tables import (
     ESTIMATE,
     FINISHED,
     FREE,
+    GOES_ON,
     HEAP_N,
-    INSTANTS_LEFT,
     JOB,
-    JOBS_N,
     KEPT_HEAD,
     KIND,
     NEEDS_ROOM,
     NEVER,
-    NEXT_SUBMIT,
     NODES,
     NOW,
     OFFLINE,
-    PAUSED,
     QUEUE_HI,
     QUEUE_LO,
     R_FIRST,
@@ -51,9 +49,10 @@ if TYPE_CHECKING:
     from emulator.harness.work import Work
 
 # Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
-# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised.
-C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS = range(6)
-CLAIM_COLUMNS = 6
+# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised;
+# HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end.
+C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES = range(8)
+CLAIM_COLUMNS = 8
 # Columns of the held nodes.
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2
@@ -191,6 +190,10 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
     attr[who, LEAVING] = -1
     if guest < 0 and promised < 0:
         return
+    if guest >= 0:
+        claim[guest, HOSTS] -= 1
+    if promised >= 0:
+        claim[promised, PROMISES] -= 1
     first = runs[job[who, RUN_ROW], R_FIRST]
     for k in range(first, first + job[who, NODES]):
         which = log[k]
@@ -220,6 +223,7 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
         reg[KEPT_HEAD] = -1
     occupy(state, who, scratch[:width], now, end, expected)
     attr[who, GUEST] = slot
+    claims[0][slot, HOSTS] += 1
     count[GUESTS_N] += 1
 
 
@@ -314,16 +318,10 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         if not has_room_inline(state):
             return NEEDS_ROOM
         next_end = heap[0, AT] if reg[HEAP_N] else NEVER
-        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
-        now = min(next_end, next_submit)
-        if now > until or now == NEVER:
-            if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
-            return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+        now = min(next_end, next_submit(job, reg))
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
@@ -347,11 +345,12 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
         which = pop_idle(claims, slot, now)
         held[which, OWNER] = -1
         set_online(state, which, now)
-    for which in range(node.shape[0]):
+    for which in range(node.shape[0] if claim[slot, HOSTS] else 0):
         if held[which, OWNER] == slot:
             held[which, OWNER] = -1
             attr[node[which, JOB], GUEST] = -1
             set_online(state, which, now)
+    claim[slot, HOSTS] = 0
     place = 0
     while order[place] != slot:
         place += 1
@@ -362,14 +361,26 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
 
 
 @compiled
+def promise(claims: Claims, who: int, slot: int) -> None:
+    """The claim gets the running job's nodes when it ends; -1: nobody."""
+    claim, attr = claims[0], claims[3]
+    before = attr[who, PROMISED]
+    if before >= 0:
+        claim[before, PROMISES] -= 1
+    if slot >= 0:
+        claim[slot, PROMISES] += 1
+    attr[who, PROMISED] = slot
+
+
+@compiled
 def unpromise(state: State, claims: Claims, slot: int) -> None:
     """No running job's nodes are promised to the claim any more."""
     node = state[1]
-    attr = claims[3]
-    for which in range(node.shape[0]):
+    claim, attr = claims[0], claims[3]
+    for which in range(node.shape[0] if claim[slot, PROMISES] else 0):
         who = node[which, JOB]
         if who >= 0 and attr[who, PROMISED] == slot:
-            attr[who, PROMISED] = -1
+            promise(claims, who, -1)
 
 
 @compiled
