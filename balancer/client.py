@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -26,9 +27,13 @@ from balancer.timestamps import iso, parse_iso
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from requests import Response
+
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
+_IN_PROGRESS = "balancer.call_in_progress"
+_PAUSES_IN_PROGRESS_S = (*_PAUSES_S, 4.0, 8.0)
 
 
 def environment_token() -> str | None:
@@ -297,9 +302,7 @@ class Balancer:
         last = self._retries if retry else 0
         for attempt in range(last + 1):
             try:
-                response = self._session.request(
-                    method, self.url + path, timeout=timeout_s or self.timeout_s, **more
-                )
+                response = self._send(method, path, timeout=timeout_s or self.timeout_s, **more)
             except requests.RequestException as error:
                 if attempt == last:
                     detail = f"no answer from {self.url}: {_cause(error)}"
@@ -309,6 +312,15 @@ class Balancer:
                     return _checked(response)
             self._pause.wait(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
         raise AssertionError("the last attempt answers or raises")
+
+    def _send(self, method: str, path: str, **more: Any) -> Response:
+        """Asks again while an earlier copy of the call, whose answer was lost, is still under way in the service."""
+        for pause_s in _PAUSES_IN_PROGRESS_S:
+            response = self._session.request(method, self.url + path, **more)
+            if response.status_code != HTTPStatus.CONFLICT or _problem(response).get("code") != _IN_PROGRESS:
+                break
+            self._pause.wait(pause_s)
+        return response
 
 
 def _cause(error: BaseException) -> str:
@@ -320,14 +332,19 @@ def _cause(error: BaseException) -> str:
     return str(error).rpartition(": ")[2] or type(error).__name__
 
 
-def _checked(response: requests.Response) -> dict[str, Any]:
+def _problem(response: Response) -> dict[str, Any]:
+    """The body, if it is an object of JSON."""
     try:
         body = response.json()
     except ValueError:
-        body = {}
-    if response.ok and isinstance(body, dict):
-        return body
-    problem = body if isinstance(body, dict) else {}
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _checked(response: Response) -> dict[str, Any]:
+    problem = _problem(response)
+    if response.ok:
+        return problem
     code = str(problem.get("code", "balancer.no_problem_document"))
     detail = str(problem.get("detail", f"HTTP {response.status_code}"))
     kind = NotObtainable if code in ("balancer.not_obtainable", "balancer.withdrawn") else BalancerError

@@ -7,19 +7,18 @@ nothing is left to do. Work is done while a paced clock stands still; waiting fo
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
+from balancer.algorithms.bounded import Bounded
 from balancer.clock import micros, seconds, wall_us
-from balancer.commands import Commander, CommandSettings, Mark, Order, Unmark
-from balancer.drivers.base import DriverError, NodeStatus
+from balancer.commands import Commander, CommandSettings, Order
+from balancer.idempotency import Keys
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
-    NodesObserved,
     NodesReclaimed,
     NodesReleased,
     NodesRequested,
@@ -33,24 +32,24 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
-from balancer.reconcile import compare
+from balancer.reconciler import Reconciler
 from balancer.timers import Timers
 from balancer.writer import Configured, Key, StoppingError, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
-    from balancer.drivers.base import BatchDriver
-    from balancer.drivers.cloud import CloudDriver, CloudStatus
+    from balancer.drivers.base import BatchDriver, NodeStatus
+    from balancer.drivers.cloud import CloudDriver
     from balancer.ledger.store import Ledger, StoredAnswer
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
     from balancer.waiting import Waiter
     from balancer.writer import Decided
 
@@ -63,10 +62,6 @@ CONCURRENT_UPDATE = "concurrent_update"
 """Code of `Refused`: a node has another generation than the caller believes."""
 
 
-class KeyReusedError(Exception):
-    """The idempotency key belongs to another call."""
-
-
 class TooManyError(Exception):
     """The bound on waiting `requests` or on active `reserves` is reached; nothing changed."""
 
@@ -77,12 +72,16 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request."""
+    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
+
+    `plan_limit_s`: how long the algorithm may take for a plan; wall time.
+    """
 
     reconcile_period_s: float = 60.0
     refresh_age_s: float = 1.0
     keep_answers_s: float = 7 * 86400.0
     keep_events_s: float = 400 * 86400.0
+    plan_limit_s: float = 5.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
     commands: CommandSettings = field(default_factory=CommandSettings)
@@ -127,9 +126,12 @@ class Engine:
             on_period=self._on_period,
             threaded=threaded,
         )
+        self._bounded = (
+            Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
+        )
         configured = Configured(
             nodes=tuple(nodes),
-            algorithm=algorithm,
+            algorithm=self._bounded or algorithm,
             algorithm_name=self.algorithm_name,
             settings=lifecycle_settings,
         )
@@ -151,14 +153,15 @@ class Engine:
             signature=lambda: f"epoch {ledger.epoch}",
             threaded=threaded,
         )
-        self._cloud = cloud
-        self._readings: Mapping[str, NodeStatus] = {}
-        self._by_hand: tuple[str, ...] = ()
-        self._read_at_us: int | None = None
-        self._refreshing = threading.Lock()
-        self._last_jobs: dict[str, str] = {}
-        self._keys = threading.Condition()
-        self._keys_in_use: set[str] = set()
+        self._reconciler = Reconciler(
+            self._writer,
+            self._commander,
+            cloud=cloud,
+            clock=clock,
+            metrics=metrics,
+            carry_out=self._carry_out,
+        )
+        self._keys = Keys(ledger)
         self._forget_us = 0
         self._failures_seen = 0
 
@@ -166,6 +169,8 @@ class Engine:
 
     def start(self) -> None:
         """Take up what a former process left open, compare with the batch system, start the timers."""
+        if self._bounded is not None:
+            self._bounded.start()
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
@@ -178,6 +183,8 @@ class Engine:
         self._writer.stop()
         self._timers.stop()
         self._commander.stop()
+        if self._bounded is not None:
+            self._bounded.stop()
         self.ledger.close()
 
     def interrupt(self) -> None:
@@ -215,9 +222,11 @@ class Engine:
         problem = self._writer.problem()
         if problem is not None:
             return problem
-        if self._read_at_us is None:
+        if self._bounded is not None and self._bounded.is_late:
+            return f"the algorithm {self.algorithm_name} does not come back with a plan"
+        if self._reconciler.read_at_us is None:
             return "the batch system has not answered yet"
-        age_us = self.clock.now_us() - self._read_at_us
+        age_us = self.clock.now_us() - self._reconciler.read_at_us
         if self.settings.reconcile_period_s and age_us > 3 * micros(self.settings.reconcile_period_s):
             return f"the batch system has not answered for {seconds(age_us):.0f} s"
         return None
@@ -328,7 +337,7 @@ class Engine:
                 self.metrics.hook_event(hook, outcome)
                 raise
             if job is not None:
-                self._last_jobs.update(dict.fromkeys(idle, job))
+                self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
         self.metrics.hook_event(hook, "accepted")
 
     def _give_up_late(self, busy: tuple[str, ...]) -> None:
@@ -378,27 +387,9 @@ class Engine:
             )
         return added(done.changes)
 
-    @contextmanager
-    def idempotent(self, key: Key | None) -> Iterator[StoredAnswer | None]:
-        """The stored answer to a call with this key, if there is one; a second such call waits for the first.
-
-        Raises KeyReusedError when the key was used for another call.
-        """
-        if key is None:
-            yield None
-            return
-        with self._keys:
-            self._keys.wait_for(lambda: key.key not in self._keys_in_use)
-            self._keys_in_use.add(key.key)
-        try:
-            stored = self.ledger.answer(key.key)
-            if stored is not None and stored.fingerprint != key.fingerprint:
-                raise KeyReusedError(f"the key {key.key} was used for a call with another body")
-            yield stored
-        finally:
-            with self._keys:
-                self._keys_in_use.discard(key.key)
-                self._keys.notify_all()
+    def idempotent(self, key: Key | None) -> AbstractContextManager[StoredAnswer | None]:
+        """The stored answer to a call with this key, if there is one. Raises KeyReusedError and KeyInUseError."""
+        return self._keys.used(key)
 
     def _check_generations(self, generations: Mapping[str, int] | None) -> None:
         """For the function that is given to the writer: nothing is decided in between."""
@@ -425,12 +416,12 @@ class Engine:
 
     def reading(self, node: str) -> NodeStatus | None:
         """What the batch system said of the node when it was asked last."""
-        return self._readings.get(node)
+        return self._reconciler.readings.get(node)
 
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
-        return self._by_hand
+        return self._reconciler.by_hand
 
     @property
     def pending_commands(self) -> int:
@@ -445,82 +436,11 @@ class Engine:
 
     def refresh(self) -> None:
         """Read all states, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
-        age_us = micros(self.settings.refresh_age_s)
-        with self._refreshing:
-            if self._read_at_us is None or self.clock.now_us() - self._read_at_us >= age_us:
-                self._read()
+        self._reconciler.refresh(micros(self.settings.refresh_age_s))
 
     def reconcile(self) -> None:
         """Compare the ledger with batch system and cloud, and set right what can be set right."""
-        with self._refreshing:
-            self._read(self._ask_cloud())
-
-    def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
-        """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
-        if self._cloud is None:
-            return None
-        try:
-            return self._cloud.get_status_of_hosts()
-        except DriverError as error:
-            _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
-        except Exception:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
-            _log.exception("the cloud driver failed", cloud=self._cloud.name)
-        return None
-
-    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
-        # Not the last decision: what is set right below has to be stored already.
-        before = self._writer.committed_seq
-        try:
-            reading = self._commander.read()
-        except DriverError as error:
-            _log.warning("the batch system cannot be read", error=str(error))
-            return
-        self._read_at_us, self._readings = reading.at_us, reading.states
-        unmarked = 0
-
-        def observed(at_us: int, _: int) -> Event | None:
-            nonlocal unmarked
-            _, records, changed_at = self._writer.decided_nodes()
-            difference = compare(
-                records,
-                reading.states,
-                is_news=lambda node: changed_at.get(node, 0) <= before,
-                last_jobs=self._last_jobs,
-                in_hand=self._commander.open_nodes(),
-                cloud=cloud,
-                is_cloud_silent=self._cloud is not None and cloud is None,
-            )
-            self._by_hand = difference.by_hand
-            unmarked = len(difference.unmarked)
-            # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
-            self._set_right(difference)
-            if not difference.observed:
-                return None
-            states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
-            return NodesObserved(at_us=at_us, states=states)
-
-        done = self._writer.apply(observed)
-        if done is not None:
-            self._carry_out(done.instructions)
-        self.metrics.reconciled(seconds(reading.at_us), unmarked)
-
-    def _set_right(self, difference: Difference) -> None:
-        """Commands that what the ledger says already asks for: no event, no new intent."""
-        orders: list[Order] = []
-        if difference.unmarked:
-            _log.error("lent nodes without an offline mark: marking them again", nodes=difference.unmarked)
-            orders.append(Mark(nodes=difference.unmarked))
-        if difference.left_marked:
-            _log.warning(
-                "batch nodes with an offline mark of ours: taking it off", nodes=difference.left_marked
-            )
-            orders.append(Unmark(nodes=difference.left_marked))
-        if difference.reclaim:
-            orders.append(Reclaim(event_id="reconcile", nodes=difference.reclaim))
-        if difference.restore:
-            orders.append(Restore(event_id="reconcile", nodes=difference.restore))
-        if orders:
-            self._commander.submit(orders)
+        self._reconciler.reconcile()
 
     def _on_outcome(self, event: Event) -> None:
         with self.clock.held():

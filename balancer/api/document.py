@@ -40,6 +40,7 @@ def _complete(operation: dict[str, Any], method: str, route: str) -> None:
             "422": _problem("The key was used for another body"),
             "413": _problem("Too large a body"),
         }
+        responses.setdefault("409", _problem("A call with this key is under way: repeat it in a moment"))
         responses.setdefault("400", _problem("The body is not as described, or names unknown nodes"))
     if route.startswith("/v1/") and route != "/v1/":
         operation.setdefault("parameters", []).append(_VERSION)
@@ -107,7 +108,8 @@ _KEY = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "description": "A retry with the same key and body gets the first answer; another body: 422",
+    "description": "A retry with the same key and body gets the first answer, or 409 balancer.call_in_progress "
+    "while there is none; another body: 422",
 }
 
 _VERSION = {

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from flask import Response, g, request
 
-from balancer.engine import CONCURRENT_UPDATE, KeyReusedError, TooManyError
+from balancer.engine import CONCURRENT_UPDATE, TooManyError
+from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import StoppingError
@@ -32,6 +33,7 @@ WITHDRAWN = "balancer.withdrawn"
 NODE_NOT_IN_BATCH_POOL = "balancer.node_not_in_batch_pool"
 NODE_NOT_ALLOCATED = "balancer.node_not_allocated"
 KEY_REUSED = "balancer.idempotency_key_reused"
+KEY_IN_USE = "balancer.call_in_progress"
 TOO_MANY_STREAMS = "balancer.too_many_streams"
 LEDGER_UNAVAILABLE = "balancer.ledger_unavailable"
 READ_ONLY = "balancer.read_only"
@@ -140,6 +142,10 @@ def install(app: APIFlask) -> None:  # noqa: C901 - one small handler for each k
     def key_reused(_: KeyReusedError) -> Response:
         given = request.headers.get("Idempotency-Key", "")
         return Problem(422, KEY_REUSED, f"the key {given} was used for a call with another body").response()
+
+    @app.errorhandler(KeyInUseError)
+    def key_in_use(error: KeyInUseError) -> Response:
+        return Problem(409, KEY_IN_USE, str(error), headers={"Retry-After": "1"}).response()
 
     @app.errorhandler(TooManyError)
     def too_many(error: TooManyError) -> Response:

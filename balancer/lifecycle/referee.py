@@ -24,7 +24,7 @@ class Referee:
     def plan(self, view: View) -> Plan:
         try:
             plan = self._algorithm.plan(view)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BadPlan(self._name, f"raised {type(error).__name__}: {error}") from error
         problem = self._problem(plan, view)
         if problem is not None:

@@ -5,15 +5,21 @@ Every world also passes all checkers after every step, heals, and must end its w
 
 from __future__ import annotations
 
+import random
+from functools import partial
+from itertools import combinations, product
+
 import pytest
 
 from balancer.clock import US
+from gates import GATE
 from simulation.parts import Rates, Size
 from simulation.world import World, scratch
 
 _JUMPS_S = (0.011, -0.011, 0.288, -0.288, 288, -288, 3600, -3600, 86_400, -86_400, -1_700_000_000)
 _EDGES = {"client": ("client",), "batch": ("batch",), "hook": ("hook",), "batch and hook": ("batch", "hook")}
 _WAYS = {"request": ("there",), "reply": ("back",), "both": ("there", "back")}
+_PARTITIONS = list(product(_EDGES, _WAYS, (1, 30, 600, 6 * 3600)))
 
 
 def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
@@ -26,7 +32,7 @@ def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
     return world
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(GATE.backwards_seeds))
 def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     def script(world):
         for minute in range(5, 60, 10):
@@ -36,9 +42,7 @@ def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     assert sum("server restarts" in line for line in world.lines) == 6
 
 
-@pytest.mark.parametrize("length_s", [1, 30, 600, 6 * 3600])
-@pytest.mark.parametrize("ways", list(_WAYS))
-@pytest.mark.parametrize("edge", list(_EDGES))
+@pytest.mark.parametrize(("edge", "ways", "length_s"), _PARTITIONS)
 def test_a_partition_ends_without_harm(edge, ways, length_s):
     def script(world):
         for each in _EDGES[edge]:
@@ -47,10 +51,24 @@ def test_a_partition_ends_without_harm(edge, ways, length_s):
     _lived(13, script, hours=1 + length_s / 3600)
 
 
+@pytest.mark.parametrize(
+    "two", random.Random(13).sample(list(combinations(_PARTITIONS, 2)), GATE.partition_pairs)
+)
+def test_two_partitions_at_once_end_without_harm(two):
+    def script(world):
+        for after_s, (edge, ways, length_s) in zip((1200, 1210), two, strict=True):
+            for each in _EDGES[edge]:
+                cut = partial(world.cut, each, _WAYS[ways], length_s * US)
+                world.later(after_s * US, cut)
+
+    _lived(13, script, hours=1 + max(length_s for *_, length_s in two) / 3600)
+
+
+@pytest.mark.parametrize("seed", range(14, 14 + GATE.clock_seeds))
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("jump_s", _JUMPS_S)
 @pytest.mark.parametrize("state", ["RECLAIMING", "OD_RESERVE", "OD_ALLOC", "RESTORING", "OA_BUSY"])
-def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, jump_s, restarts):
+def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, jump_s, restarts, seed):
     def script(world):
         def jump():
             world.trace(f"the wall clock jumps by {jump_s} s")
@@ -60,12 +78,13 @@ def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, ju
 
         world.when(state, jump)
 
-    world = _lived(14, script, nodes=4)
-    assert any("jumps" in line for line in world.lines)
+    world = _lived(seed, script, nodes=4)
+    assert seed != 14 or any("jumps" in line for line in world.lines)
 
 
+@pytest.mark.parametrize("seed", range(17, 17 + GATE.outage_seeds))
 @pytest.mark.parametrize("down_s", [1, 60, 3600, 86_400])
-def test_batch_jobs_go_on_while_the_balancer_is_down(down_s):
+def test_batch_jobs_go_on_while_the_balancer_is_down(down_s, seed):
     """I18: hooks let jobs start and end, and no node goes down."""
     finished = {}
 
@@ -77,11 +96,11 @@ def test_batch_jobs_go_on_while_the_balancer_is_down(down_s):
         world.later(1200 * US, stop)
         world.later((1200 + down_s) * US, lambda: finished.update(after=world.torque.finished))
 
-    world = _lived(17, script, hours=1 + down_s / 3600, leases=False)
+    world = _lived(seed, script, hours=1 + down_s / 3600, leases=False)
     assert world.hooks.statuses.keys() <= {0, 2}
     assert not any(host.down for host in world.torque.hosts.values())
     if down_s >= 3600:
-        assert finished["after"] > finished["before"] + 5
+        assert finished["after"] > finished["before"] + (5 if seed == 17 else 0)
 
 
 @pytest.mark.parametrize("seed", range(5))

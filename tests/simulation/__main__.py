@@ -92,11 +92,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, metavar="N", help="run N worlds")
     parser.add_argument("--first", type=int, default=1, help="number of the first of them (default 1)")
     parser.add_argument("--nodes", type=int, default=Size().nodes)
-    parser.add_argument("--hours", type=float, default=Size().hours, help="virtual hours with faults")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--hours", type=float, default=Size().hours, help="virtual hours with faults")
+    length.add_argument("--days", type=float, help="the same in days")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failing seed")
     options = parser.parse_args(arguments)
-    size = Size(nodes=options.nodes, hours=options.hours)
+    size = Size(nodes=options.nodes, hours=options.hours if options.days is None else 24 * options.days)
     seed = options.seed if options.seed is not None else options.one
     if (seed is None) == (options.seeds is None):
         parser.error("give a seed, or --seeds N")

@@ -7,11 +7,12 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
-from simulation.parts import Stuck, Violation
+from simulation.parts import Stuck, Violation, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from balancer.drivers.base import NodeStatus
     from balancer.ledger.store import Ledger
     from simulation.torque import Host, Job
     from simulation.world import World
@@ -29,6 +30,8 @@ class Checks:
         self.states = dict.fromkeys(world.names, "DOWN")
         self.generations = dict.fromkeys(world.names, 0)
         self.since_us = dict.fromkeys(world.names, 0)
+        self.reading: Mapping[str, NodeStatus] = {}
+        """What the latest reading of all nodes said."""
         self.arrived: dict[str, tuple[int, int, int]] = {}
         self.last_seq = 0
         self.done = 0
@@ -61,6 +64,17 @@ class Checks:
         jobs = [job for job in host.jobs if not self.world.torque.jobs[job].excused]
         if jobs:
             raise Violation("I2", f"{host.name} {what} while it runs {jobs[0]}", host.name)
+
+    def reconciled(self) -> None:
+        """A reading was compared with the ledger: a reserved node whose job it showed has no excuse any more."""
+        for host in self.world.torque.hosts.values():
+            status = self.reading.get(host.name)
+            is_told = (
+                status is not None and status.state == "offline" and self.states[host.name] == "OD_RESERVE"
+            )
+            for job in host.jobs if is_told else ():
+                if shown(job) in status.jobs:
+                    self.world.torque.jobs[job].excused = False
 
     # I12: one writer
 

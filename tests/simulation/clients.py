@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from balancer import hooks as shipped
 from balancer.clock import US, micros
 from balancer.drivers.base import DriverError
-from balancer.engine import KeyReusedError
+from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import Key, StoppingError
-from simulation.parts import Lost, Violation
-from simulation.torque import shown
+from simulation.parts import Lost, Violation, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,6 +23,18 @@ _ASK_US = 20 * US
 """How often one that stands by asks for the lease."""
 
 
+class _Told(Metrics):
+    """Says when a reading has been compared with the ledger."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__("torque")
+        self._world = world
+
+    def reconciled(self, at_s: float, drift: int) -> None:
+        super().reconciled(at_s, drift)
+        self._world.checks.reconciled()
+
+
 class Instance:
     """One of at most two. `is_shared`: no lock keeps the other one away, only lease and epoch do."""
 
@@ -93,10 +105,11 @@ class Instance:
                 driver=SimulatedTorqueDriver(world, ledger),
                 cloud=world.cloud,
                 clock=SystemClock(),
-                metrics=Metrics("torque"),
+                metrics=_Told(world),
                 settings=EngineSettings(
                     reconcile_period_s=PERIOD_S,
                     refresh_age_s=10.0,
+                    keep_answers_s=400 * 86400.0,  # the checkers ask for all of them, in worlds of weeks too
                     commands=CommandSettings(confirm_poll_s=POLL_S, confirm_limit_s=LIMIT_S),
                 ),
                 threaded=False,

@@ -130,6 +130,11 @@ def drawn(rng: random.Random) -> Rates:
     return rates
 
 
+def shown(job_id: str) -> str:
+    """The number that Torque shows: a server that went back in time gives one out again."""
+    return job_id.partition("#")[0]
+
+
 class Time:
     """Stands in for the module `time` in balancer.clock: the steady clock, and a wall clock people set."""
 

@@ -87,7 +87,7 @@ BUGS = (
     ),
     Bug(
         "a lost mark is not set again",
-        "balancer/engine.py",
+        "balancer/reconciler.py",
         "            orders.append(Mark(nodes=difference.unmarked))",
         "            pass",
     ),

@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from gates import GATE
 from simulation.__main__ import FINE, STUCK, WRONG, main, run_seed
 from simulation.parts import Size, Stuck, Violation
-from simulation.planted import BUGS, seeds_to_detection
+from simulation.planted import BUGS, MUSEUM, plant, seeds_to_detection
 from simulation.world import World
 
 _SEEDS, _CHUNK = 200, 5
+_SMALL, _LARGE = Size(), Size(nodes=64, hours=24.0)
 _HERE = Path(__file__).parent
 _IN_TURN = 3
 
 
-def _run(seeds):
-    failed = [outcome for outcome in (run_seed(seed, Size()) for seed in seeds) if outcome.status != FINE]
+def _run(seeds, size=_SMALL):
+    failed = [outcome for outcome in (run_seed(seed, size) for seed in seeds) if outcome.status != FINE]
     assert not failed, f"scripts/simulate --seed {failed[0].seed}: {failed[0].what}\n{failed[0].story}"
 
 
@@ -33,6 +35,13 @@ def test_a_world_in_which_anything_may_break_is_never_wrong_and_ends_its_work(se
 @pytest.mark.parametrize("first", range(5, 5 + _SEEDS, _CHUNK))
 def test_the_swarm(first):
     _run(range(first, first + _CHUNK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 1 + GATE.large_worlds))
+def test_a_large_world(seed):
+    """As many nodes as the list of invariants wants, for a day; for a week by `scripts/simulate --days`."""
+    _run([seed], _LARGE)
 
 
 def test_a_seed_repeats_its_world_in_any_process_with_any_hash_seed():
@@ -71,6 +80,11 @@ def test_a_crash_of_the_product_has_its_own_exit_status(monkeypatch):
 
     monkeypatch.setattr(World, "run", fails)
     assert main(["--seed", "3"]) == 3
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *MUSEUM], ids=lambda bug: bug.name)
+def test_a_planted_bug_still_fits_the_code_it_is_planted_in(bug, tmp_path):
+    plant(bug, tmp_path)
 
 
 @pytest.mark.slow

@@ -15,9 +15,10 @@ from xml.sax.saxutils import escape
 from balancer.clock import US
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
 from balancer.drivers.torque import TorqueDriver, TorqueSettings
-from simulation.parts import Violation
+from simulation.parts import Violation, shown
 
 if TYPE_CHECKING:
+    from balancer.drivers.base import NodeStatus
     from balancer.ledger.store import Ledger
     from simulation.world import World
 
@@ -218,11 +219,6 @@ class Torque:
         return f"<Data>{''.join(_node(host, is_down) for host in wanted)}</Data>"
 
 
-def shown(job_id: str) -> str:
-    """The number that Torque shows: a server that went back in time gives one out again."""
-    return job_id.partition("#")[0]
-
-
 def _node(host: Host, is_down: bool) -> str:
     states = ["down"] if host.down or is_down else []
     if host.marked:
@@ -240,6 +236,11 @@ class SimulatedTorqueDriver(TorqueDriver):
     def __init__(self, world: World, ledger: Ledger) -> None:
         super().__init__(TorqueSettings())
         self._world, self._ledger = world, ledger
+
+    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+        self._world.checks.reading = {}
+        self._world.checks.reading = super().get_status_of_all_nodes(remaining=remaining)
+        return self._world.checks.reading
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False, **_: Any) -> str:
         world = self._world

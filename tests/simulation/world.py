@@ -34,8 +34,8 @@ from simulation.checks import Checks
 from simulation.clients import Client, Hooks
 from simulation.cloud import Cloud
 from simulation.instance import LIMIT_S, PERIOD_S, TIMEOUT_S, Instance
-from simulation.parts import Crash, Rates, Size, Stuck, Time, drawn
-from simulation.torque import Host, Job, Torque, shown
+from simulation.parts import Crash, Rates, Size, Stuck, Time, drawn, shown
+from simulation.torque import Host, Job, Torque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,13 +16,14 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
+from gates import GATE
 
 load_all_checks()
 
 # Names of nodes that are not there, more nodes than there are, an end before its start: 400, and no schema can say so.
 NOT_IN_A_SCHEMA = [CHECKS.get_one("positive_data_acceptance")]
 MUST_REFUSE = CHECKS.get_one("negative_data_rejection")
-EXAMPLES = 100
+EXAMPLES = GATE.fuzz_examples
 STEPS = 12
 
 SETTINGS = hypothesis.settings(

@@ -155,7 +155,10 @@ def main():
     nodes = state["snapshot"] if fault == "stale" else state["nodes"]
     if kind == "change":
         err, status = change(state, arguments)
-        Path(path).write_text(json.dumps(state), encoding="utf-8")
+        # Whoever kills this program finds the old state or the new one.
+        new = Path(f"{path}.{os.getpid()}")
+        new.write_text(json.dumps(state), encoding="utf-8")
+        new.replace(path)
     elif kind == "read":
         out = read(system, nodes, arguments[1:], fault)
     elif kind == "jobs":

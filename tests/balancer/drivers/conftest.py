@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from service_kit import FakeBatch
+
 
 def load(name: str, path: Path):
     """Test folders are no packages, so that helpers are loaded by their path, once."""
@@ -82,9 +84,7 @@ def kit():
 @pytest.fixture
 def memory_site():
     """The fake that the service's own tests use."""
-    fake = load("balancer_service_kit", Path(__file__).parents[1] / "service_kit.py").FakeBatch(
-        ["free", "other"]
-    )
+    fake = FakeBatch(["free", "other"])
 
     class MemorySite:
         driver = fake

@@ -7,7 +7,6 @@ changed byte). `MUTATIONS=1000000` for more than the 20,000 of every run.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from pathlib import Path
@@ -16,10 +15,10 @@ import pytest
 
 from balancer.drivers import openpbs_json, slurm_text, torque_xml
 from balancer.drivers.base import NodeStatus, UnclearError
+from gates import GATE
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
 OURS = Path(__file__).parent / "recordings" / "slurm"
-MUTATIONS = int(os.environ.get("MUTATIONS", "20000"))
 BANNERS = ("Warning: certificate expires\n", "slurm_load_node: retry\n", "\0", "<b/>", "{}", "\n\n")
 
 
@@ -154,7 +153,7 @@ def test_random_damage_never_makes_a_node_free(part):
     chance = random.Random(part)
     names = sorted(CASES)
     rights = {name: CASES[name][0](CASES[name][1]) for name in names}
-    for _ in range(MUTATIONS // 4):
+    for _ in range(GATE.mutations // 4):
         name = chance.choice(names)
         read, text = CASES[name]
         text = damaged(text, chance)

@@ -8,7 +8,7 @@ import pytest
 
 from balancer.clock import micros
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
-from balancer.engine import KeyReusedError
+from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import Refused
 from balancer.writer import Key, StoppingError

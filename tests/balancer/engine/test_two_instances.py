@@ -9,6 +9,7 @@ import pytest
 
 from balancer.app import create_app
 from balancer.ledger.errors import FencedError
+from gates import GATE
 
 
 def overtake(w):
@@ -97,16 +98,14 @@ def test_a_service_that_sleeps_in_the_middle_of_a_save_is_refused_when_it_wakes(
 def test_many_changes_of_the_writer_leave_one_history(world, kit):
     w = world(nodes=4, reserve=4)
     w.settled()
-    olds = []
-    for _ in range(20):
+    for _ in range(GATE.takeovers):
         nodes = w.engine.submit_request(2).nodes
-        olds.append(overtake(w))
+        old = overtake(w)
         with pytest.raises(FencedError):
-            olds[-1].release_nodes(nodes)
+            old.release_nodes(nodes)
         w.engine.release_nodes(nodes)
+        old.stop()
     epochs = [event.epoch for event in w.engine.ledger.log(0)]
     assert epochs == sorted(epochs)
-    assert epochs[-1] == 21
+    assert epochs[-1] == GATE.takeovers + 1
     kit.check_replay(w.engine.ledger)
-    for old in olds:
-        old.stop()

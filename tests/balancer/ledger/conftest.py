@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -57,28 +55,3 @@ def place(request, tmp_path):
         made = Place(request.getfixturevalue("postgresql").new_database())
     yield made
     made.close()
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much of a test that could go on for ever is done: as `docs/testing.md` says for each gate."""
-
-    race_steps: int = 150
-    kills: int = 150
-    power_cut_workloads: int = 1
-    model_examples: int = 300
-    model_steps: int = 50
-
-
-_GATES = {
-    "change": Sizes(),
-    "night": Sizes(
-        race_steps=5000, kills=5000, power_cut_workloads=50, model_examples=20_000, model_steps=100
-    ),
-}
-
-
-@pytest.fixture(scope="session")
-def ledger_sizes():
-    """`BALANCER_TEST_GATE=night` runs the large sizes."""
-    return _GATES[os.environ.get("BALANCER_TEST_GATE", "change")]

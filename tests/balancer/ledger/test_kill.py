@@ -18,6 +18,7 @@ import pytest
 from balancer.clock import micros, wall_us
 from balancer.ledger.reading import open_to_read
 from balancer.ledger.replay import differences, replay
+from gates import GATE
 from ledger_kit import zygote
 
 if TYPE_CHECKING:
@@ -151,12 +152,12 @@ def check(db: Path, callers: list[Caller]) -> int:
     return checked
 
 
-def test_what_was_acknowledged_survives_every_kill(service, ledger_sizes):
+def test_what_was_acknowledged_survives_every_kill(service):
     chance = random.Random(0)
     callers = [Caller() for _ in range(CALLERS)]
     acknowledged = 0
     start_us = wall_us()
-    for _ in range(ledger_sizes.kills):
+    for _ in range(GATE.kills):
         host, port = service.start()
         threads = [threading.Thread(target=caller.run, args=(host, port)) for caller in callers]
         for thread in threads:
@@ -171,7 +172,7 @@ def test_what_was_acknowledged_survives_every_kill(service, ledger_sizes):
     with reader.whole() as (base, log, stored, writer):
         events = list(log)
         assert differences(stored, replay(events, base)) == []
-        assert writer.epoch >= ledger_sizes.kills
+        assert writer.epoch >= GATE.kills
     requests = reader.requests(status=None, before=None, limit=10_000_000)
     reader.close()
     # One event for each request that was ever stored, and no node with two of them.
@@ -180,6 +181,6 @@ def test_what_was_acknowledged_survives_every_kill(service, ledger_sizes):
     held = [each.name for each in stored.nodes if each.held_for is not None and each.state == "OD_ALLOC"]
     assert len(held) <= CALLERS
     repeated = sum(caller.repeated for caller in callers)
-    print(f"{ledger_sizes.kills} kills in {took_s:.0f} s: {acknowledged} acknowledged, {repeated} repeated")
-    assert acknowledged > ledger_sizes.kills
+    print(f"{GATE.kills} kills in {took_s:.0f} s: {acknowledged} acknowledged, {repeated} repeated")
+    assert acknowledged > GATE.kills
     assert repeated > 0

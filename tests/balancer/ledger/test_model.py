@@ -12,6 +12,7 @@ from balancer.ledger.replay import EMPTY, replay
 from balancer.ledger.store import StoredAnswer
 from balancer.lifecycle.records import RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
+from gates import GATE
 from ledger_kit.places import Place, entry, node, replayed
 
 NAMES = st.sampled_from(["n1", "n2", "n3", "n_", "n%"])
@@ -158,7 +159,7 @@ class LedgerModel(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_the_ledger_is_a_dictionary_that_lasts(fast_place, ledger_sizes):
+def test_the_ledger_is_a_dictionary_that_lasts(fast_place):
     place = fast_place
     place.open()
     kind = type("PlacedModel", (LedgerModel,), {"place": place})
@@ -166,8 +167,8 @@ def test_the_ledger_is_a_dictionary_that_lasts(fast_place, ledger_sizes):
     run_state_machine_as_test(
         kind,
         settings=settings(
-            max_examples=ledger_sizes.model_examples // share,
-            stateful_step_count=ledger_sizes.model_steps,
+            max_examples=GATE.model_examples // share,
+            stateful_step_count=GATE.model_steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

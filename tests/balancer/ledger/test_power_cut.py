@@ -13,6 +13,7 @@ import pytest
 
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+from gates import GATE
 from ledger_kit.places import Place, entry, node, replayed, request
 
 _HEADER, _FRAME = 32, 24 + 4096
@@ -46,8 +47,8 @@ def workload(ledger, wal, chance):
     return acknowledged
 
 
-def test_after_a_power_cut_the_history_is_a_prefix_with_all_that_was_acknowledged(memory, ledger_sizes):
-    for seed in range(ledger_sizes.power_cut_workloads):
+def test_after_a_power_cut_the_history_is_a_prefix_with_all_that_was_acknowledged(memory):
+    for seed in range(GATE.power_cut_workloads):
         chance = random.Random(seed)
         place = Place(memory / f"{seed}.db")
         ledger = place.open()

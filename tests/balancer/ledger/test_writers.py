@@ -12,6 +12,7 @@ from balancer.clock import micros
 from balancer.ledger.errors import FencedError, LeaseHeldError, LedgerError
 from balancer.ledger.lease import Seen, Watch
 from balancer.lifecycle.states import NodeState
+from gates import GATE
 from ledger_kit.places import Place, entry, node, replayed
 
 if TYPE_CHECKING:
@@ -118,13 +119,13 @@ def test_a_holder_that_cannot_renew_gives_no_commands_though_nobody_has_overtake
 
 
 @pytest.mark.parametrize("nodes", [1, 64])
-def test_of_writers_that_race_for_a_generation_one_wins(place, nodes, ledger_sizes):
-    """Eight writers with the same epoch (fencing is put out of the way): only generations keep them apart."""
+def test_of_writers_that_race_for_a_generation_one_wins(place, nodes):
+    """Writers with the same epoch (fencing is put out of the way): only generations keep them apart."""
     first = place.open()
     names = [f"n{number:02d}" for number in range(nodes)]
     first.commit([entry(1, nodes=tuple(node(name, generation=0) for name in names))])
     writers = [first]
-    for _ in range(7):
+    for _ in range(GATE.race_writers - 1):
         if place.is_sqlite:
             Path(f"{place.target}.lock").unlink(missing_ok=True)
         other = place.open(writes=False)
@@ -132,11 +133,11 @@ def test_of_writers_that_race_for_a_generation_one_wins(place, nodes, ledger_siz
         writers.append(other)
     won: list[tuple[str, int, str]] = []
     lost = [0]
-    begin = threading.Barrier(8)
+    begin = threading.Barrier(GATE.race_writers)
 
     def race(ledger: Ledger, me: int) -> None:
         begin.wait()
-        for step in range(ledger_sizes.race_steps):
+        for step in range(GATE.race_steps):
             name = names[(me + step) % nodes]
             snapshot = ledger.load()
             mine = next(each for each in snapshot.nodes if each.name == name)
@@ -162,4 +163,4 @@ def test_of_writers_that_race_for_a_generation_one_wins(place, nodes, ledger_siz
     assert sorted(logged) == sorted(won)
     assert replayed(first) == first.load()
     assert won
-    assert len(won) + lost[0] == 8 * ledger_sizes.race_steps
+    assert len(won) + lost[0] == GATE.race_writers * GATE.race_steps

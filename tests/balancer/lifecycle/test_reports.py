@@ -1,5 +1,6 @@
 """What the batch system reports: job starts and ends, outcomes of commands, looks at all nodes."""
 
+import random
 from itertools import permutations
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import NodesUpdated, Restore
 from balancer.lifecycle.states import NodeState
+from gates import GATE
 
 
 def test_a_job_on_many_nodes_is_one_report(world):
@@ -121,6 +123,24 @@ def test_in_all_2520_orders_of_doubled_reports_no_node_is_idle_whose_last_news_i
         # The next look at the batch system puts right what a late start left behind.
         w.at(1).see("idle", "n1", "n2")
         assert w.in_state("OA_IDLE") == ("n1", "n2")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_in_random_orders_of_twenty_jobs_reports_no_node_is_idle_whose_last_news_is_a_job_start(world, part):
+    chance = random.Random(part)
+    nodes = [f"n{number}" for number in range(1, 9)]
+    for _ in range(GATE.random_hook_orders // 4):
+        w = world(len(nodes))
+        node_of = {f"j{number}": chance.choice(nodes) for number in range(20)}
+        reports = [(state, job) for job in node_of for state in ("busy", "idle")] * 2
+        chance.shuffle(reports)
+        latest = {}
+        for state, job in reports:
+            getattr(w, state)(node_of[job], job=job)
+            latest[job] = state
+            node = node_of[job]
+            runs = any(its == "busy" for each, its in latest.items() if node_of[each] == node)
+            assert w.state(node) == ("OA_BUSY" if runs else "OA_IDLE"), w.lifecycle.story(node)
 
 
 def test_unknown_and_doubled_nodes_are_refused(world):

@@ -134,6 +134,7 @@ class World:
             refresh_age_s=options.pop("refresh_age_s", 0.0),
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
+            plan_limit_s=options.pop("plan_limit_s", 5.0),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
             ),
@@ -208,7 +209,7 @@ def check_replay(ledger: Ledger) -> None:
         assert replay(log, base) == stored
 
 
-def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
     """Wait for something that other threads bring about."""
     limit_us, pause = wall_us() + micros(limit_s), threading.Event()
     while not condition():
@@ -232,5 +233,5 @@ def running(action: Callable[[], Any]) -> Iterator[list[Any]]:
     try:
         yield result
     finally:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()

@@ -1,0 +1,84 @@
+"""What Torque and OpenPBS have in common: `pbsnodes` changes nodes, `qmgr` asks for a scheduling cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from balancer.drivers.base import RefusedError
+from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from balancer.drivers.base import NodeStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PbsSettings:
+    """Where the commands are and how long each may take. `ask_for_cycle`: have jobs looked for after a restore."""
+
+    pbsnodes: str = "pbsnodes"
+    qmgr: str = "qmgr"
+    qstat: str = "qstat"
+    timeout_s: float = 15.0
+    ask_for_cycle: bool = True
+
+
+Settings = TypeVar("Settings", bound=PbsSettings)
+
+
+class PbsDriver(Generic[Settings]):
+    """Half of a `balancer.drivers.base.BatchDriver`: a subclass knows the options and reads the answers."""
+
+    name: str
+    settings_type: ClassVar[type[PbsSettings]]
+    unreachable_words: ClassVar[Sequence[str]]
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
+
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """From the configuration file. Raises ValueError naming the key."""
+        return cls(checked_settings(cls.settings_type, values, cls.name))
+
+    def _give_back(self, nodes: Sequence[str], options: Sequence[str]) -> None:
+        """Put them online and ask for a scheduling cycle, for those that did change at least."""
+        refusal: RefusedError | None = None
+        try:
+            self._change(nodes, options)
+        except RefusedError as error:
+            refusal = error  # for some of the nodes, perhaps
+        if self.settings.ask_for_cycle:
+            self._run((self.settings.qmgr, "-c", "set server scheduling = True"))
+        if refusal is not None:
+            raise refusal
+
+    def _change(self, nodes: Sequence[str], options: Sequence[str]) -> None:
+        """`pbsnodes OPTIONS n1 n2 ...`. Raises RefusedError when that was refused for some of them."""
+        refusals: list[str] = []
+        for some in batches(nodes):
+            # The first bare word is the first node, so the options come first.
+            try:
+                self._run((self.settings.pbsnodes, *options, *some), stderr_is_refusal=True)
+            except RefusedError as error:
+                refusals.append(str(error))
+        if refusals:
+            raise RefusedError("; ".join(refusals))
+
+    def _run(self, command: Sequence[str], *, stderr_is_refusal: bool = False) -> str:
+        return run_program(
+            command,
+            timeout_s=self.settings.timeout_s,
+            unreachable_words=self.unreachable_words,
+            stderr_is_refusal=stderr_is_refusal,
+        )
+
+
+def with_remaining(found: Mapping[str, NodeStatus], left_us: Mapping[str, int]) -> dict[str, NodeStatus]:
+    """The nodes with how long their jobs may still run."""
+    return {
+        node: replace(status, remaining_us=longest_left(status.jobs, left_us))
+        for node, status in found.items()
+    }

@@ -1,0 +1,62 @@
+"""How much of a test that could go on for ever is done: the gates of the list of invariants.
+
+`BALANCER_TEST_GATE=night` runs the large sizes (`scripts/nightly`); without it a change's. The table is in
+`docs/testing.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A field a size, named for its test. `patience`: how many times longer than a change's a test may take."""
+
+    patience: int = 1
+
+    large_worlds: int = 4
+    crashes_a_point: int = 20
+    kills: int = 150
+    power_cut_workloads: int = 1
+    model_examples: int = 300
+    model_steps: int = 50
+    race_writers: int = 8
+    race_steps: int = 150
+    key_rounds: int = 1
+    random_hook_orders: int = 500
+    mutations: int = 20_000
+    backwards_seeds: int = 20
+    partition_pairs: int = 12
+    clock_seeds: int = 1
+    takeovers: int = 20
+    outage_seeds: int = 1
+    fuzz_examples: int = 100
+
+
+GATES = {
+    "change": Gate(),
+    "night": Gate(
+        patience=100,
+        large_worlds=20,
+        crashes_a_point=1000,
+        kills=5000,
+        power_cut_workloads=50,
+        model_examples=20_000,
+        model_steps=100,
+        race_writers=32,
+        race_steps=5000,
+        key_rounds=100,
+        random_hook_orders=50_000,
+        mutations=1_000_000,
+        backwards_seeds=2000,
+        partition_pairs=1128,
+        clock_seeds=100,
+        takeovers=2000,
+        outage_seeds=25,
+        fuzz_examples=2000,
+    ),
+}
+
+GATE = GATES[os.environ.get("BALANCER_TEST_GATE", "change")]
