@@ -218,7 +218,7 @@ class MechanismHost(Harness):
             return {"since_us": start_us, "end_us": start_us + int(table[row, t.RUN]), "rank": int(rank)}
         running = self.running
         work = running.work
-        _, done, since_us, num, den = (int(value) for value in w.phase_of(table, work, row))
+        begun, done, since_us, num, den = (int(value) for value in w.phase_of(table, work, row))
         left = running.owed(row) - done
         end_us = NEVER_US
         if since_us != w.STILL:
@@ -231,7 +231,7 @@ class MechanismHost(Harness):
             "interval_us": int(work[row, w.INTERVAL]),
             "cost_us": int(work[row, w.COST]),
             "suspended": running.activity(row) is Activity.SUSPENDED,
-            "fresh": int(work[row, w.SAVED]) == 0,
+            "begun": begun,
             "rank": int(rank),
         }
 
