@@ -191,20 +191,25 @@ def down(name: str | None, keep_data: bool) -> None:
 )
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @_FLEET
-@click.option("--rate-kbit", type=click.IntRange(min=8), default=1000, show_default=True, help="Of slow.")
-def fault(deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int) -> None:
+@click.option("--rate-kbit", type=click.IntRange(min=8), help="Of slow: what it sends (default 1000).")
+@click.option(
+    "--delay-ms", type=click.IntRange(min=1), help="Of slow: how long each packet waits (needs netem)."
+)
+def fault(
+    deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int | None, delay_ms: int | None
+) -> None:
     """Do something to containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
 
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """
     from emulator.live.containers import engine as on  # noqa: PLC0415
-    from emulator.live.containers.faults import Deed  # noqa: PLC0415
+    from emulator.live.containers.faults import Deed, Slow  # noqa: PLC0415
 
     def act() -> None:
         client = on.engine()
         fleet_name = on.the_fleet(client, name)
         for target in targets:
-            at_s = on.fault(client, fleet_name, target, Deed(deed), rate_kbit_s=rate_kbit)
+            at_s = on.fault(client, fleet_name, target, Deed(deed), slow=Slow(rate_kbit, delay_ms))
             _say(
                 f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )

@@ -389,6 +389,13 @@ class Controller:
         record = collect(self, batch, reason)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
 
+    def keep_job_output(self, scratch: Path, folder: Path) -> None:
+        """What real jobs printed goes with the results."""
+        if self._scenario.live.jobs == "emulator-job":
+            folder.mkdir(parents=True)
+            for path in sorted(scratch.glob("j*.[oe]*")):
+                shutil.copyfile(path, folder / path.name)
+
     def leave(self) -> None:
         """Told to stop in the middle: the clock stands, and what is there waits for the next controller."""
         self._clock.stand()
@@ -443,8 +450,9 @@ def begin(shared: settings.Shared) -> Controller:
             state.marks.append((clock.now_us(), "the controller was started again"))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             return Controller(shared, from_mapping(state.scenario), state, clock)
-    for path in shared.root.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for folder in (shared.root, Path(settings.SCRATCH)):
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     nodes = expected_nodes()
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
@@ -487,6 +495,7 @@ def main() -> int:
         record = controller.record(reason)
         name = controller.results_name
         files.write(record, shared.results / name, bounded_slowdown_threshold_s=controller.threshold_s)
+        controller.keep_job_output(Path(settings.SCRATCH), shared.results / name / files.LOGS / "jobs")
         sys.stderr.write(f"controller: {reason or 'done'}; results in runs/{name}\n")
         controller.finish()
         return int(bool(reason))

@@ -15,7 +15,7 @@ import docker
 import docker.errors
 import requests
 
-from emulator.live.containers.faults import Deed
+from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _PROJECT, _SERVICE, _NUMBER = (
 )
 _TIMEOUT_S = 600
 _ASK_S = 10.0
+_NO_SUCH_DISCIPLINE = "qdisc kind is unknown"
 
 
 class FleetError(Exception):
@@ -115,7 +116,7 @@ def member(client: Any, fleet: str, name: str) -> Member:
     )
 
 
-def do(client: Any, target: Member, deed: Deed, *, rate_kbit_s: int = 1000) -> None:
+def do(client: Any, target: Member, deed: Deed, *, slow: Slow) -> None:
     """Carry out a fault or its end. Raises FleetError when the engine refuses."""
     container = target.container
     try:
@@ -134,11 +135,7 @@ def do(client: Any, target: Member, deed: Deed, *, rate_kbit_s: int = 1000) -> N
             case Deed.CONNECT:
                 _connect(client, target)
             case Deed.SLOW:
-                _tc(
-                    target,
-                    "replace",
-                    ["root", "tbf", "rate", f"{rate_kbit_s}kbit", "burst", "16kb", "latency", "400ms"],
-                )
+                _tc(target, "replace", ["root", *slow.discipline()])
             case Deed.UNSLOW:
                 _tc(target, "del", ["root"])
     except docker.errors.APIError as error:
@@ -163,7 +160,7 @@ def _connect(client: Any, target: Member) -> None:
 
 
 def _tc(target: Member, verb: str, more: list[str]) -> None:
-    """Limit what a container sends, inside its network namespace; netem (delay) is not in every kernel."""
+    """Limit what a container sends, inside its network namespace."""
     target.container.reload()
     pid = target.container.attrs["State"]["Pid"]
     for tool in ("nsenter", "tc"):
@@ -175,6 +172,10 @@ def _tc(target: Member, verb: str, more: list[str]) -> None:
         raise FleetError(f"slow: needs root on the engine's machine, and {target.name} running")
     command = ["nsenter", "-t", str(pid), "-n", "tc", "qdisc", verb, "dev", "eth0", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    if "netem" in more and _NO_SUCH_DISCIPLINE in done.stderr:
+        raise FleetError(
+            f"slow {target.name}: this kernel has no netem, so it cannot delay; give a rate instead"
+        )
     if done.returncode:
         raise FleetError(f"slow {target.name}: {done.stderr.strip()}")
 
@@ -221,11 +222,10 @@ def controller_of(client: Any, fleet: str) -> ControllerClient:
 
 
 def fault(
-    client: Any, fleet: str, name: str, deed: Deed, *, rate_kbit_s: int = 1000, number: int | None = None
+    client: Any, fleet: str, name: str, deed: Deed, *, slow: Slow, number: int | None = None
 ) -> float | None:
     """Do it to the fleet's member and tell the controller. The mark's cluster time; None: there was none to tell."""
     target = member(client, fleet, name)
     host = client.api.inspect_container(target.container.id)["Config"]["Hostname"]
-    do(client, target, deed, rate_kbit_s=rate_kbit_s)
-    rate = f" to {rate_kbit_s} kbit/s" if deed == Deed.SLOW else ""
-    return controller_of(client, fleet).mark(f"fault: {deed} {name}{rate}", deed, host, number)
+    do(client, target, deed, slow=slow)
+    return controller_of(client, fleet).mark(f"fault: {text_of(deed, name, slow)}", deed, host, number)

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,16 @@ from fleet_kit.short_trace import write_scenario
 
 ROOT = Path(__file__).parents[4]
 IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
+OUR_IMAGES = "balancer-emulator"
 _EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
 _LIMIT_S = 600
+_TOY = Path(__file__).parents[1] / "toy"
+# As docs/containers.md says: how a mechanism of one's own comes into the images.
+_DOCKERFILE = """ARG IMAGE
+FROM ${IMAGE}
+COPY packages /opt/packages
+ENV PYTHONPATH=/opt/packages
+"""
 
 
 def _succeeds(*command):
@@ -32,14 +41,41 @@ def _succeeds(*command):
 @pytest.fixture(scope="session")
 def engine():
     """A Docker engine with the fleet's images; in CI there must be one (`.ci/run`)."""
-    missing = [
-        name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"balancer-emulator/{name}")
-    ]
+    missing = [name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/{name}")]
     if missing and "CI" not in os.environ:
         pytest.skip(
             "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
         )
     assert not missing, "no Docker engine with the fleet's images (.ci/run starts one and builds them)"
+
+
+def _docker(*words):
+    subprocess.run(["docker", *words], check=True, capture_output=True, timeout=_LIMIT_S)
+
+
+@pytest.fixture
+def toy_images(engine, toy, tmp_path):
+    """Images with the mechanisms of the tests in those that need them; the rest are ours under another name."""
+    context = tmp_path / "images"
+    shutil.copytree(tmp_path / "packages", context / "packages")
+    shutil.copy(_TOY / "rota.py", context / "packages")
+    (context / "Dockerfile").write_text(_DOCKERFILE)
+    made = f"fleettest{os.getpid()}"
+    for name in IMAGES:
+        if name in {"batch", "controller"}:
+            _docker(
+                "build",
+                "-q",
+                "--build-arg",
+                f"IMAGE={OUR_IMAGES}/{name}",
+                "-t",
+                f"{made}/{name}",
+                str(context),
+            )
+        else:
+            _docker("tag", f"{OUR_IMAGES}/{name}", f"{made}/{name}")
+    yield made
+    _docker("rmi", *(f"{made}/{name}" for name in IMAGES))
 
 
 @pytest.fixture
@@ -58,7 +94,7 @@ def docker_compose_command():
 class Compose:
     """One project of docker-compose.yml, with a scenario of its own and free ports."""
 
-    def __init__(self, command, folder, scenario):
+    def __init__(self, command, folder, scenario, images):
         self.project = f"fleettest{os.getpid()}{scenario.stem}"
         self.runs = folder / "runs"
         self.runs.mkdir()
@@ -69,6 +105,7 @@ class Compose:
             "FLEET_SCENARIOS": str(scenario.parent),
             "FLEET_SCENARIO": f"/scenarios/{scenario.name}",
             "FLEET_RUNS": str(self.runs),
+            "FLEET_IMAGES": images,
         }  # fmt: skip
 
     def __call__(self, *arguments, check=True):
@@ -140,13 +177,13 @@ def until(condition, complaint, compose):
 
 @pytest.fixture
 def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
-    """Start a fleet of the short trace; whatever happens, nothing of it is left."""
+    """Start a fleet (the short trace, if the test writes nothing else); whatever happens, nothing of it is left."""
     folder = tmp_path / "scenarios"
     folder.mkdir()
     made = []
 
-    def start(name, **live):
-        fleet = Compose(docker_compose_command, tmp_path, write_scenario(folder, name=name, **live))
+    def start(name, *, write=write_scenario, images=OUR_IMAGES, **live):
+        fleet = Compose(docker_compose_command, tmp_path, write(folder, name=name, **live), images)
         made.append(fleet)
         for key, value in fleet.environ.items():
             monkeypatch.setenv(key, value)
