@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import docker
 import docker.errors
 import requests
 
+from balancer.clock import seconds, wall_us
 from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FLEET_LABEL, ROLE_LABEL, NODE_LABEL = (
     "balancer-emulator.fleet",
@@ -31,6 +33,7 @@ _PROJECT, _SERVICE, _NUMBER = (
 )
 _TIMEOUT_S = 600
 _ASK_S = 10.0
+_METER_US = 10_000_000
 _NO_SUCH_DISCIPLINE = "qdisc kind is unknown"
 
 
@@ -114,6 +117,48 @@ def member(client: Any, fleet: str, name: str) -> Member:
     raise FleetError(
         f"there is no {name!r} in the fleet {fleet}; nodes are n001, n002, ...; services {', '.join(ROLES)}"
     )
+
+
+def cpu_s(client: Any, found: Iterable[Member], threads: int = 4) -> dict[str, float]:
+    """Processor seconds that containers have used since they started, by name; those that do not run are left out."""
+
+    def ask(each: Member) -> float:
+        stats = client.api.stats(each.container.id, stream=False, one_shot=True)
+        return float(stats["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+
+    running = [each for each in found if each.is_running]
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            return dict(zip((each.name for each in running), pool.map(ask, running), strict=True))
+    except docker.errors.NotFound:
+        return {}  # one is gone meanwhile: the fleet is being removed
+
+
+class CpuMeter:
+    """Looks now and then what a fleet's containers have used, since one that has ended does not tell any more."""
+
+    def __init__(self, client: Any, fleet: str) -> None:
+        self._client = client
+        self._fleet = fleet
+        self._looked_us = wall_us()
+        self._used: dict[str, tuple[str, float]] = {}
+
+    def look(self) -> None:
+        """Once in ten seconds of wall time; more often it does nothing."""
+        if wall_us() - self._looked_us >= _METER_US:
+            found = members(self._client, self._fleet)
+            roles = {each.name: each.role for each in found}
+            self._used |= {name: (roles[name], used_s) for name, used_s in cpu_s(self._client, found).items()}
+            self._looked_us = wall_us()
+
+    def text(self) -> str:
+        """The sum by role; '' for a run that was over too soon."""
+        by_role: dict[str, float] = {}
+        for role, used_s in self._used.values():
+            by_role[role] = by_role.get(role, 0) + used_s
+        parts = ", ".join(f"{role} {used_s:.1f} s" for role, used_s in by_role.items())
+        ago_s = seconds(wall_us() - self._looked_us)
+        return parts and f"processor time until {ago_s:.0f} s before the end: {parts}"
 
 
 def do(client: Any, target: Member, deed: Deed, *, slow: Slow) -> None:

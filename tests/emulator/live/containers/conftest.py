@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pytest_docker.plugin import get_docker_services
 
-from balancer.clock import micros, wall_us
+from balancer.clock import US, micros, wall_us
 from fleet_kit.short_trace import write_scenario
 
 ROOT = Path(__file__).parents[4]
@@ -133,6 +133,15 @@ class Compose:
     def status(self):
         """What the controller says of the run; {} while it says nothing."""
         return json.loads(self.fleet("status", "--json"))["run"] or {}
+
+    def pace_until_jobs(self, count):
+        """Cluster seconds in a wall second, from the first that passes until so many jobs have ended."""
+        until(self.status, "the controller says nothing", self)
+        since_s = self.status()["cluster_time_s"]
+        until(lambda: self.status()["cluster_time_s"] > since_s, "the clock stands", self)
+        begun_us, begun_s = wall_us(), self.status()["cluster_time_s"]
+        self.wait_for_jobs(count)
+        return (self.status()["cluster_time_s"] - begun_s) / (wall_us() - begun_us) * US
 
     def wait_for_jobs(self, count):
         """Until so many jobs have ended."""

@@ -32,7 +32,7 @@ def write_two_jobs(folder, *, name, **live):
     document = {
         "name": name,
         "nodes": 8,
-        "workload": {"trace": "two.swf"},
+        "workload": {"trace": "two.swf", "transforms": [{"flexible_jobs": {"malleable": 1}}]},
         "mechanism": {"scripted": {"steps": steps}},
         "live": {
             "speed": 60,
@@ -47,7 +47,7 @@ def write_two_jobs(folder, *, name, **live):
 
 
 def test_jobs_are_preempted_with_a_checkpoint_and_resized_and_their_output_proves_their_work(
-    compose, toy_images
+    toy_images, compose
 ):
     fleet = compose("two", write=write_two_jobs, images=toy_images)
     fleet.fleet("follow")
@@ -59,14 +59,15 @@ def test_jobs_are_preempted_with_a_checkpoint_and_resized_and_their_output_prove
     assert_same_runs(run_virtual(scenario, prepare(scenario)), record)
     assert check(record) == []
 
-    # The first went on where no node of its first run was, one of which is dead; the second had 4, 2 and 4 nodes.
+    # The first went on where no node of its first run was, one of which is dead; the second had 4, 2 and 4 nodes, and
+    # its process moved to another container when it lost the node that it ran on.
     assert runs(record) == [
         (0, 0, 120, [0, 1, 2]), (0, 120, 320, [5, 6, 7]),
         (1, 0, 100, [3, 4, 5, 6]), (1, 100, 340, [3, 4]), (1, 340, 520, [3, 4, 5, 6]),
     ]  # fmt: skip
     assert {path.name: proved(path) for path in (folder / "logs" / "jobs").glob("*.o*")} == {
         "j1.o0": (900 * US, 0, 2, True, (120 * US, 320 * US)),
-        "j2.o1": (1600 * US, 0, 1, True, (0, 520 * US)),
+        "j2.o1": (1600 * US, 0, 2, True, (0, 520 * US)),
     }
 
 
