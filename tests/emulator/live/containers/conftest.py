@@ -136,12 +136,17 @@ class Compose:
 
     def pace_until_jobs(self, count):
         """Cluster seconds in a wall second, from the first that passes until so many jobs have ended."""
-        until(self.status, "the controller says nothing", self)
-        since_s = self.status()["cluster_time_s"]
-        until(lambda: self.status()["cluster_time_s"] > since_s, "the clock stands", self)
-        begun_us, begun_s = wall_us(), self.status()["cluster_time_s"]
+        stood_s = self.cluster_time_s()
+        until(lambda: self.cluster_time_s() > stood_s, "the clock stands", self)
+        begun_us, begun_s = wall_us(), self.cluster_time_s()
         self.wait_for_jobs(count)
-        return (self.status()["cluster_time_s"] - begun_s) / (wall_us() - begun_us) * US
+        return (self.cluster_time_s() - begun_s) / (wall_us() - begun_us) * US
+
+    def cluster_time_s(self):
+        """The run's time, as soon as the controller tells it."""
+        said = []
+        until(lambda: said.append(self.status()) or said[-1], "the controller says nothing", self)
+        return said[-1]["cluster_time_s"]
 
     def wait_for_jobs(self, count):
         """Until so many jobs have ended."""
