@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from balancer.clock import NEVER_US, micros, wall_us
 from balancer.ledger.connect import cause
 from balancer.ledger.errors import FencedError, LeaseHeldError, LedgerError
+from balancer.ledger.statements import Statement
 from balancer.ledger.tables import writer
 
 if TYPE_CHECKING:
@@ -57,9 +58,16 @@ class Watch:
         return not seen.holder or now_us - self._since_us >= self.duration_us
 
 
+_READ = Statement(sa.select(writer.c.epoch, writer.c.holder, writer.c.renewals, writer.c.seq))
+_RENEW = Statement(
+    sa.update(writer)
+    .values(renewals=writer.c.renewals + sa.literal_column("1"))
+    .where(writer.c.epoch == sa.bindparam("mine"))
+)
+
+
 def read(connection: sa.Connection) -> Seen:
-    columns = writer.c.epoch, writer.c.holder, writer.c.renewals, writer.c.seq
-    return Seen(*connection.execute(sa.select(*columns)).one())
+    return Seen(*_READ.run(connection, {}).one())
 
 
 def me() -> str:
@@ -86,15 +94,19 @@ class Lease:
     _renewed_us: int = 0
     _tried_us: int = 0
     _is_lost: bool = False
+    _writes: sa.Engine = field(init=False)
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self._writes = self.engine.execution_options(writes=True)
 
     def take(self, wait_s: float | None) -> int:
         """The next epoch is ours when this returns. Raises LeaseHeldError after `wait_s` (None: never)."""
         limit_us = NEVER_US if wait_s is None else wall_us() + micros(wait_s)
         while True:
             start_us = wall_us()
-            with self.engine.execution_options(writes=True).begin() as connection:
+            with self._writes.begin() as connection:
                 seen = read(connection)
                 free = self.exclusive or self.watch.may_take(seen, start_us)
                 if free and self._swap(connection, seen):
@@ -140,10 +152,9 @@ class Lease:
     def renew(self) -> None:
         """Raises FencedError, or LedgerError where the database does not answer."""
         start_us = wall_us()
-        more = sa.update(writer).values(renewals=writer.c.renewals + 1).where(writer.c.epoch == self.epoch)
         try:
-            with self.engine.execution_options(writes=True).begin() as connection:
-                renewed = connection.execute(more).rowcount == 1
+            with self._writes.begin() as connection:
+                renewed = _RENEW.run(connection, {"mine": self.epoch}).rowcount == 1
                 seen = read(connection)
         except SQLAlchemyError as error:
             raise LedgerError(f"the ledger cannot be written: {cause(error)}") from error
@@ -188,7 +199,7 @@ class Lease:
         if self.epoch is None or self._is_lost:
             return
         try:
-            with self.engine.execution_options(writes=True).begin() as connection:
+            with self._writes.begin() as connection:
                 connection.execute(sa.update(writer).values(holder="").where(writer.c.epoch == self.epoch))
         except SQLAlchemyError as error:
             _log.warning("the lease could not be given back; it runs out by itself", error=cause(error))

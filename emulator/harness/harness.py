@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank, wall_us
+from emulator.harness import tables as t
+from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
     HasBegin,
@@ -362,6 +364,18 @@ class Harness:
         self._stopped(job, nodes)
         if self._at_preempted is not None:
             self._at_preempted.on_preempted(job, nodes, self)
+
+    # What jobs have done (`HasAccounts`).
+
+    def account(self, job: int) -> Account:
+        if "running" in self.__dict__:
+            return self.running.account(job)
+        row = self.cluster.table[job]  # nothing was ever done to a running job
+        start_us, run_us = int(row[t.START]), int(row[t.RUN])
+        return Account(total=run_us * int(row[t.NODES]), done=0, since_us=start_us, end_us=start_us + run_us)
+
+    def left(self, job: int, row: int) -> tuple[int, int]:
+        return self.running.left(job, row)
 
     # Afterwards.
 

@@ -379,6 +379,10 @@ def _node_time_adds_up(facts: _Facts) -> Iterator[str]:
         yield f"{account} adds up to {account.total_us} us, there are {facts.total_us} us"
 
 
+def _jobs_say_what_their_account_says(facts: _Facts) -> Iterator[str]:
+    yield from facts.record.contradictions
+
+
 _LAWS = (
     _no_number_twice,
     _no_start_before_submit,
@@ -391,4 +395,5 @@ _LAWS = (
     _a_node_given_away_runs_no_batch_job,
     _each_lease_has_one_outcome,
     _node_time_adds_up,
+    _jobs_say_what_their_account_says,
 )

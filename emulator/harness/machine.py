@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from emulator.harness.account import HasAccounts
+from emulator.harness.cluster import Cluster
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -54,3 +57,8 @@ class Machine(Protocol):
     def job_table(self) -> JobTable: ...
 
     def run_table(self) -> RunTable: ...
+
+
+def tells_work(machine: Machine) -> bool:
+    """Whether it is known at any time how far each job is, so that live a process can do its work."""
+    return isinstance(machine, Cluster | HasAccounts)

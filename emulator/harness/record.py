@@ -142,7 +142,8 @@ class RunRecord:
     pool at every moment between them. `left_out` counts jobs of the input that were not run, by reason.
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
     `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
-    mechanism's own.
+    mechanism's own. `contradictions`: sentences about what processes of jobs said of their work and their account does
+    not, on a live clock that waits for them.
     """
 
     jobs: JobTable
@@ -165,3 +166,4 @@ class RunRecord:
     wall_s: float = 0.0
     interrupted: str = ""
     figures: dict[str, object] = field(default_factory=dict)
+    contradictions: tuple[str, ...] = ()

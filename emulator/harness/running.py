@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness import work as w
+from emulator.harness.account import Account
 from emulator.harness.cluster import IllegalJobTransition
 from emulator.harness.record import JobState, RunOutcome
 
@@ -77,10 +78,12 @@ class RunningJobs:
         self.cluster = cluster
         self._job = cluster.table
         self.work = w.work_table(cluster.job_table())
-        self._done_in_row: dict[int, tuple[int, int]] = {}
+        self._done_in_row: dict[int, tuple[int, int, int]] = {}
+        """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
         self._writing: dict[int, tuple[int, int]] = {}
         self._suspended: dict[int, tuple[int, int, int]] = {}
-        self._saving: set[int] = set()
+        self._saving: dict[int, int] = {}
+        """When those that write down everything and leave will have done so."""
         slowed = np.flatnonzero((self.work[:, w.SETUP] > 0) | (self.work[:, w.INTERVAL] > 0))
         if len(slowed):
             self._plan_next_runs(slowed)
@@ -120,6 +123,31 @@ class RunningJobs:
         written_us, before = self._writing.get(job, (0, 0))
         return int(done), int(before) if now_us < written_us else int(saved)
 
+    def account(self, job: int) -> Account:
+        _, done, since_us, num, den = (int(value) for value in w.phase_of(self._job, self.work, job))
+        end_us = w.STILL
+        if since_us != w.STILL:
+            nodes = self.cluster.nodes_wanted(job)
+            end_us = since_us + int(w.length_us(self.work, job, self.owed(job) - done, nodes, num, den))
+        written_us, _ = self._writing.get(job, (w.STILL, 0))
+        return Account(
+            total=self.owed(job),
+            done=done,
+            since_us=since_us,
+            num=num,
+            den=den,
+            interval_us=int(self.work[job, w.INTERVAL]),
+            cost_us=int(self.work[job, w.COST]),
+            saved=int(self.work[job, w.SAVED]),
+            save_us=self._saving.get(job, written_us),
+            end_us=end_us,
+            suspended=job in self._suspended,
+        )
+
+    def left(self, job: int, row: int) -> tuple[int, int]:  # noqa: ARG002 - the row tells it
+        _, lost, done = self._done_in_row[row]
+        return done, done - lost
+
     # Starts and stops.
 
     def length_us(self, job: int, nodes: int) -> int:
@@ -155,7 +183,7 @@ class RunningJobs:
         self._may(job, "save and stop")
         written_us = now_us + write_us
         self._new_phase(job, replace(self._phase(job, now_us), since_us=w.STILL))
-        self._saving.add(job)
+        self._saving[job] = written_us
         self.cluster.retime(job, w.STILL, max(written_us, now_us + 1))
         return written_us
 
@@ -170,7 +198,7 @@ class RunningJobs:
     ) -> NDArray[np.int32]:
         nodes = self.cluster.nodes_of(job)
         begun = int(w.phase_of(self._job, self.work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept)
+        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept, done)
         self._forget(job)
         self.work[job, w.SAVED] = kept
         self.cluster.requeue(job, now_us, front=front, outcome=outcome)
@@ -180,7 +208,7 @@ class RunningJobs:
     def _forget(self, job: int) -> None:
         self._writing.pop(job, None)
         self._suspended.pop(job, None)
-        self._saving.discard(job)
+        self._saving.pop(job, None)
         self.work[job, w.ROW] = 0
 
     def _plan_next_runs(self, jobs: NDArray[np.intp]) -> None:
@@ -214,7 +242,7 @@ class RunningJobs:
             raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
         phase = self._phase(job, now_us)
         begun = int(w.phase_of(self._job, self.work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0)
+        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
         phase = replace(phase, since_us=now_us + phase.idle_us(now_us) + pause_us)
         ends = self._ends(job, phase, len(after))
         self.cluster.change_nodes(job, np.array(after, np.int64), now_us, *ends)
@@ -311,6 +339,6 @@ class RunningJobs:
         for row in last[outcome[last] == RunOutcome.RUNNING]:
             who = int(job[row])
             done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self.work, who)[0])
-        for row, (did, threw_away) in self._done_in_row.items():
+        for row, (did, threw_away, _) in self._done_in_row.items():
             done[row], lost[row] = did, threw_away
         return done, lost

@@ -292,7 +292,7 @@ class Agent:
         elif run.begun:
             self._follow_phase(run, now_us)
         if run.line is not None and run.line.is_busy:
-            run.acknowledgements.append(lambda: self._send(changed))
+            run.acknowledgements.append(lambda: self._send(changed | {"done": run.done}))
         else:
             self._send(changed)
 
@@ -326,7 +326,10 @@ class Agent:
             self._real.terminate(run)
 
     def _kill(self, key: Key, why: str, now_us: int, *, save: bool) -> None:
-        """End a run: `delete` and `requeue` give a process time, `preempt` does not; `save`: it writes a checkpoint."""
+        """End a run: `delete` and `requeue` give a process time, `preempt` and `over` (its work is done) do not.
+
+        `save`: it writes a checkpoint.
+        """
         run = self._runs.get(key)
         if run is None:
             number, start = key
@@ -335,7 +338,7 @@ class Agent:
             self._send(ended | {"requeue": False})
         elif not run.finishing:
             run.kill_why = why
-            if run.process is not None and why == "preempt":
+            if run.process is not None and why in ("preempt", "over"):
                 self._real.leave(run, save=save, why=why, now_us=now_us)
             elif run.process is not None:
                 self._real.terminate(run)
@@ -355,7 +358,7 @@ class Agent:
             number, start = run.key
             run.report = {
                 "do": "ended", "job": number, "run": start, "exit_status": exit_status,
-                "session": run.session, "requeue": requeue,
+                "session": run.session, "requeue": requeue, "done": run.done,
             }  # fmt: skip
             self._report(run)
 

@@ -170,6 +170,7 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
         clock="live",
         interrupted=interrupted,
         figures=found["figures"],
+        contradictions=tuple(found["contradictions"]),
     )
 
 

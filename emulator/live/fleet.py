@@ -19,6 +19,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
 from emulator.harness.harness import default_node_names
+from emulator.harness.machine import tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import ask_batch, collect
@@ -82,11 +83,11 @@ class Fleet:
                 "mechanism: jobs that share nodes cannot be run live yet; leave out --clock live"
             )
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            if scenario.live.jobs != "sleep":
-                problem = "the mechanism has a machine of its own, which alone knows when jobs end; use sleep"
-                raise ScenarioError(f"live.jobs: {problem}")
             # What it cannot run is an error before anything has begun.
-            make_machine(scenario, prepared, mechanism)
+            machine = make_machine(scenario, prepared, mechanism)
+            if scenario.live.jobs != "sleep" and not tells_work(machine):
+                problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
+                raise ScenarioError(f"live.jobs: {problem}")
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:

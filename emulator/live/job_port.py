@@ -35,6 +35,8 @@ class JobLine:
         self.until_us: int | None = None
         """When it wants to be told the time; None while it does not wait."""
         self.is_over = False
+        self.done: int | None = None
+        """What it said last that it has done."""
 
     @property
     def has_called(self) -> bool:
@@ -56,9 +58,10 @@ class JobLine:
         if not self._owes_answer:
             self._send_next()
 
-    def answered(self, until_us: int) -> None:
+    def answered(self, until_us: int, done: int) -> None:
         """The process has done what it was told, and waits."""
         self._owes_answer = False
+        self.done = done
         self.until_us = until_us
         self._send_next()
 

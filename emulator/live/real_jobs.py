@@ -161,11 +161,11 @@ class RealJobs:
             case "hello":
                 run.line.called(connection)
             case "wait":
-                run.line.answered(int(message["until_us"]))
+                run.line.answered(int(message["until_us"]), int(message["done"]))
                 if not run.line.is_busy:
                     self._rest(run, run.line, now_us)
             case "over":
-                run.line.is_over = True
+                run.line.is_over, run.line.done = True, int(message["done"])
                 self._executor.hold(("exit", run.key))
                 connection.send({"do": "noted"})
             case _:

@@ -25,7 +25,8 @@ class Phase:
 
     It computes from `since_us` on, at `num / den` of what its nodes can do, and is over at `end_us`. Of its own
     it writes a checkpoint after each `interval_us` of computing, which costs `cost_us`. `begun`: so much work
-    (node-us) of earlier runs counts. `rank`: its place among what happens at one time.
+    of earlier runs counts. `rank`: its place among what happens at one time. `total`: how much work there is, where the
+    account counts it in its own units (else None); `told_end`: the job is not over before it is told.
     """
 
     since_us: int
@@ -37,6 +38,8 @@ class Phase:
     suspended: bool = False
     begun: int = 0
     rank: Rank = Rank.JOB_END
+    total: int | None = None
+    told_end: bool = False
 
 
 def phase_of(message: dict[str, Any]) -> Phase | None:
@@ -75,6 +78,11 @@ class Run:
         return Rank.JOB_END if self.phase is None else self.phase.rank
 
     @property
+    def done(self) -> int | None:
+        """The work that its process says it has done, if it says so."""
+        return None if self.line is None else self.line.done
+
+    @property
     def sleeps_us(self) -> int | None:
         """How long the job sleeps, if that is all that it does."""
         return sleep_us(self.message["script"])
@@ -90,6 +98,7 @@ class Run:
         if self.phase is not None:
             phase = self.phase
             word |= {"begun": phase.begun, "interval_us": phase.interval_us, "cost_us": phase.cost_us}
+            word |= {"total": phase.total, "told_end": phase.told_end}
         return word
 
     def word(self, what: str, at_us: int, save_us: int = NEVER_US) -> dict[str, Any]:

@@ -34,9 +34,10 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
 
     Means and percentiles of wait, response and slowdown are over the batch jobs that were run; on-demand
     figures are present when the run had on-demand requests or nodes. A figure that does not exist is None.
-    Laws of the record that do not hold are named in `problems`, and the figures that hang on them are None.
+    Laws of the record that do not hold are named in `problems`, and the figures that hang on them are None; so is what
+    a job's process said that its account does not.
     """
-    problems: list[str] = []
+    problems = list(record.contradictions)
     try:
         line = timeline(record)
     except InconsistentRecordError as error:

@@ -23,6 +23,10 @@ ADDRESS_VARIABLE = "EMULATOR_JOB_AGENT"
 KEY_VARIABLE = "EMULATOR_JOB_KEY"
 
 
+OVER = "over"
+"""Why a job leaves whose work is all done."""
+
+
 class What(StrEnum):
     """What a job hears of."""
 
@@ -42,7 +46,9 @@ class Word:
     With BEGIN and CHANGE: it computes on `nodes` nodes at the rate `num / den` from `since_us` on (NEVER_US: it stands
     still), and what is done by now becomes a checkpoint that is whole at `save_us` (NEVER_US: it does not). With BEGIN:
     `begun` (so much of what it saved before counts, None: all), and the `interval_us` and `cost_us` of checkpoints of
-    its own, None where the job may have its own way. With LEAVE: `save` (write a checkpoint before).
+    its own, None where the job may have its own way; `total`, how much work there is, in units in which
+    `nodes * num / den` are done in a microsecond (None: as the job thinks); `told_end`: it is over when a LEAVE says so
+    (`why` is OVER), not by itself. With LEAVE: `save` (write a checkpoint before).
     """
 
     what: What
@@ -55,6 +61,8 @@ class Word:
     begun: int | None = None
     interval_us: int | None = None
     cost_us: int = 0
+    total: int | None = None
+    told_end: bool = False
     save: bool = False
     why: str = ""
     run: int = 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US, SharedClock, SystemClock
 from emulator.live.job.checkpoints import Checkpoints
-from emulator.live.job.keepers import PlainKeeper, What, agent_keeper
+from emulator.live.job.keepers import OVER, PlainKeeper, What, agent_keeper
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
 
@@ -54,11 +54,14 @@ class Job:
     """Those of this phase that are written."""
     _asked: tuple[int, int] | None = field(init=False, repr=False, default=None)
     """(when it is whole, what it keeps) of a checkpoint that somebody asked for."""
+    _saved: int = field(init=False, repr=False, default=0)
+    """What the newest checkpoint keeps."""
+    _told_end: bool = field(init=False, repr=False, default=False)
 
     def run(self) -> int:
         """Work until all is done or the job has to leave. The exit status."""
         now_us = self._begin(self.keeper.begin(self.total))
-        while (done := self._phase.at(now_us)) < self.total or self._asked is not None:
+        while (done := self._phase.at(now_us)) < self.total or self._asked is not None or self._told_end:
             word = self.keeper.wait(self._due_us(), done)
             now_us = word.at_us
             self._catch_up(now_us)
@@ -66,11 +69,18 @@ class Job:
                 self._change(word)
             elif word.what == What.LEAVE:
                 return self._leave(word)
+        return self._finish(now_us)
+
+    def _finish(self, now_us: int) -> int:
         self._say("finished", now_us, done=self.total)
         self.keeper.over(self.total)
         return 0
 
     def _begin(self, word: Word) -> int:
+        self._told_end = word.told_end
+        if word.total is not None and word.total != self.total:
+            self.step = max(1, self.step * word.total // self.total)
+            self.total = word.total
         found = None if self.checkpoints is None else self.checkpoints.newest(word.begun)
         if found is not None and found.total != self.total:
             raise ValueError(f"the checkpoint is of a job with other work ({found.total}, not {self.total})")
@@ -78,7 +88,7 @@ class Job:
             self.every_us, self.write_us = word.interval_us, word.cost_us
         done = 0 if found is None else found.done
         self._new_phase(word, done, word.at_us + self.setup_us if word.since_us is None else word.since_us)
-        self._told = done
+        self._told = self._saved = done
         begun: dict[str, Any] = {"run": word.run, "nodes": word.nodes, "of": self.total, "done": done}
         if found is not None:
             begun["checkpoint"] = found.number
@@ -94,8 +104,9 @@ class Job:
     def _due_us(self) -> int:
         """When there is something to write down: a step of work, the end, or a checkpoint that is whole."""
         next_line = min((self._told // self.step + 1) * self.step, self.total)
+        line_us = self._phase.when_us(next_line) if next_line > self._told else NEVER_US
         saves = (self._asked, self._phase.checkpoint(self._own_checkpoints + 1))
-        return min(self._phase.when_us(next_line), *(save[0] for save in saves if save is not None), NEVER_US)
+        return min(line_us, *(save[0] for save in saves if save is not None), NEVER_US)
 
     def _catch_up(self, now_us: int) -> None:
         """Write down what was done and saved until now."""
@@ -123,6 +134,8 @@ class Job:
     def _leave(self, word: Word) -> int:
         done = self._phase.at(word.at_us)
         self._tell(done, word.at_us)
+        if word.why == OVER and done == self.total:
+            return self._finish(word.at_us)
         if word.save:
             self._save(done, word.at_us)
         self._say("leaves", word.at_us, why=word.why, done=done)
@@ -130,9 +143,10 @@ class Job:
         return WORK_LEFT
 
     def _save(self, done: int, now_us: int) -> None:
-        if self.checkpoints is not None:
+        if self.checkpoints is not None and done != self._saved:
             self._tell(done, now_us)
             made = self.checkpoints.save(done, self.total)
+            self._saved = done
             self._say("checkpoint", now_us, number=made.number, done=made.done)
 
     def _tell(self, done: int, now_us: int) -> None:

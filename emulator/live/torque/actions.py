@@ -23,11 +23,11 @@ class RunActions:
     def __init__(self, batch: BatchServer, executor: LiveExecutor) -> None:
         self._batch = batch
         self._executor = executor
-        self._leaving: dict[int, tuple[int, Link]] = {}
-        """Job number -> the run that is still to be gone, and its agent."""
+        self._leaving: dict[int, tuple[int, Link, int | None]] = {}
+        """Job number -> the run that is still to be gone, its agent, and the work that it should have done."""
         self._starting: dict[int, Job] = {}
         """Jobs whose next run waits for that."""
-        self._changing: dict[int, Link] = {}
+        self._changing: dict[int, tuple[Job, Link, int | None]] = {}
         self._sequence = count()
 
     def begin(self, job: Job) -> None:
@@ -45,46 +45,50 @@ class RunActions:
         else:
             link.send(self._batch.start_message(job, adopt=False))
 
-    def leave(self, job: Job, *, save: bool) -> None:
-        """The job's present run ends now, without a word about how it did."""
+    def leave(self, job: Job, *, save: bool = False, is_over: bool = False, done: int | None = None) -> None:
+        """The job's present run ends now: because all its work is done (`is_over`), or it has to wait again."""
         link = self._batch.link_of(job)
         if self._starting.pop(job.number, None) is not None:  # it never came to its node
             self._executor.release(("start", job.number, job.run))
         elif link is not None:
-            self._send_leave(job.number, job.run, link, save=save)
+            self._send_leave(job, link, "over" if is_over else "preempt", save=save, done=done)
 
-    def _send_leave(self, number: int, run: int, link: Link, *, save: bool) -> None:
-        self._leaving[number] = (run, link)
+    def _send_leave(self, job: Job, link: Link, why: str, *, save: bool, done: int | None) -> None:
+        number, run = job.number, job.run
+        self._leaving[number] = (run, link, done)
         self._executor.release(("start", number, run))
         self._executor.hold(("kill", number, run))
-        link.send({"do": "kill", "job": number, "run": run, "why": "preempt", "save": save})
+        link.send({"do": "kill", "job": number, "run": run, "why": why, "save": save})
 
-    def move(self, job: Job, old: Link) -> None:
+    def move(self, job: Job, old: Link, done: int | None) -> None:
         """The job goes on with all its work on the nodes of another agent."""
-        self._send_leave(job.number, job.run, old, save=True)
+        self._send_leave(job, old, "preempt", save=True, done=done)
         job.run += 1
         self.begin(job)
 
-    def change(self, job: Job, hosts: Sequence[str], save_us: int) -> None:
+    def change(self, job: Job, hosts: Sequence[str], save_us: int, done: int | None) -> None:
         """Tell the job's agent its nodes and its phase."""
         link = self._batch.link_of(job)
         if link is None or job.number in self._starting or self._batch.host is None:
             return  # told when it starts
         seq = next(self._sequence)
-        self._changing[seq] = link
+        self._changing[seq] = (job, link, done)
         self._executor.hold(("change", seq))
         told = {"job": job.number, "run": job.run, "seq": seq, "hosts": hosts, "save_us": save_us}
         link.send({"do": "change", "phase": self._batch.host.phase(job.row)} | told)
 
-    def changed(self, seq: int) -> None:
-        self._changing.pop(seq, None)
+    def changed(self, seq: int, said: int | None = None) -> None:
+        """A job knows of a change, and says how much it has done."""
+        job, _, done = self._changing.pop(seq, (None, None, None))
+        if job is not None:
+            self._batch.hold_against(job.number, said, done)
         self._executor.release(("change", seq))
 
-    def has_left(self, number: int, run: int) -> bool:
-        """An agent says that a run is over: whether it was one that had to leave."""
+    def has_left(self, number: int, run: int, said: int | None = None) -> bool:
+        """An agent says that a run is over, and what it has done: whether it was one that had to leave."""
         if self._leaving.get(number, (-1,))[0] != run:
             return False
-        del self._leaving[number]
+        self._batch.hold_against(number, said, self._leaving.pop(number)[2])
         self._executor.release(("kill", number, run))
         job = self._starting.pop(number, None)
         if job is not None:
@@ -93,8 +97,8 @@ class RunActions:
 
     def lost(self, link: Link) -> None:
         """An agent is gone, and with it its processes: nothing is to be waited for."""
-        for seq in [seq for seq, agent in self._changing.items() if agent is link]:
+        for seq in [seq for seq, (_, agent, _) in self._changing.items() if agent is link]:
             self.changed(seq)
-        for number, (run, agent) in list(self._leaving.items()):
+        for number, (run, agent, _) in list(self._leaving.items()):
             if agent is link:
                 self.has_left(number, run)

@@ -42,7 +42,10 @@ class Link(Protocol):
 
 
 class BatchServer:
-    """See the module's text. `marks` keeps what must survive a restart."""
+    """See the module's text. `marks` keeps what must survive a restart.
+
+    `checks_work`: the clock waits for jobs, so that what they say of their work must be what their account says.
+    """
 
     def __init__(
         self,
@@ -53,8 +56,10 @@ class BatchServer:
         marks: MarksFile,
         *,
         epoch_us: int,
+        checks_work: bool = True,
     ) -> None:
         self.config = config
+        self._checks_work = checks_work
         self.cluster = cluster
         self.scheduling = True
         self._executor = executor
@@ -69,6 +74,8 @@ class BatchServer:
         self._users: dict[str, int] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
         self._actions = RunActions(self, executor)
+        self.contradictions: list[str] = []
+        """What jobs say of themselves that their account does not."""
         self.host: Host | None = None
         """The mechanism, where the server has one; set before anything happens."""
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
@@ -448,11 +455,12 @@ class BatchServer:
         self._executor.release(("start", number, run))
 
     def ended(
-        self, number: int, run: int, exit_status: int, session: int, now_us: int, *, requeue: bool
-    ) -> None:
-        """A run is over, its epilogue included; `requeue`: the prologue sent the job back."""
+        self, number: int, run: int, exit_status: int, session: int, now_us: int, *, requeue: bool,
+        done: int | None = None,
+    ) -> None:  # fmt: skip
+        """A run is over, its epilogue included; `requeue`: the prologue sent the job back; `done`: what it has done."""
         job = self._jobs.get(number)
-        if self._actions.has_left(number, run):
+        if self._actions.has_left(number, run, done):
             pass  # it had to: all is accounted for
         elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
@@ -471,8 +479,9 @@ class BatchServer:
     def _over(self, job: Job, outcome: RunOutcome, exit_status: int, now_us: int) -> None:
         if self.host is None:
             self.cluster.end(job.row, now_us, outcome)
-        else:
-            self.host.run_ended(job.row, outcome, now_us)
+        elif not self.host.run_ended(job.row, outcome, now_us):
+            self.contradictions.append(f"job {self._id(job)} ended with status {exit_status} before its end")
+            return
         self._vacate(job)
         self._complete(job, exit_status, now_us)
         view = self.view(now_us)
@@ -504,13 +513,13 @@ class BatchServer:
 
     # What a mechanism does to jobs (`host.Outside`).
 
-    def run_leaves(self, row: int, now_us: int, *, save: bool) -> None:
+    def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None:
         job = self._by_row[row]
         self._log.write("R", job, self.view(now_us))
-        self._actions.leave(job, save=save)
+        self._actions.leave(job, save=save, done=done)
         self._wait_again(job, now_us)
 
-    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US) -> None:
+    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US, *, done: int | None = None) -> None:
         job = self._by_row[row]
         link = self.link_of(job)
         nodes = sorted(self._nodes_of(row), reverse=True)
@@ -523,14 +532,14 @@ class BatchServer:
             for index in job.exec_nodes:
                 self.nodes[index].job, self.nodes[index].slots_used = job.number, job.request.ppn
             if not self.is_served_by(first, link):
-                self._actions.move(job, link)
+                self._actions.move(job, link, done)
                 return
         job.mtime_us = now_us
-        self._actions.change(job, [self.nodes[index].name for index in job.exec_nodes], save_us)
+        self._actions.change(job, [self.nodes[index].name for index in job.exec_nodes], save_us, done)
 
-    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:
         job = self._by_row[row]
-        self._actions.leave(job, save=False)
+        self._actions.leave(job, is_over=outcome == RunOutcome.FINISHED, done=done)
         self._vacate(job)
         self._complete(job, OVER_WALLTIME if outcome == RunOutcome.KILLED else 0, now_us)
         view = self.view(now_us)
@@ -544,9 +553,15 @@ class BatchServer:
         )
         self._complete(job, DELETED, now_us)
 
-    def changed(self, seq: int) -> None:
-        """An agent's job knows of a change."""
-        self._actions.changed(seq)
+    def changed(self, seq: int, done: int | None = None) -> None:
+        """An agent's job knows of a change, and says how much it has done."""
+        self._actions.changed(seq, done)
+
+    def hold_against(self, number: int, said: int | None, done: int | None) -> None:
+        """What a job says that it has done, and what its account says; None where one of them says nothing."""
+        if self._checks_work and said != done and None not in (said, done):
+            job = self._id(self._jobs[number]) if number in self._jobs else number
+            self.contradictions.append(f"job {job} has done {said} units of work, by its account {done}")
 
     def notice(self, number: int, now_us: int) -> None:
         """An on-demand job of the workload is announced."""
@@ -566,7 +581,7 @@ class BatchServer:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
         if self.host is not None:
-            return ready | {"record": self.host.export()}
+            return ready | {"record": self.host.export() | {"contradictions": self.contradictions}}
         table, runs = self.cluster.job_table(), self.cluster.run_table()
         found: list[dict[str, Any]] = [
             {

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank
-from emulator.harness import tables as t
-from emulator.harness import work as w
 from emulator.harness.harness import Harness, _Point
 from emulator.harness.record import JobState
-from emulator.harness.running import Activity, Save
-from emulator.live.torque.hosting import Outside, Workload, as_json
+from emulator.harness.running import Save
+from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -88,15 +86,16 @@ class MechanismHost(Harness):
             self._enter(now_us)
             self._at_notice.on_notice(row, self)
 
-    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:
         self._enter(now_us)
         if row in self._lease_ends:
             self._complete(row)
-            return
+            return True
         self.cluster.end(row, now_us, outcome)
         if not self._ended_now:  # when all ends of this time are told, and before anything else of it
             self._executor.at(now_us, self._all_ended, Rank.CHECKPOINT, order=-1)
         self._ended_now.append(row)
+        return True
 
     def _all_ended(self, now_us: int) -> None:
         self._enter(now_us)
@@ -212,28 +211,7 @@ class MechanismHost(Harness):
 
     def phase(self, row: int) -> dict[str, Any]:
         rank = Rank.COMPLETION if row in self._lease_ends else Rank.JOB_END
-        table = self.cluster.table
-        if "running" not in self.__dict__:  # nothing was ever done to a running job
-            start_us = int(table[row, t.START])
-            return {"since_us": start_us, "end_us": start_us + int(table[row, t.RUN]), "rank": int(rank)}
-        running = self.running
-        work = running.work
-        begun, done, since_us, num, den = (int(value) for value in w.phase_of(table, work, row))
-        left = running.owed(row) - done
-        end_us = NEVER_US
-        if since_us != w.STILL:
-            end_us = since_us + int(w.length_us(work, row, left, self.cluster.nodes_wanted(row), num, den))
-        return {
-            "since_us": min(since_us, NEVER_US),
-            "end_us": end_us,
-            "num": num,
-            "den": den,
-            "interval_us": int(work[row, w.INTERVAL]),
-            "cost_us": int(work[row, w.COST]),
-            "suspended": running.activity(row) is Activity.SUSPENDED,
-            "begun": begun,
-            "rank": int(rank),
-        }
+        return phase_in(self.account(row), rank)
 
     def nodes_of(self, row: int) -> Sequence[int]:
         return [int(node) for node in self.cluster.nodes_of(row)]

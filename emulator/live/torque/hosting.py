@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from balancer.clock import NEVER_US
+from balancer.clock import NEVER_US, Rank
 from emulator.live.torque import errors
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.harness.account import Account
     from emulator.harness.record import RunOutcome, RunRecord
     from emulator.live.torque.jobs import JobRequest
     from emulator.workload.table import JobTable
@@ -26,16 +27,18 @@ class Outside(Protocol):
     def run_begins(self, row: int, now_us: int) -> None:
         """The job has nodes from now on."""
 
-    def run_leaves(self, row: int, now_us: int, *, save: bool) -> None:
+    # `done`: the work that the job has done by now; what it says of itself is held against that.
+
+    def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None:
         """The job has lost its nodes and waits again; `save`: it may write a checkpoint first, which takes no time."""
 
-    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US) -> None:
+    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US, *, done: int | None = None) -> None:
         """Other nodes or another phase; `save_us`: when what is done by now is a whole checkpoint."""
 
     def job_rejected(self, row: int, reason: str, now_us: int) -> None:
         """An on-demand job gets nothing."""
 
-    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:
         """The job has come to its end by the account of a machine that keeps the time itself."""
 
 
@@ -60,8 +63,8 @@ class Host(Protocol):
     def notice(self, number: int, now_us: int) -> None:
         """An on-demand job is announced. Raises PbsError for a number that is not in the workload."""
 
-    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
-        """The job's node says that it is over."""
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:
+        """The job's node says that it is over. Whether it is: a machine that keeps the time says so itself."""
 
     def run_lost(self, row: int, now_us: int) -> None:
         """A run broke off without anybody's wish."""
@@ -82,6 +85,21 @@ class Host(Protocol):
 
     def export(self) -> dict[str, Any]:
         """The run so far (`as_json`)."""
+
+
+def phase_in(account: Account, rank: Rank) -> dict[str, Any]:
+    """What an agent and its job are told of an account (`emulator.live.runs.Phase`)."""
+    return {
+        "since_us": account.since_us,
+        "end_us": account.end_us,
+        "num": account.num,
+        "den": account.den,
+        "interval_us": account.interval_us,
+        "cost_us": account.cost_us,
+        "suspended": account.suspended,
+        "begun": account.done,
+        "rank": int(rank),
+    }
 
 
 class Workload:

@@ -3,6 +3,9 @@
 Such a machine knows when jobs end by itself, so that nobody can tell it. It is stepped to each of its instants when the
 clock is there and everything of that instant has come in; what it did then is read from its run table, and done: nodes
 start, change and end the jobs. A job that is submitted late makes the machine wait.
+
+Processes do what a machine tells of the work of its jobs (`HasAccounts`): each is told its account when it begins and
+whenever that changes, and what it says of itself is held against it. It is over when the machine says so.
 """
 
 from __future__ import annotations
@@ -12,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, Rank
-from emulator.harness.cluster import Stop
+from emulator.harness.account import Account, HasAccounts
+from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.harness import Harness
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.torque.hosting import Outside, Workload, as_json
+from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.cluster import Cluster
     from emulator.harness.executor_live import LiveExecutor
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunTable
@@ -58,6 +61,13 @@ class MachineHost(Harness):
         """Nodes of each running job."""
         self._open: dict[int, int] = {}
         """Running job -> its row of the run table."""
+        self._accounts: HasAccounts | None = None
+        if isinstance(machine, HasAccounts):
+            self._accounts = machine
+        elif isinstance(machine, Cluster):
+            self._accounts = self
+        self._told: dict[int, Account] = {}
+        """What the process of each running job knows."""
         self._seen_runs = 0
         self._seen_leases = 0
         self._planned_us = NEVER_US
@@ -82,8 +92,9 @@ class MachineHost(Harness):
     def notice(self, number: int, now_us: int) -> None:  # noqa: ARG002 - the machine's own events tell it
         self._workload.announced(number)
 
-    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> None:
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:  # noqa: ARG002
         """A node cannot end a job here: by the machine's account it goes on."""
+        return False
 
     def run_lost(self, row: int, now_us: int) -> None:
         """As above."""
@@ -100,8 +111,12 @@ class MachineHost(Harness):
     def nodes_of(self, row: int) -> Sequence[int]:
         return self._nodes[row]
 
-    def phase(self, row: int) -> dict[str, Any]:  # noqa: ARG002 - the same for all: until they are told
-        return {"since_us": self.now_us, "end_us": NEVER_US, "rank": int(Rank.JOB_END)}
+    def phase(self, row: int) -> dict[str, Any]:
+        account = self._told.get(row)
+        if account is None:  # it sleeps until it is told
+            return {"since_us": NEVER_US, "end_us": NEVER_US, "rank": int(Rank.JOB_END)}
+        told = {"end_us": NEVER_US, "total": account.total, "told_end": True}
+        return phase_in(account, Rank.JOB_END) | told
 
     @property
     def is_over(self) -> bool:
@@ -167,14 +182,19 @@ class MachineHost(Harness):
         }
         self._close(runs, went_on, now_us)
         for job, row in self._open.items():
-            if went_on.get(job) == row:
+            account = None if self._accounts is None else self._accounts.account(job)
+            if went_on.get(job) == row and account == self._told.get(job):
                 continue
             is_running = job in self._nodes
             self._nodes[job] = self._nodes_in(runs, row)
-            if is_running:
+            if account is not None:
+                self._told[job] = account
+            if not is_running:
+                self._outside.run_begins(job, now_us)
+            elif account is None:
                 self._outside.run_changes(job, now_us)
             else:
-                self._outside.run_begins(job, now_us)
+                self._outside.run_changes(job, now_us, self._save_us(account), done=account.done)
         for lease in self._leases[self._seen_leases :]:
             if not lease.granted:
                 self._outside.job_rejected(lease.job, lease.reason, now_us)
@@ -190,14 +210,25 @@ class MachineHost(Harness):
             if job not in self._nodes:
                 self._nodes[job] = self._nodes_in(runs, row)
                 self._outside.run_begins(job, now_us)
+            told = self._told.pop(job, None)
             if outcome in _OVER:
-                self._outside.run_is_over(job, outcome, now_us)
-            else:
+                total = None if told is None or outcome != RunOutcome.FINISHED else told.total
+                self._outside.run_is_over(job, outcome, now_us, total)
+            elif self._accounts is None or told is None:
                 self._outside.run_leaves(job, now_us, save=False)
+            else:
+                done, saved = self._accounts.left(job, row)
+                self._outside.run_leaves(job, now_us, save=saved == done, done=done)
             del self._nodes[job]
         for job in went_on.keys() & self._nodes.keys():
             if job not in self._open and self.cluster.state[job] != JobState.RUNNING:
                 del self._nodes[job]
+
+    def _save_us(self, account: Account) -> int:
+        """When all that the job has done is a whole checkpoint: now, when a write that it was told of is over."""
+        if self.now_us < account.save_us < NEVER_US:
+            return account.save_us
+        return self.now_us if account.saved == account.done else NEVER_US
 
     def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
         """The run's nodes; a machine that does not tell them gets some that nobody has."""

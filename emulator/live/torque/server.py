@@ -117,6 +117,7 @@ class TorqueServer:
             self._log,
             marks,
             epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
+            checks_work=isinstance(self._clock, SharedClock) and self._clock.is_held,
         )
         if mechanism is not None:
             maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
@@ -337,12 +338,12 @@ def report(batch: BatchServer, link: Link, message: Message, now_us: int) -> Non
     number, run, session = int(message["job"]), int(message["run"]), int(message["session"])
     match message["do"]:
         case "changed":
-            batch.changed(int(message["seq"]))
+            batch.changed(int(message["seq"]), message.get("done"))
         case "started":
             batch.started(number, run, session)
         case "ended":
             status, requeue = int(message["exit_status"]), bool(message["requeue"])
-            batch.ended(number, run, status, session, now_us, requeue=requeue)
+            batch.ended(number, run, status, session, now_us, requeue=requeue, done=message.get("done"))
             link.send({"do": "noted", "job": number, "run": run})
         case other:
             raise ProtocolError(f"unknown report {other!r}")

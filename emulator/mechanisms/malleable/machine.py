@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.record import JobState, RunTable
 from emulator.mechanisms.malleable import kernel
@@ -144,6 +145,21 @@ class PlanningMachine:
 
     def __len__(self) -> int:
         return len(self._job)
+
+    def account(self, job: int) -> Account:
+        """`HasAccounts`: work in units of the speed table."""
+        row = self._job[job]
+        return Account(
+            total=int(row[t.OWED]),
+            done=int(row[t.DONE]),
+            since_us=int(row[t.SINCE] + row[t.OVERHEAD]),
+            num=int(self._speed[row[t.SPEED], row[t.WIDTH]]),
+            den=int(row[t.WIDTH]),
+        )
+
+    def left(self, job: int, row: int) -> tuple[int, int]:
+        """`HasAccounts`."""
+        raise ValueError(f"job {self._jobs.number[job]}, run {row}: no run is broken off on this machine")
 
     # Time.
 

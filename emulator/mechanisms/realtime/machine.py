@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.harness.account import NEVER_US, Account
 from emulator.harness.cluster import Stop
 from emulator.harness.record import RunTable
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
+from emulator.mechanisms.realtime.segments import io_end
 from emulator.schedulers.orders import order_named
 from emulator.workload.table import Kind
 
@@ -211,6 +213,24 @@ class RealtimeMachine:
     def job_table(self) -> JobTable:
         """All jobs, as wide as the place that they are given."""
         return self._jobs
+
+    def account(self, job: int) -> Account:
+        """`HasAccounts`: work in node-us. Reading back and writing are times in which the job does nothing."""
+        row, nodes = self._job[job], int(self._jobs.nodes[job])
+        phase = int(row[t.PHASE])
+        writes = phase in (t.WRITING, t.LEAVING)
+        return Account(
+            total=int(row[t.RUN]) * nodes,
+            done=int(row[t.BASE]) * nodes,
+            since_us=int(row[t.SINCE]) if phase == t.WORKING else NEVER_US,
+            saved=int(row[t.SAVED]) * nodes,
+            save_us=int(io_end(self._job, self._reg, job)) if writes else NEVER_US,
+        )
+
+    def left(self, job: int, row: int) -> tuple[int, int]:
+        """`HasAccounts`."""
+        nodes, saved = int(self._jobs.nodes[job]), int(self._job[job, t.SAVED])
+        return (saved + int(self._runs[row, t.R_LOST])) * nodes, saved * nodes
 
     @property
     def segments(self) -> NDArray[np.int64]:

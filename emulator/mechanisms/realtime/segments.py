@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.checkpoint_io import rate_of, time_for
-from emulator.harness.compiled import inner
+from emulator.harness.compiled import compiled, inner
 from emulator.mechanisms.realtime.tables import (
     BASE,
     CKPT,
@@ -168,6 +168,13 @@ def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
             job[who, OWED] -= rate_for(job, reg, who) * for_us
 
 
+@compiled
+def io_end(job: Ints, reg: Ints, who: int) -> int:
+    """When a job's transfer is over if nobody else begins or ends one."""
+    end: int = reg[LAST_IO] + max(0, time_for(job[who, OWED], rate_for(job, reg, who)))
+    return end
+
+
 @inner
 def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     """The next end of a stretch of work or of a transfer."""
@@ -178,8 +185,7 @@ def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
         if phase == WORKING:
             least = min(least, job[who, READY])
         elif phase in (READING, WRITING, LEAVING):
-            wanted = time_for(job[who, OWED], rate_for(job, reg, who))
-            least = min(least, reg[LAST_IO] + max(0, wanted))
+            least = min(least, io_end(job, reg, who))
     return least
 
 

@@ -1,31 +1,18 @@
 """What a mechanism does to running jobs happens live as it does in virtual time, and no work is lost or done twice."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.fleet import Fleet
-from emulator.live.job.proof import prove
-from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
+from fleet_kit.both_clocks import assert_proved, assert_same, proofs_of, run_both, run_live
 
 S = 1_000_000
 
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("toy")]
-
-
-class NeverMind:
-    """Nobody interrupts."""
-
-    reason = ""
-
-    def __bool__(self):
-        return False
 
 
 def workload(seed, jobs=25, leases=6):
@@ -62,27 +49,6 @@ def scenario(**live):
     )
 
 
-def run_both(tmp_path, wanted, jobs):
-    prepared = Prepared(jobs, wanted.nodes)
-    virtual = run_virtual(wanted, prepared)
-    work = tmp_path / "work"
-    work.mkdir()
-    return virtual, Fleet(wanted, prepared, work).run(NeverMind(), quiet=True)
-
-
-def assert_same(virtual, live):
-    for name in ("state", "start_us", "end_us"):
-        np.testing.assert_array_equal(getattr(virtual, name), getattr(live, name), name)
-    for column in fields(virtual.runs):
-        np.testing.assert_array_equal(
-            getattr(virtual.runs, column.name), getattr(live.runs, column.name), column.name
-        )
-    assert virtual.leases == live.leases
-    assert virtual.moves == live.moves
-    assert (check(virtual), check(live)) == ([], [])
-    assert live.interrupted == ""
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_action_gives_the_same_run_in_both_clocks(tmp_path, seed):
     virtual, live = run_both(tmp_path, scenario(), workload(seed))
@@ -97,17 +63,8 @@ def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_it
     jobs = workload(3, jobs=12, leases=3)
     virtual, live = run_both(tmp_path, scenario(jobs="emulator-job", speed=5000), jobs)
     assert_same(virtual, live)
-    proofs = {}
-    for path in (tmp_path / "work" / "logs" / "jobs").glob("j*.o*"):
-        with path.open() as output:
-            proofs[int(path.name[1:].partition(".")[0])] = prove(output)
-    ended = live.state == JobState.ENDED
-    assert {number for number, proof in proofs.items() if proof.finished} == set(jobs.number[ended].tolist())
-    lost = {int(number): 0 for number in jobs.number}
-    for row, amount in zip(live.runs.job, live.runs.lost_node_us, strict=True):
-        lost[int(jobs.number[row])] += int(amount)
-    assert {number: proof.lost for number, proof in proofs.items()} == {n: lost[n] for n in proofs}
-    assert max(lost.values()) > 0
+    proofs = assert_proved(tmp_path, live)
+    assert max(proof.lost for proof in proofs.values()) > 0
 
 
 class TestResize:
@@ -123,26 +80,18 @@ class TestResize:
             update={"mechanism": {"scripted": {"steps": list(self.STEPS)}}}
         )
 
-    def proof(self, tmp_path):
-        (path,) = (tmp_path / "work" / "logs" / "jobs").glob("j1.o*")
-        with path.open() as output:
-            return prove(output)
-
     def test_on_the_paced_clock_it_is_exact(self, tmp_path):
         virtual, live = run_both(tmp_path, self.wanted(speed=5000), self.jobs)
         assert_same(virtual, live)
         assert live.end_us.tolist() == [500 * S]
-        proof = self.proof(tmp_path)
+        proof = proofs_of(tmp_path)[1]
         assert (proof.done, proof.lost, proof.finished) == (1600 * S, 0, True)
         assert proof.times_us == (0, 500 * S)
 
     def test_at_a_free_pace_it_is_right_within_5_percent(self, tmp_path):
-        work = tmp_path / "work"
-        work.mkdir()
-        fleet = Fleet(self.wanted(speed=40, pace="free"), Prepared(self.jobs, 8), work)
-        live = fleet.run(NeverMind(), quiet=True)
+        live = run_live(tmp_path, self.wanted(speed=40, pace="free"), self.jobs)
         lasted_s = int(live.end_us[0] - live.start_us[0]) / S
-        proof = self.proof(tmp_path)
+        proof = proofs_of(tmp_path)[1]
         assert (proof.done - proof.lost, proof.finished) == (1600 * S, True)
         assert lasted_s == pytest.approx(500, rel=0.05)
         assert check(live) == []

@@ -82,8 +82,7 @@ def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for_and_at_th
     fleet("down", "-t", "20")
     fleet("up", "-d", "--no-build")
     # Generous, because others use this machine too: what this is about is a factor of forty.
-
-    assert second > first_pace / 8
+    assert fleet.pace_until_jobs(25) > first_pace / 8
     status, folder = fleet.result()
     assert status == 0, fleet("logs", "--tail", "50", check=False)
     record = files.load(folder)

@@ -1,0 +1,70 @@
+"""One workload in virtual time and live, and what the jobs' own output proves."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState
+from emulator.live.fleet import Fleet
+from emulator.live.job.proof import prove
+from emulator.runner import Prepared, run_virtual
+
+
+class NeverMind:
+    """Nobody interrupts."""
+
+    reason = ""
+
+    def __bool__(self):
+        return False
+
+
+def run_both(tmp_path, wanted, jobs):
+    """(virtual, live) records; the fleet works in `tmp_path / "work"`."""
+    prepared = Prepared(jobs, wanted.nodes)
+    return run_virtual(wanted, prepared), run_live(tmp_path, wanted, jobs)
+
+
+def run_live(tmp_path, wanted, jobs):
+    work = tmp_path / "work"
+    work.mkdir()
+    return Fleet(wanted, Prepared(jobs, wanted.nodes), work).run(NeverMind(), quiet=True)
+
+
+def assert_same(virtual, live):
+    for name in ("state", "start_us", "end_us"):
+        np.testing.assert_array_equal(getattr(virtual, name), getattr(live, name), name)
+    for column in fields(virtual.runs):
+        np.testing.assert_array_equal(
+            getattr(virtual.runs, column.name), getattr(live.runs, column.name), column.name
+        )
+    assert virtual.leases == live.leases
+    assert virtual.moves == live.moves
+    assert (check(virtual), check(live)) == ([], [])
+    assert live.interrupted == ""
+
+
+def proofs_of(tmp_path):
+    """Number of each job that ran as a process -> what its output proves."""
+    found = {}
+    for path in (tmp_path / "work" / "logs" / "jobs").glob("j*.o*"):
+        with path.open() as output:
+            found[int(path.name[1:].partition(".")[0])] = prove(output)
+    return found
+
+
+def assert_proved(tmp_path, record):
+    """Each job's own output proves the work and the losses that the record has, and that exactly those are over."""
+    jobs, runs = record.jobs, record.runs
+    account = {int(number): (0, 0) for number in jobs.number}
+    for row, done, lost in zip(runs.job, runs.done_node_us, runs.lost_node_us, strict=True):
+        number = int(jobs.number[row])
+        account[number] = (account[number][0] + int(done), account[number][1] + int(lost))
+    proofs = proofs_of(tmp_path)
+    assert {number: (proof.done, proof.lost) for number, proof in proofs.items()} == {
+        number: account[number] for number in proofs
+    }
+    ended = set(jobs.number[record.state == JobState.ENDED].tolist())
+    assert {number for number, proof in proofs.items() if proof.finished} == ended
+    return proofs
