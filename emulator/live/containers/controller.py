@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sys
 import threading
 from dataclasses import asdict, dataclass, field
@@ -41,6 +40,7 @@ from emulator.live.containers.names import (
     ONDEMAND_PORT,
     REPLAYER,
 )
+from emulator.live.containers.wanted import ControllerError, check_jobs, expected_nodes, read_scenario
 from emulator.live.counts import Counts
 from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import read_accounting
@@ -49,7 +49,7 @@ from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report import files
 from emulator.report.progress import RunProgress
 from emulator.runner import Prepared, describe, make_mechanism, prepare
-from emulator.scenario import Scenario, ScenarioError, from_mapping, load
+from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.workload import store
 from emulator.workload.files import TraceError
 from emulator.workload.table import Kind
@@ -72,10 +72,6 @@ _STEP_US = 60_000_000
 """A fault that nobody carries out within this wall time is given up."""
 _GONE_US = 300_000_000
 """A batch server that has not answered for this long (wall time) ends the run."""
-
-
-class ControllerError(Exception):
-    """The run cannot begin; the text says why and what to do."""
 
 
 @dataclass(slots=True)
@@ -106,6 +102,8 @@ class Controller:
         self, shared: settings.Shared, scenario: Scenario, state: State, clock: SharedClockMaster
     ) -> None:
         mechanism = make_mechanism(scenario)
+        self.prepared: Prepared = prepare(scenario)
+        check_jobs(scenario, self.prepared, mechanism)
         self._hosted: HasNotice | bool = False
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
             self._hosted = ability(mechanism, HasNotice) or True
@@ -130,7 +128,6 @@ class Controller:
         self._keys = HookKeyFile(shared.hook_keys)
         self._progress: dict[str, int] = {}
         self._seen_us = wall_us()
-        self.prepared: Prepared = prepare(scenario)
         self.now_us = 0
 
     # What `collect` reads.
@@ -417,25 +414,6 @@ def _must_answer(url: str, who: str) -> None:
     except requests.RequestException:
         pass  # said below
     raise NotYet(f"{who} does not answer yet")
-
-
-def expected_nodes() -> int:
-    """$FLEET_NODES, else how many containers the node service has: its name has an address for each."""
-    given = os.environ.get("FLEET_NODES")
-    if given:
-        return int(given)
-    service = os.environ.get("FLEET_NODE_SERVICE", NODE)
-    try:
-        found = {address[4][0] for address in socket.getaddrinfo(service, None, family=socket.AF_INET)}
-    except OSError as error:
-        raise ControllerError(f"there is no {service} to be found ({error}); set FLEET_NODES") from error
-    return len(found)
-
-
-def read_scenario() -> Scenario:
-    """The scenario of $FLEET_SCENARIO with the changes of $FLEET_SET (KEY=VALUE, one a line or separated by spaces)."""
-    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/default.yaml")
-    return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
 
 
 def begin(shared: settings.Shared) -> Controller:
