@@ -79,6 +79,17 @@ def toy_images(engine, toy, tmp_path):
 
 
 @pytest.fixture
+def postgres(engine):
+    """What is in the environment of a fleet with its ledger in PostgreSQL."""
+    image = {}
+    if "POSTGRES_IMAGE" not in os.environ and _succeeds("docker", "image", "inspect", "local/python-base"):
+        subprocess.run([ROOT / "scripts" / "postgres-image"], check=True, timeout=_LIMIT_S)
+        image = {"POSTGRES_IMAGE": "local/postgres"}
+    ledger = "postgresql://balancer:balancer@database/balancer"
+    return image | {"FLEET_LEDGER": ledger, "COMPOSE_PROFILES": "postgres"}
+
+
+@pytest.fixture
 def alone():
     """One fleet at a time, whatever the number of workers: they would only take the processors from each other."""
     with (Path(tempfile.gettempdir()) / "balancer-fleet-tests.lock").open("w") as lock:
@@ -196,8 +207,9 @@ def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
     folder.mkdir()
     made = []
 
-    def start(name, *, write=write_scenario, images=OUR_IMAGES, **live):
+    def start(name, *, write=write_scenario, images=OUR_IMAGES, environ=None, **live):
         fleet = Compose(docker_compose_command, tmp_path, write(folder, name=name, **live), images)
+        fleet.environ |= environ or {}
         made.append(fleet)
         for key, value in fleet.environ.items():
             monkeypatch.setenv(key, value)

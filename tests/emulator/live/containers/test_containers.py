@@ -97,22 +97,26 @@ def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for_and_at_th
     assert (record.start_us[first] == virtual.start_us[first]).all()
 
 
-def test_faults_of_a_scenario_happen_at_their_times(compose):
+def test_faults_of_a_scenario_happen_at_their_times_and_the_ledger_may_be_in_postgresql(compose, postgres):
     faults = [
         {"at_s": 900, "do": "pause", "target": "n002", "for_s": 300},
         {"at_s": 1800, "do": "disconnect", "target": "n003", "for_s": 300},
+        {"at_s": 3000, "do": "kill", "target": "database", "for_s": 60},
     ]
-    fleet = compose("faulty", faults=faults)
+    fleet = compose("faulty", faults=faults, environ=postgres)
     fleet.fleet("follow")
     status, folder = fleet.result()
     assert status == 0
     record = files.load(folder)
     _nothing_is_lost(record)
+    assert record.moves  # by the ledger
     assert [(mark.at_us / 1e6, mark.text) for mark in record.marks] == [
         (900, "fault: pause n002"),
         (1200, "fault: unpause n002"),
         (1800, "fault: disconnect n003"),
         (2100, "fault: connect n003"),
+        (3000, "fault: kill database"),
+        (3060, "fault: start database"),
     ]
 
 

@@ -59,7 +59,7 @@ def write_two_jobs(folder, **live):
         workload={"trace": "two.swf", "transforms": [{"flexible_jobs": {"malleable": 1}}]},
         mechanism={"scripted": {"steps": steps}},
         faults=[{"at_s": 150, "do": "kill", "target": "n001"}],
-        speed=60,
+        speed=300,
         **live,
     )
 
