@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import seconds, wall_us
 from emulator.harness.cluster import Cluster
 from emulator.harness.harness import Harness
-from emulator.harness.mechanism import HasMachine, ability
-from emulator.plugins import make_plugin
+from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
 from emulator.workload.rules import TOO_WIDE, to_jobs
 from emulator.workload.streams import stream
-from emulator.workload.table import JobTable
+from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
     from emulator.workload.workload import Workload
 
-GROUP = "emulator.mechanisms"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -99,8 +97,8 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
     if scenario.mechanism is None:
         return None
     try:
-        return cast("Mechanism", make_plugin(GROUP, scenario.mechanism))
-    except ValueError as error:
+        return mechanism_of(scenario.mechanism)
+    except (ValueError, TypeError) as error:
         raise ScenarioError(f"mechanism: {error}") from error
 
 
@@ -113,6 +111,11 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
         machine = maker.make_machine(prepared.nodes, scenario.scheduler_config, prepared.jobs, scenario.seed)
     except ValueError as error:
         raise ScenarioError(f"mechanism: {error}") from error
+    if ability(mechanism, HasArrival) is None:  # type: ignore[type-abstract]
+        jobs = machine.job_table()
+        for lease in jobs.number[jobs.kind == Kind.ON_DEMAND]:
+            problem = "the mechanism has no on_arrival to serve it, and its machine does not either"
+            raise ScenarioError(f"mechanism: job {lease} is an on-demand lease; {problem}")
     # Such a mechanism does not act on single nodes, so that the harness asks no more of it than `Machine` has.
     return cast("Cluster", machine)
 

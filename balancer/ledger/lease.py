@@ -67,7 +67,8 @@ _RENEW = Statement(
 
 
 def read(connection: sa.Connection) -> Seen:
-    return Seen(*_READ.run(connection, {}).one())
+    epoch, holder, renewals, seq = _READ.run(connection, {}).one()
+    return Seen(epoch, holder, renewals, seq)
 
 
 def me() -> str:

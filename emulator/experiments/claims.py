@@ -171,7 +171,17 @@ def _values(measure: Callable[[World], float], found: Sequence[World]) -> list[f
     return values
 
 
+def middle(found: Sequence[World], label: str, figure: str) -> float | None:
+    """The median over the seeds of a run's figure; None if nobody has it."""
+    values = _values(lambda world: world(label, figure), found)
+    return median(values) if values else None
+
+
 # How figures are shown.
+
+
+def plain(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def count(value: float) -> str:

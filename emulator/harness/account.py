@@ -31,6 +31,12 @@ class Account:
     end_us: int = NEVER_US
     suspended: bool = False
 
+    def whole_us(self, now_us: int) -> int:
+        """When all that is done by now is a whole checkpoint: NEVER_US, if it is neither one nor being written."""
+        if now_us < self.save_us < NEVER_US:
+            return self.save_us
+        return now_us if self.saved == self.done else NEVER_US
+
 
 @runtime_checkable
 class HasAccounts(Protocol):

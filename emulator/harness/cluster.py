@@ -14,7 +14,8 @@ import numpy as np
 
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
-from emulator.harness.record import JobState, RunOutcome, RunTable
+from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.views import TableViews
 from emulator.schedulers.orders import order_named
 from emulator.workload.table import COLUMNS, JobTable, Kind
 
@@ -47,7 +48,7 @@ class IllegalJobTransition(RuntimeError):
     """A job was told to do what its state does not allow; the message names the job and its runs so far."""
 
 
-class Cluster:
+class Cluster(TableViews):
     """`node_count` whole nodes and a batch queue over them.
 
     `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
@@ -129,25 +130,12 @@ class Cluster:
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
 
-    # What a reader may look at. Views of the live memory: copy what must not change.
+    # What a reader may look at, beside what every machine tells.
 
     @property
     def table(self) -> NDArray[np.int64]:
         """The kernel's job table (columns: `tables.py`), also rows without a job."""
         return self._job
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        """`JobState` of each job."""
-        return self._job[: len(self), t.STATE]
-
-    @property
-    def start_us(self) -> NDArray[np.int64]:
-        return self._job[: len(self), t.START]
-
-    @property
-    def end_us(self) -> NDArray[np.int64]:
-        return self._job[: len(self), t.END]
 
     @property
     def node_job(self) -> NDArray[np.int64]:
@@ -175,19 +163,6 @@ class Cluster:
     def queue(self) -> NDArray[np.int32]:
         """Waiting jobs, the head first."""
         return self._queue[self._reg[t.QUEUE_LO] : self._reg[t.QUEUE_HI]]
-
-    @property
-    def now_us(self) -> int:
-        return int(self._reg[t.NOW])
-
-    @property
-    def ended_count(self) -> int:
-        """Runs that have ended so far."""
-        return int(self._reg[t.ENDED_N])
-
-    def __len__(self) -> int:
-        """Jobs in the table."""
-        return int(self._reg[t.JOBS_N])
 
     def submitted_us(self, job: int) -> int:
         """When the job was, or will be, submitted."""
@@ -437,17 +412,17 @@ class Cluster:
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
-        occupancy.take_offline(self._state, np.fromiter(nodes, np.int64))
+        occupancy.take_offline(self._state, t.node_array(nodes))
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
-        occupancy.bring_online(self._state, np.fromiter(nodes, np.int64), now_us)
+        occupancy.bring_online(self._state, t.node_array(nodes), now_us)
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
-        chosen = np.fromiter(nodes, np.int64)
+        chosen = t.node_array(nodes)
         wrong = chosen[(self._node[chosen, t.OFFLINE] == 0) | (self._node[chosen, t.JOB] >= 0)]
         for node in wrong:
             raise IllegalJobTransition(
@@ -496,22 +471,6 @@ class Cluster:
             for name, values in self._known.extra.items()
         }
         return replace(_table(columns), extra=extra)
-
-    def run_table(self) -> RunTable:
-        """Every run so far. A copy, but for the nodes, which are only ever appended: they may fill a gigabyte."""
-        count = int(self._reg[t.RUNS_N])
-        runs = self._runs[:count]
-        logged = int(self._reg[t.LOG_N])
-        nodes = self._log[:logged]
-        nodes.flags.writeable = False
-        return RunTable(
-            job=runs[:, t.R_JOB].astype(np.int32),
-            start_us=runs[:, t.R_START].copy(),
-            end_us=runs[:, t.R_END].copy(),
-            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
-            first=np.append(runs[:, t.R_FIRST], logged),
-            node=nodes,
-        )
 
 
 def _no_runs(count: int) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from emulator.harness import tables as t
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.mechanism import (
+    HasArrival,
     HasBegin,
     HasCompletion,
     HasFigures,
@@ -32,6 +33,7 @@ from emulator.harness.mechanism import (
 )
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
 from emulator.harness.running import RunningJobs, Save
+from emulator.harness.tables import node_array
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class Harness:
         self.cluster = cluster
         self.node_names = node_names or default_node_names(cluster.node_count)
         self.mechanism = mechanism
+        self._at_arrival = ability(mechanism, HasArrival)  # type: ignore[type-abstract]
         self._at_begin = ability(mechanism, HasBegin)  # type: ignore[type-abstract]
         self._at_timer = ability(mechanism, HasTimer)  # type: ignore[type-abstract]
         self._at_job_end = ability(mechanism, HasJobEnd)  # type: ignore[type-abstract]
@@ -144,7 +147,8 @@ class Harness:
     def release(self, nodes: Iterable[int]) -> None:
         given = _listed(nodes)
         self.cluster.bring_online(given, self.now_us)
-        self._moved([node for node in given if node not in self._held], NodePool.OA_IDLE)
+        idle = [node for node in given if node not in self._held] if self._held else given
+        self._moved(idle, NodePool.OA_IDLE)
         self._held.difference_update(given)
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
@@ -167,12 +171,15 @@ class Harness:
     def _lend(self, nodes: Iterable[int]) -> None:
         """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
         is_offline = self.cluster.node_offline
-        lent = [node for node in nodes if is_offline[node]]
+        chosen = node_array(nodes)
+        lent = chosen[is_offline[chosen] != 0].tolist()
         self._held.update(lent)
         self._moved(lent, NodePool.OA_BUSY)
 
     def _left(self, nodes: Iterable[int]) -> None:
         """A job has left these nodes: those that are held are reserved from now on."""
+        if not self._held:
+            return
         back = [int(node) for node in nodes if node in self._held]
         self._held.difference_update(back)
         self._moved(back, NodePool.OD_RESERVE)
@@ -334,10 +341,10 @@ class Harness:
         while self._points and self._points[0][0] == now_us:
             _, point, job = heapq.heappop(self._points)
             if point == _Point.ARRIVAL:
-                if self.mechanism is None:
+                if self._at_arrival is None:
                     self.reject(job, "no mechanism serves on-demand jobs")
                 else:
-                    self.mechanism.on_arrival(job, self)
+                    self._at_arrival.on_arrival(job, self)
             elif point == _Point.COMPLETION and self._lease_ends.get(job) == now_us:
                 self._complete(job)
             elif point == _Point.CHECKPOINT and self._save_ends.get(job, (-1, False))[0] == now_us:
@@ -422,7 +429,7 @@ def _points(
 
 def _listed(nodes: Iterable[int]) -> list[int]:
     """As plain integers, however they come."""
-    listed: list[int] = np.fromiter(nodes, np.int64).tolist()
+    listed: list[int] = node_array(nodes).tolist()
     return listed
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
+from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert
 from emulator.harness.tables import (
     AT,
@@ -17,8 +18,8 @@ from emulator.harness.tables import (
     EVERY_EVENT,
     FINISHED,
     FUTURE,
+    GOES_ON,
     HEAP_N,
-    INSTANTS_LEFT,
     JOBS_N,
     KIND,
     LOG_N,
@@ -26,7 +27,6 @@ from emulator.harness.tables import (
     NEVER,
     NEXT_SUBMIT,
     NOW,
-    PAUSED,
     QUEUED,
     RUNS_N,
     STATE,
@@ -102,16 +102,10 @@ def advance(state: State, until: int) -> int:
         if not has_room_inline(state):
             return NEEDS_ROOM
         next_end = heap[0, AT] if reg[HEAP_N] else NEVER
-        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
-        now = min(next_end, next_submit)
-        if now > until or now == NEVER:
-            if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
-            return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+        now = min(next_end, next_submit(job, reg))
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)

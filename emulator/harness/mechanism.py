@@ -1,16 +1,17 @@
 """What a mechanism is: handlers for the decision points it wants, and one object through which it acts.
 
-A mechanism is a plug-in of the group `emulator.mechanisms`. It must have `on_arrival`; every other handler is
-an ability it may have (`HasTimer`, `HasJobEnd`, ...), and the harness looks which ones are there. At one
-time the order is: job ends, checkpoints that are written, timers, on-demand completions, arrivals, predicted arrivals,
-notices; then submits and one pass.
+A mechanism is a plug-in of the group `emulator.mechanisms`. It must have `on_arrival`, or a machine of its own that
+needs none; every other handler is an ability it may have (`HasTimer`, `HasJobEnd`, ...), and the harness looks
+which ones are there. At one time the order is: job ends, checkpoints that are written, timers, on-demand
+completions, arrivals, predicted arrivals, notices; then submits and one pass.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from emulator.harness.running import Save
+from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from emulator.harness.running import RunningJobs
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
+
+GROUP = "emulator.mechanisms"
 
 
 class Actions(Protocol):
@@ -115,9 +118,8 @@ class Actions(Protocol):
         """Call `on_pass` after each scheduling pass."""
 
 
-class Mechanism(Protocol):
-    """The one handler that every mechanism has."""
-
+@runtime_checkable
+class HasArrival(Protocol):
     def on_arrival(self, job: int, act: Actions) -> None:
         """An on-demand job wants its nodes now: start it, reject it, or remember it and do so later."""
 
@@ -183,6 +185,21 @@ class HasNotice(Protocol):
 
     def on_notice(self, job: int, act: Actions) -> None:
         """An on-demand job is announced."""
+
+
+Mechanism: TypeAlias = HasArrival | HasMachine
+"""It serves on-demand jobs, or brings the machine that does or has none."""
+
+
+def mechanism_of(item: object) -> Mechanism:
+    """The plug-in that a scenario names, with its parameters. Raises ValueError; TypeError for what is no mechanism."""
+    mechanism = make_plugin(GROUP, item)
+    if not isinstance(mechanism, Mechanism):
+        name = type(mechanism).__name__
+        raise TypeError(
+            f"{name} is no mechanism: it has neither on_arrival nor make_machine (docs/mechanisms.md)"
+        )
+    return mechanism
 
 
 _Ability = TypeVar("_Ability")

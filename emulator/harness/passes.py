@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.plan import shadow_of
+from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     AT,
@@ -152,8 +153,7 @@ def choose_backfill(state: State, now: int) -> None:
 def choose_planned(state: State, now: int) -> None:
     """Plan every waiting job anew in queue order and choose those whose planned start is now.
 
-    (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.) The profile is a step
-    function: `level[k]` nodes are free from `at[k]` to `at[k + 1]`.
+    (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.)
     """
     job, _, _, queue, plan, blocks, _, _, _, started, scratch, reg = state
     at = scratch[0]
@@ -184,28 +184,12 @@ def choose_planned(state: State, now: int) -> None:
         who = queue[place]
         needed = job[who, NODES]
         length = job[who, ESTIMATE]
-        first = 0
-        step = 0
-        while step < steps and (step == first or at[step] - at[first] < length):
-            if level[step] < needed:
-                first = step + 1
-            step += 1
+        first = earliest_start(at, level, steps, needed, length)
         if first >= steps:
             place += 1  # wider than what is in the pool: waits until nodes come back
             continue
         end = at[first] + length if at[first] < NEVER - length else NEVER
-        last = first
-        while last < steps and at[last] < end:
-            last += 1
-        if last == steps or at[last] != end:
-            for k2 in range(steps, last, -1):
-                at[k2] = at[k2 - 1]
-                level[k2] = level[k2 - 1]
-            at[last] = end
-            level[last] = level[last - 1]
-            steps += 1
-        for k2 in range(first, last):
-            level[k2] -= needed
+        _, steps = take_until(at, level, steps, first, end, needed)
         if first == 0:
             choose(started, reg, who)
             place = queue_remove_at(queue, reg, place)

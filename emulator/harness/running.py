@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.account import Account
 from emulator.harness.cluster import IllegalJobTransition
@@ -157,7 +158,7 @@ class RunningJobs:
 
     def start(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """A waiting job runs on these idle nodes, which may be fewer or more than it asked for."""
-        chosen = np.fromiter(nodes, np.int64)
+        chosen = t.node_array(nodes)
         guess = self._guess(job, int(self.work[job, w.SAVED]))
         setup_us = int(self.work[job, w.SETUP])
         expected_us = now_us + setup_us + w.length_us(self.work, job, guess, len(chosen), 1, 1)
@@ -224,32 +225,32 @@ class RunningJobs:
         self._may(job, "write a checkpoint")
         phase = self._phase(job, now_us)
         if write_us:
-            self._writing[job] = (now_us + write_us, phase.saved)
+            self._writing[job] = (now_us + write_us, self._done_and_saved(job, now_us)[1])
         since_us = now_us + phase.idle_us(now_us) + write_us
         self._go_on(job, replace(phase, saved=phase.done, since_us=since_us))
 
     def resize(
         self, job: int, nodes: Iterable[int], now_us: int, *, pause_us: int = 0
-    ) -> tuple[list[int], list[int]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """A running job has exactly these nodes from now on. Returns (added, freed).
 
         `pause_us`: for so long it computes nothing (the price of a reconfiguration).
         """
         self._may(job, "be resized")
-        before = self.cluster.nodes_of(job).tolist()
-        after = np.fromiter(nodes, np.int64).tolist()
-        if not after:
+        before, after = self.cluster.nodes_of(job), t.node_array(nodes)
+        if not len(after):
             raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
         phase = self._phase(job, now_us)
         begun = int(w.phase_of(self._job, self.work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
         phase = replace(phase, since_us=now_us + phase.idle_us(now_us) + pause_us)
         ends = self._ends(job, phase, len(after))
-        self.cluster.change_nodes(job, np.array(after, np.int64), now_us, *ends)
+        runs_here = self.cluster.node_job
+        added = after[runs_here[after] != job]
+        self.cluster.change_nodes(job, after, now_us, *ends)
         self.work[job, w.BEGUN] = phase.done
         self._set_phase(job, phase)
-        had, has = set(before), set(after)
-        return [node for node in after if node not in had], [node for node in before if node not in has]
+        return added, before[runs_here[before] != job]
 
     def suspend(self, job: int, now_us: int) -> None:
         """A running job keeps its nodes and computes nothing until `resume`."""
@@ -284,8 +285,9 @@ class RunningJobs:
     def _phase(self, job: int, now_us: int) -> _Phase:
         """The present phase, as if it began now."""
         _, _, since_us, num, den = w.phase_of(self._job, self.work, job)
-        done, saved = self._done_and_saved(job, now_us)
-        return _Phase(done, saved, max(int(since_us), now_us), int(num), int(den))
+        # A checkpoint that is being written counts here: `_writing` says until when it does not.
+        done, saved = w.done_at(self._job, self.work, job, now_us)
+        return _Phase(int(done), int(saved), max(int(since_us), now_us), int(num), int(den))
 
     def _go_on(self, job: int, phase: _Phase) -> None:
         self._new_phase(job, phase)

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 NEVER = (1 << 63) - 1
+
+# What the tables of every machine begin with: columns of the job table and of the run table, registers. What is
+# common to all of them (`views.py`, `stepping.py`) looks at nothing else.
+EVERY_JOB, EVERY_RUN, EVERY_REGISTER = range(8), range(5), range(8)
 
 # Columns of the job table: one row a job, so that a start or an end touches one place in memory.
 # RUN, ESTIMATE and NODES are those of the present run, else of the next one. KEY: place in the queue order; RETURNS:
 # nodes that go back to the pool at its end; EXPECTED: where it stands in the plan, 0 if it does not; RUN_ROW: its
 # present run; ENDED_BEFORE: the job that left its nodes before this one.
-SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END, RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(
-    13
-)
+SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = EVERY_JOB
+RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(8, 13)
 JOB_COLUMNS = 13
 # Columns of the node table. JOB: what runs on it, -1 for nothing; SINCE: when it last became idle;
 # PLACE: where an idle node of the pool stands in the free stack.
@@ -35,15 +41,15 @@ BLOCK = 32
 # Second column of the heap of actual ends; the first is AT.
 WHO = 1
 # Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = range(5)
+R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = EVERY_RUN
 RUN_COLUMNS = 5
 # Registers.
+NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = EVERY_REGISTER
 (
-    NOW, FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, STARTED_N,
-    BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT, KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD,
-    KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, STOP_ON_END, ENDED_N, INSTANTS_LEFT, NODES_KEPT,
+    FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
+    KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
     LAST_ENDED, STOP_ON_PASS,
-) = range(28)  # fmt: skip
+) = range(8, 28)  # fmt: skip
 REGISTERS = 28
 
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
@@ -52,10 +58,17 @@ FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
 BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE = range(3)
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
-# Why `advance` came back.
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS = range(5)
+# Why `advance` came back; GOES_ON: it does not yet.
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+def node_array(nodes: Iterable[int]) -> Ints:
+    """Nodes as an array, however they come; an array is not gone through one by one."""
+    if isinstance(nodes, np.ndarray):
+        return nodes.astype(np.int64)
+    return np.fromiter(nodes, np.int64)

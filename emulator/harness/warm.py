@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from emulator.harness.cluster import Cluster
+from emulator.harness.mechanism import GROUP
 from emulator.harness.record import RunOutcome
 from emulator.plugins import find_plugin, plugin_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
 _SECOND_US = 1_000_000
-MECHANISMS = "emulator.mechanisms"
 
 
 def warm() -> None:
@@ -39,8 +39,8 @@ def warm() -> None:
 
 def warm_mechanisms() -> None:
     """Let mechanisms that have compiled functions of their own use them once (`warm_up`, a class method)."""
-    for name in plugin_names(MECHANISMS):
-        warm_up = getattr(find_plugin(MECHANISMS, name), "warm_up", None)
+    for name in plugin_names(GROUP):
+        warm_up = getattr(find_plugin(GROUP, name), "warm_up", None)
         if warm_up is not None:
             warm_up()
 

@@ -399,17 +399,22 @@ class Fleet:
                 )  # before its last lines are read
                 counts.look()
                 progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
+                has_ended = counts.ended >= batch_jobs - counts.failed
+                if is_replayed and (self._is("all_told") if has_ended else self._is_stuck()):
                     return ""
                 pause.wait(_LOOK_S)
 
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        address = read_address(self.batch_home) if self.hosted else None
+        return self.hosted and self._is("is_over")
+
+    def _is(self, what: str) -> bool:
+        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
+        address = read_address(self.batch_home)
         try:
-            return address is not None and bool(request(address, {"do": "state"})["is_over"])
+            return address is not None and bool(request(address, {"do": "state"})[what])
         except OSError:
-            return False  # it is gone, which is noticed elsewhere
+            return False
 
     def _lag(self, clock: SharedClockMaster) -> str:
         live = self.scenario.live

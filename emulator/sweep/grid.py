@@ -182,13 +182,12 @@ def make_run(
 def _mechanism_problem(mechanism_json: str) -> str:
     """What is wrong with a mechanism and its parameters; empty if nothing is."""
     from balancer.algorithms.loader import BadAlgorithm  # noqa: PLC0415 - next to its use
-    from emulator.plugins import make_plugin  # noqa: PLC0415
-    from emulator.runner import GROUP  # noqa: PLC0415 - slow to import, and `--help` needs this module
+    from emulator.harness.mechanism import mechanism_of  # noqa: PLC0415 - slow, and `--help` needs this module
 
     mechanism = json.loads(mechanism_json)
     try:
         if mechanism is not None:
-            make_plugin(GROUP, mechanism)
+            mechanism_of(mechanism)
     except (ValueError, TypeError, BadAlgorithm) as error:
         return f"mechanism: {error}"
     return ""

@@ -44,19 +44,9 @@ class Here:
     """One after the other in this process: for a few short runs."""
 
     def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
-        from emulator.sweep.execute import RunStoppedError, execute  # noqa: PLC0415 - compiles kernels
+        from emulator.sweep.execute import execute  # noqa: PLC0415 - compiles kernels
 
-        for run in runs:
-            try:
-                row = execute(_text(run), lambda: not stop())
-            except RunStoppedError:
-                return
-            except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
-                yield Done(run, None, _reason(error))
-            else:
-                yield Done(run, row)
-            if stop():
-                return
+        return _one_by_one(runs, stop, execute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +87,12 @@ class LiveToo:
     virtual: Pool
 
     def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
-        from emulator.sweep.execute import RunStoppedError, execute_live  # noqa: PLC0415 - compiles kernels
+        from emulator.sweep.execute import execute_live  # noqa: PLC0415 - compiles kernels
 
         others = [run for run in runs if not run.is_live]
         if others:
             yield from self.virtual.done(others, stop)
-        for run in (run for run in runs if run.is_live):
-            if stop():
-                return
-            try:
-                row = execute_live(_text(run), lambda: not stop())
-            except RunStoppedError:
-                return
-            except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
-                yield Done(run, None, _reason(error))
-            else:
-                yield Done(run, row)
+        yield from _one_by_one([run for run in runs if run.is_live], stop, execute_live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +173,27 @@ def _work(scenario_json: str) -> dict[str, Any] | None:
         return execute(scenario_json, lambda: _stopped is None or not _stopped.is_set())
     except RunStoppedError:
         return None
+
+
+def _one_by_one(
+    runs: Sequence[Run],
+    stop: Callable[[], bool],
+    execute: Callable[[str, Callable[[], bool]], dict[str, Any]],
+) -> Iterator[Done]:
+    """Do the runs here and now."""
+    from emulator.sweep.execute import RunStoppedError  # noqa: PLC0415 - compiles kernels
+
+    for run in runs:
+        if stop():
+            return
+        try:
+            row = execute(_text(run), lambda: not stop())
+        except RunStoppedError:
+            return
+        except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+            yield Done(run, None, _reason(error))
+        else:
+            yield Done(run, row)
 
 
 def _text(run: Run) -> str:

@@ -8,215 +8,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.experiments.balancer.runs import (
-    MAINSTREAM,
-    RESERVES,
-    RHO,
-    STATIC_RESERVES,
-    WAITS_MIN,
-    fits,
-    readings,
-    rhos,
+from emulator.experiments.balancer.measures import (
+    AT_ONCE,
+    COUNTED,
+    HISTORY,
+    IDLE,
+    LEASES,
+    ONDEMAND,
+    RATE,
+    USED,
+    WAIT,
+    all_jobs,
 )
-from emulator.experiments.claims import Between, Claim, World, count, minutes, percent, points, times
+from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES, fits, rhos
+from emulator.experiments.balancer.table_1 import table_1
+from emulator.experiments.claims import Between, Claim, count, percent, points, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from emulator.experiments.claims import World
     from emulator.experiments.paper import Options
-
-WAIT, REJECTED, RATE = (
-    "window.mean_wait_after_begin_s",
-    "window.ondemand_rejected",
-    "window.ondemand_reject_rate",
-)
-WAIT_OF_ALL = "window.mean_wait_s"
-"""With the jobs that ran when the week began, which waited 0."""
-USED, IDLE, ONDEMAND = "window.utilization", "window.reserve_idle_node_h", "window.ondemand_utilization"
-
-_SCHEDULER = (
-    "The paper names Maui and Torque and none of their settings. On its own log (--traces) a queue without"
-    " backfilling waits 119 minutes on 372 nodes and 1,065 on 304, close to the paper's figures; EASY backfilling"
-    " waits 80 and 361, so merging has less to gain. The stand-in's jobs differ, and near capacity so do waits."
-)
-_LEASES = (
-    "The leases of the paper's week are not published; ours have their number, load and burstiness, but their nodes"
-    " may come at other hours, and a lease of several nodes is met as a whole or not at all. Their bursts overlap: 14"
-    " to 22 leases at once, where the eight real weeks with experiments have 9 to 11."
-)
-_AT_ONCE = "never more than 11 leases at once"
-_COUNTED = "preloaded jobs counted"
-_HISTORY = (
-    "The paper's predictor knew two years of real requests with a moderate correlation between weeks; the generated"
-    " weeks share working hours and nothing else, so a peak of the past says little about where a burst will come."
-)
 
 
 def claims(options: Options) -> tuple[Claim, ...]:
     """The claims that the runs of these options can judge."""
-    return (*_table_1(options), *_basic(options), *_reserve(options), *_hint(options), *_predictive(options))
-
-
-def _all_jobs(measure: Callable[[World], float]) -> Callable[[World], float]:
-    """The same measure with waits of all jobs, the preloaded ones included."""
-
-    def counted(world: World) -> float:
-        rows = {label: {**row, WAIT: row.get(WAIT_OF_ALL)} for label, row in world.rows.items()}
-        return measure(World(world.seed, rows))
-
-    return counted
-
-
-def _table_1(options: Options) -> tuple[Claim, ...]:
-    dynamic = [
-        f"R{reserve}W{wait}"
-        for reserve in RESERVES
-        for wait in WAITS_MIN
-        if not options.quick or (reserve, wait) in {(0, 0), (12, 0), (0, 5), (6, 10)}
-    ]
-
-    def gain(world: World) -> float:
-        gains = [world(f"t1/{name}", USED) - world("t1/static", USED) for name in dynamic]
-        return sum(gains) / len(gains)
-
-    def ratio(prefix: str) -> Callable[[World], float]:
-        return lambda world: world(f"{prefix}/static", WAIT) / world(f"{prefix}/R12W0", WAIT)
-
-    def above_bound(prefix: str) -> Callable[[World], float]:
-        return lambda world: world(f"{prefix}/R12W0", WAIT) / world(f"{prefix}/batch", WAIT)
-
-    def wait(label: str) -> Callable[[World], float]:
-        return lambda world: world(label, WAIT) / 60
-
-    plain = "FCFS without backfilling"
-
-    def otherwise(measure: Callable[[str], Callable[[World], float]]) -> dict[str, Callable[[World], float]]:
-        """A measure of Table I under every reading, by what the reading is."""
-        others = {text: measure(prefix) for prefix, text in readings(options).items()}
-        return {plain: measure("t1-fcfs"), **others}
-
-    def waits(measure: Callable[[str], Callable[[World], float]]) -> dict[str, Callable[[World], float]]:
-        return {**otherwise(measure), _COUNTED: _all_jobs(measure("t1"))}
-
-    return (
-        Claim(
-            id="T1-bound",
-            statement="All 372 nodes for batch: the lower bound of the mean batch wait",
-            where="III-A, Table I",
-            paper="122.5 min",
-            measure=wait("t1/batch"),
-            accepted=Between(60, 185),
-            show=minutes,
-            also=waits(lambda prefix: wait(f"{prefix}/batch")),
-            open_points=_SCHEDULER,
-        ),
-        Claim(
-            id="T1-split",
-            statement="304 batch and 68 on-demand nodes apart: the mean batch wait",
-            where="III-A, Table I",
-            paper="1002.8 min",
-            measure=wait("t1/static"),
-            accepted=Between(500, 1500),
-            show=minutes,
-            also=waits(lambda prefix: wait(f"{prefix}/static")),
-            open_points=_SCHEDULER,
-        ),
-        Claim(
-            id="T1-static-serves-all",
-            statement="68 dedicated nodes reject nothing",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/static", REJECTED),
-            accepted=Between(high=0),
-            show=count,
-        ),
-        Claim(
-            id="T1-rejections-R0W0",
-            statement="With R=0 and W=0 about 30 of 141 on-demand requests are rejected",
-            where="III-A, Table I",
-            paper="30 of 141 (21.3 %)",
-            measure=lambda world: world("t1/R0W0", RATE),
-            accepted=Between(0.106, 0.32),
-            show=percent,
-            also=otherwise(lambda prefix: lambda world: world(f"{prefix}/R0W0", RATE)),
-            open_points=_LEASES,
-        ),
-        Claim(
-            id="T1-rejections-R12",
-            statement="R=12 and W=0 reject nothing: 82 % less dedicated hardware",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/R12W0", REJECTED),
-            accepted=Between(high=0),
-            show=count,
-            also=otherwise(lambda prefix: lambda world: world(f"{prefix}/R12W0", REJECTED)),
-            open_points=_LEASES,
-        ),
-        Claim(
-            id="T1-wait-instead",
-            statement="Waiting 5 minutes instead removes most of the rejections of R=0",
-            where="III-A, Table I",
-            paper="30 -> 3 (-90 %)",
-            measure=lambda world: 1 - world("t1/R0W5", REJECTED) / world("t1/R0W0", REJECTED),
-            accepted=Between(low=0.5),
-            show=percent,
-            also={plain: lambda world: 1 - world("t1-fcfs/R0W5", REJECTED) / world("t1-fcfs/R0W0", REJECTED)},
-            open_points=_LEASES,
-        ),
-        Claim(
-            id="T1-rejections-R6W10",
-            statement="R=6 and W=10 min reject nothing",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/R6W10", REJECTED),
-            accepted=Between(high=0),
-            show=count,
-            also={plain: lambda world: world("t1-fcfs/R6W10", REJECTED)},
-            open_points=_LEASES,
-        ),
-        Claim(
-            id="T1-wait-8x",
-            statement="The mean batch wait falls by about 8x against the split clusters (R=12, W=0)",
-            where="III-A, V",
-            paper="7.7x (85 to 88 % less)",
-            measure=ratio("t1"),
-            accepted=Between(4, 12),
-            show=times,
-            also=waits(ratio),
-            open_points=_SCHEDULER,
-        ),
-        Claim(
-            id="T1-near-bound",
-            statement="The mean batch wait at R=12, W=0 is almost the lower bound",
-            where="III-A",
-            paper="1.06x",
-            measure=above_bound("t1"),
-            accepted=Between(high=1.25),
-            show=times,
-            also={
-                **waits(above_bound),
-                "R=0": lambda world: world("t1/R0W0", WAIT) / world("t1/batch", WAIT),
-            },
-            open_points=(
-                "Near its capacity the queue's wait is steep in the nodes it has: 12 nodes kept for good are 3 % of"
-                " the cluster. The paper's own waits are not in the order of the nodes they leave to batch (R=0, W=5"
-                " waits longer than R=12, W=0), which shows how much single runs scatter."
-            ),
-        ),
-        Claim(
-            id="T1-utilisation",
-            statement="Combined utilisation rises by 4.8 to 5.6 points against the split clusters",
-            where="III-A",
-            paper="4.8 to 5.6 points",
-            measure=gain,
-            accepted=Between(0.038, 0.066),
-            show=points,
-            also=otherwise(
-                lambda prefix: lambda world: world(f"{prefix}/R12W0", USED) - world(f"{prefix}/static", USED)
-            ),
-            open_points="It depends on how long the split cluster's queue still is when the week ends.",
-        ),
-    )
+    return (*table_1(options), *_basic(options), *_reserve(options), *_hint(options), *_predictive(options))
 
 
 def _basic(options: Options) -> tuple[Claim, ...]:
@@ -273,8 +90,8 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             measure=threshold("U66-N"),
             accepted=Between(low=10),
             show=load,
-            also={_AT_ONCE: threshold("U66-N", "at-once-basic")},
-            open_points=_LEASES,
+            also={AT_ONCE: threshold("U66-N", "at-once-basic")},
+            open_points=LEASES,
         ),
         Claim(
             id="F2-main-5",
@@ -284,8 +101,8 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             measure=threshold("U66-M"),
             accepted=Between(2.5, 9.9),
             show=load,
-            also={_AT_ONCE: threshold("U66-M", "at-once-basic")},
-            open_points=_LEASES,
+            also={AT_ONCE: threshold("U66-M", "at-once-basic")},
+            open_points=LEASES,
         ),
         Claim(
             id="F2-dense-never",
@@ -319,7 +136,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
     def waits_longer(world: World) -> float:
         return world("R120/U66-M", WAIT) / world(f"H30/U66-M/{RHO:g}", WAIT)
 
-    at_once = {} if options.quick else {_AT_ONCE: least("at-once-")}
+    at_once = {} if options.quick else {AT_ONCE: least("at-once-")}
     return (
         Claim(
             id="F3-R120",
@@ -335,7 +152,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
                     100 * world("split-R120/U88-M", RATE)
                 ),
             },
-            open_points=_LEASES + " 300 stands for: not even 150 nodes suffice.",
+            open_points=LEASES + " 300 stands for: not even 150 nodes suffice.",
         ),
         Claim(
             id="F3-R60",
@@ -354,7 +171,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
             measure=waits_longer,
             accepted=Between(low=3),
             show=times,
-            also={_COUNTED: _all_jobs(waits_longer)},
+            also={COUNTED: all_jobs(waits_longer)},
         ),
     )
 
@@ -366,7 +183,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
     others = ("U66-N", "U66-M", "U66-W", "U77-M")
 
     def at_once(name: str, batches: tuple[str, ...]) -> dict[str, Callable[[World], float]]:
-        return {} if options.quick else {_AT_ONCE: worst(f"at-once-{name}", batches)}
+        return {} if options.quick else {AT_ONCE: worst(f"at-once-{name}", batches)}
 
     def beside_reserve(prefix: str) -> Callable[[World], float]:
         return lambda world: world(f"{prefix}H30/U88-M/{RHO:g}", RATE) - world(f"{prefix}R120/U88-M", RATE)
@@ -386,7 +203,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
                 ),
                 **at_once("H30", others),
             },
-            open_points=_LEASES,
+            open_points=LEASES,
         ),
         Claim(
             id="F4-H30-dense",
@@ -400,7 +217,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
                 "one request a node": lambda world: world("split-H30/U88-M", RATE),
                 **at_once("H30", ("U88-M",)),
             },
-            open_points=_LEASES,
+            open_points=LEASES,
         ),
         Claim(
             id="F4-H15",
@@ -411,7 +228,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             accepted=Between(high=0.04),
             show=percent,
             also=at_once("H15", ("U77-M", "U88-M")),
-            open_points=_LEASES,
+            open_points=LEASES,
         ),
         Claim(
             id="F4-R120-same",
@@ -421,8 +238,8 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=beside_reserve(""),
             accepted=Between(high=0.02),
             show=points,
-            also={} if options.quick else {_AT_ONCE: beside_reserve("at-once-")},
-            open_points=_LEASES,
+            also={} if options.quick else {AT_ONCE: beside_reserve("at-once-")},
+            open_points=LEASES,
         ),
         Claim(
             id="F4-idle",
@@ -446,7 +263,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=lambda world: world("H30/U66-M/30", ONDEMAND) - world("basic/U66-M/30", ONDEMAND),
             accepted=Between(0.025, 0.15),
             show=points,
-            open_points=_LEASES,
+            open_points=LEASES,
         ),
         Claim(
             id="F4-above-85",
@@ -456,7 +273,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=lambda world: world("H30/U66-M/30", USED),
             accepted=Between(low=0.85),
             show=percent,
-            open_points=_LEASES,
+            open_points=LEASES,
         ),
     )
 
@@ -475,7 +292,7 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
         "our seasonal_quantile": "seasonal",
         "our recency_weighted": "recency",
     }
-    capped = {} if options.quick else {_AT_ONCE: rejected("at-once-predictive")}
+    capped = {} if options.quick else {AT_ONCE: rejected("at-once-predictive")}
     some = (
         Claim(
             id="F5-rejections",
@@ -486,7 +303,7 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
             accepted=Between(high=0.02),
             show=percent,
             also={**{reading: rejected(name) for reading, name in histories.items()}, **capped},
-            open_points=_HISTORY,
+            open_points=HISTORY,
         ),
         Claim(
             id="F5-better-than-basic",
@@ -507,9 +324,9 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
             show=times,
             also={
                 **{reading: wait(name) for reading, name in histories.items()},
-                _COUNTED: _all_jobs(wait("predictive")),
+                COUNTED: all_jobs(wait("predictive")),
             },
-            open_points=_HISTORY,
+            open_points=HISTORY,
         ),
     )
     if options.quick:
@@ -524,6 +341,6 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
             measure=wait("predictive", 2.5),
             accepted=Between(0.75, 1.5),
             show=times,
-            also={_COUNTED: _all_jobs(wait("predictive", 2.5))},
+            also={COUNTED: all_jobs(wait("predictive", 2.5))},
         ),
     )

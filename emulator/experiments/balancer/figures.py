@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from emulator.experiments.balancer.claims import RATE, USED, WAIT
+from emulator.experiments.balancer.measures import RATE, USED, WAIT
 from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES
 from emulator.experiments.balancer.workloads import BATCH_LOAD, FACTORS
 from emulator.experiments.claims import MissingRunError

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from emulator.experiments.balancer.claims import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT, claims
+from emulator.experiments.balancer.claims import claims
+from emulator.experiments.balancer.measures import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT
 from emulator.experiments.balancer.runs import (
     MAINSTREAM,
     RESERVES,
@@ -17,7 +17,7 @@ from emulator.experiments.balancer.runs import (
     experiments,
 )
 from emulator.experiments.balancer.workloads import BATCH_LOAD, CHALLENGING_WEEK, FACTORS
-from emulator.experiments.claims import MissingRunError
+from emulator.experiments.claims import middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,13 +133,8 @@ def _loads(found: Sequence[World]) -> Table:
 
 
 def _median(found: Sequence[World], label: str, figure: str, factor: float) -> str:
-    values = []
-    for world in found:
-        try:
-            values.append(world(label, figure))
-        except MissingRunError:
-            continue
-    return f"{median(values) * factor:.1f}" if values else ""
+    value = middle(found, label, figure)
+    return "" if value is None else f"{value * factor:.1f}"
 
 
 PAPER = BalancerPaper()

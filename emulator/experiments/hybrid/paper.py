@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from emulator.experiments.claims import MissingRunError
+from emulator.experiments.claims import middle
 from emulator.experiments.hybrid.claims import (
     INSTANT,
     MALLEABLE,
@@ -128,13 +127,8 @@ def _grid(
 
 
 def _median(found: Sequence[World], label: str, figure: str, factor: float) -> str:
-    values = []
-    for world in found:
-        try:
-            values.append(world(label, figure))
-        except MissingRunError:
-            continue
-    return f"{median(values) * factor:.1f}" if values else ""
+    value = middle(found, label, figure)
+    return "" if value is None else f"{value * factor:.1f}"
 
 
 PAPER = HybridPaper()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from emulator.experiments.claims import MissingRunError
+from emulator.experiments.claims import middle
 from emulator.experiments.malleable.claims import (
     CHANGES,
     MOST_CHANGES,
@@ -192,13 +191,8 @@ def _pair(found: Sequence[World], label: str, *figures: tuple[str, int]) -> str:
 
 
 def _median(found: Sequence[World], label: str, figure: str, factor: float = 1, digits: int = 0) -> str:
-    values = []
-    for world in found:
-        try:
-            values.append(world(label, figure))
-        except MissingRunError:
-            continue
-    return f"{median(values) * factor:,.{digits}f}" if values else ""
+    value = middle(found, label, figure)
+    return "" if value is None else f"{value * factor:,.{digits}f}"
 
 
 PAPER = MalleablePaper()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Between, Claim, MissingRunError, count, percent
+from emulator.experiments.claims import Between, Claim, MissingRunError, count, percent, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,6 @@ def seconds(value: float) -> str:
 
 def hours(value: float) -> str:
     return f"{value:,.0f} h"
-
-
-def plain(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def claims(options: Options) -> tuple[Claim, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from emulator.experiments.claims import MissingRunError
+from emulator.experiments.claims import middle
 from emulator.experiments.oversubscribe.claims import claims
 from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, experiments
 from emulator.mechanisms.oversubscribe.figures import LENGTH_EDGES_S, LEVELS, SIZE_EDGES
@@ -78,17 +78,6 @@ class OversubscribePaper:
         return [table for table in tables if table.row_count]
 
 
-def _middle(found: Sequence[World], label: str, name: str) -> float | None:
-    """The median over the seeds."""
-    values = []
-    for world in found:
-        try:
-            values.append(world(label, name))
-        except MissingRunError:
-            continue
-    return median(values) if values else None
-
-
 def _cell(value: float | None, show: str = "{:,.0f}") -> str:
     return "" if value is None else show.format(value)
 
@@ -109,7 +98,7 @@ def _overview(site: Site, labels: Sequence[str], found: Sequence[World]) -> Tabl
     )  # fmt: skip
     for label in labels:
         paper = _TABLE_5.get(label) if site is KIT else (2094, 2105)
-        cells = [_cell(_middle(found, f"{site.name}/{label}", _M + name), show) for name, show in names]
+        cells = [_cell(middle(found, f"{site.name}/{label}", _M + name), show) for name, show in names]
         table.add_row(label, *cells, " / ".join(map(str, paper or ())))
     return table
 
@@ -121,7 +110,7 @@ def _distribution(site: Site, labels: Sequence[str], found: Sequence[World]) -> 
     )  # fmt: skip
     for label in labels:
         cells = [
-            _cell(_middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}"), "{:.1%}")
+            _cell(middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}"), "{:.1%}")
             for level in LEVELS
         ]
         table.add_row(label, *cells)
@@ -147,7 +136,7 @@ def _jobs(found: Sequence[World]) -> Table:
     for number in FOLLOWED:
         for label in ("unilu/R5", "unilu/M4"):
             values = [
-                _middle(found, label, f"{_M}job_{number}_{name}") for name in ("run_s", "wait_s", "slowdown")
+                middle(found, label, f"{_M}job_{number}_{name}") for name in ("run_s", "wait_s", "slowdown")
             ]
             # The numbers of the stand-in's jobs mean nothing.
             if None not in values and any(world.has(label) and _is_log(world) for world in found):
@@ -210,7 +199,7 @@ def _beyond(found: Sequence[World]) -> Table:
         ("5 % overhead a neighbour", "unilu-overhead/M4"),
         ("jobs use half a core", "unilu-half-use/M4"),
     ):
-        cells = [_cell(_middle(found, label, _M + name), show) for name, show in names]
+        cells = [_cell(middle(found, label, _M + name), show) for name, show in names]
         if any(cells):
             table.add_row(what, *cells)
     return table

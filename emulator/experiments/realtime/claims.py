@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Between, Claim, percent, times
+from emulator.experiments.claims import Between, Claim, percent, plain, times
 from emulator.experiments.realtime.measures import (
     BJ_SLOWDOWN,
     BJ_TURNAROUND,
@@ -48,10 +48,6 @@ _BLOCKED = (
 _WIDE = (
     "A real-time job of half the machine waits for all other real-time jobs there: preemption does not help."
 )
-
-
-def plain(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _claim(  # noqa: PLR0917 - a claim reads like a row of a table

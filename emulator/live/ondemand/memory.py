@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from emulator.live.lines import whole_lines
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
 
@@ -59,16 +60,9 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
 
 
 def _read(path: Path) -> list[Reservation]:
-    """Reservations in the order in which they were made. A line without its end was never answered."""
+    """Reservations in the order in which they were made."""
     found: dict[str, Reservation] = {}
-    if not path.exists():
-        return []
-    text = path.read_bytes()
-    whole = text.rfind(b"\n") + 1
-    if whole < len(text):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-    for number, line in enumerate(text[:whole].splitlines(), 1):
+    for number, line in enumerate(whole_lines(path), 1):
         try:
             reservation = _from_json(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:

@@ -30,6 +30,11 @@ class RunActions:
         self._changing: dict[int, tuple[Job, Link, int | None]] = {}
         self._sequence = count()
 
+    @property
+    def all_done(self) -> bool:
+        """No run is on its way to or from its node, and none has something to hear."""
+        return not (self._leaving or self._starting or self._changing)
+
     def begin(self, job: Job) -> None:
         """Start the job's present run."""
         self._executor.hold(("start", job.number, job.run))

@@ -77,8 +77,8 @@ class MechanismHost(Harness):
         self._enter(now_us)
         if self._workload.kind[row] == Kind.BATCH:
             self.cluster.submit(row, now_us)
-        elif self.mechanism is not None:
-            self.mechanism.on_arrival(row, self)
+        elif self._at_arrival is not None:
+            self._at_arrival.on_arrival(row, self)
 
     def notice(self, number: int, now_us: int) -> None:
         row = self._workload.announced(number)
@@ -171,7 +171,7 @@ class MechanismHost(Harness):
 
     def requeue(self, job: int, *, front: bool = False) -> None:
         super().requeue(job, front=front)
-        self._outside.run_leaves(job, self.now_us, save=False)
+        self._leaves(job, save=False)
 
     def preempt(
         self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
@@ -180,32 +180,40 @@ class MechanismHost(Harness):
         nodes = super().preempt(job, save, write_us=write_us, front=front)
         self._saves_now = False
         if self.cluster.state[job] == JobState.RUNNING:  # it writes, and leaves in `_written`
-            self._outside.run_changes(job, self.now_us, self.now_us + write_us)
+            self._changed(job)
         return nodes
 
     def _stopped(self, job: int, nodes: list[int]) -> None:
         super()._stopped(job, nodes)
-        self._outside.run_leaves(job, self.now_us, save=self._saves_now)
+        self._leaves(job, save=self._saves_now)
 
     def checkpoint(self, job: int, *, write_us: int = 0) -> None:
         super().checkpoint(job, write_us=write_us)
-        self._outside.run_changes(job, self.now_us, self.now_us + write_us)
+        self._changed(job)
 
     def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
         super().resize(job, nodes, pause_us=pause_us)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def suspend(self, job: int) -> None:
         super().suspend(job)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def resume(self, job: int) -> None:
         super().resume(job)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
 
     def set_rate(self, job: int, numerator: int, denominator: int) -> None:
         super().set_rate(job, numerator, denominator)
-        self._outside.run_changes(job, self.now_us)
+        self._changed(job)
+
+    def _changed(self, job: int) -> None:
+        account = self.account(job)
+        self._outside.run_changes(job, self.now_us, account.whole_us(self.now_us), done=account.done)
+
+    def _leaves(self, job: int, *, save: bool) -> None:
+        done, _ = self.left(job, self.cluster.run_row(job))
+        self._outside.run_leaves(job, self.now_us, save=save, done=done)
 
     # For the outside.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from emulator.live.lines import whole_lines
 from emulator.live.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -51,15 +52,7 @@ def is_change(argv: tuple[str, ...]) -> bool:
 
 
 def _read(path: Path) -> Iterator[tuple[int, str, list[Any]]]:
-    """A last line without its end was being written when the server died, and had no consequence yet."""
-    if not path.exists():
-        return
-    text = path.read_bytes()
-    whole = text.rfind(b"\n") + 1
-    if whole < len(text):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-    for number, line in enumerate(text[:whole].splitlines(), 1):
+    for number, line in enumerate(whole_lines(path), 1):
         try:
             now_us, what, *details = json.loads(line)
         except ValueError as error:

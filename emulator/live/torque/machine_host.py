@@ -194,7 +194,7 @@ class MachineHost(Harness):
             elif account is None:
                 self._outside.run_changes(job, now_us)
             else:
-                self._outside.run_changes(job, now_us, self._save_us(account), done=account.done)
+                self._outside.run_changes(job, now_us, account.whole_us(self.now_us), done=account.done)
         for lease in self._leases[self._seen_leases :]:
             if not lease.granted:
                 self._outside.job_rejected(lease.job, lease.reason, now_us)
@@ -223,12 +223,6 @@ class MachineHost(Harness):
         for job in went_on.keys() & self._nodes.keys():
             if job not in self._open and self.cluster.state[job] != JobState.RUNNING:
                 del self._nodes[job]
-
-    def _save_us(self, account: Account) -> int:
-        """When all that the job has done is a whole checkpoint: now, when a write that it was told of is over."""
-        if self.now_us < account.save_us < NEVER_US:
-            return account.save_us
-        return self.now_us if account.saved == account.done else NEVER_US
 
     def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
         """The run's nodes; a machine that does not tell them gets some that nobody has."""

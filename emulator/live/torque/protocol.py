@@ -6,7 +6,7 @@ A command sends one request and gets one answer:
     [status, stdout, stderr]           or ["read", path] / ["read", null]: send this file / stdin, then
     {"text": ...}                      or {"errno": ..., "error": ...}
 
-    {"do": "state"}                              {"all_nodes_up": ..., "is_over": ...}
+    {"do": "state"}                              {"all_nodes_up": ..., "is_over": ..., "all_told": ...}
     {"do": "export"}                             every job and run, exact to the microsecond (a JSON object)
 
 An agent's connection stays open:
@@ -14,10 +14,13 @@ An agent's connection stays open:
     {"do": "register", "nodes": [...], "np": 2, "jobs": [[number, run], ...]}   ->  {"do": "registered", ...}
     <- {"do": "start", ...}, {"do": "kill", "job": ..., "run": ..., "why": "delete"|"requeue"}
     <- {"do": "change", "job": ..., "run": ..., "seq": ..., "phase": {...}, "hosts": [...], "save_us": ...}
-    <- a kill with "why": "preempt" (and "save": true) leaves a process no time, but for writing a checkpoint
-    {"do": "changed", "job": ..., "run": ..., "seq": ...}
+    <- a kill with "why": "preempt" (and "save": true) leaves a process no time, but for writing a checkpoint; "over":
+       the job's work is done
+    {"do": "changed", "job": ..., "run": ..., "seq": ..., "done": ...}
     {"do": "started", "job": ..., "run": ..., "session": ...}
-    {"do": "ended", "job": ..., "run": ..., "exit_status": ..., "requeue": ...}  ->  {"do": "noted", ...}
+    {"do": "ended", "job": ..., "run": ..., "exit_status": ..., "requeue": ..., "done": ...}  ->  {"do": "noted", ...}
+
+`done` is the work that an `emulator-job` says it has done; null or absent for other jobs.
 """
 
 from __future__ import annotations

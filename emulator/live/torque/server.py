@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import SharedClock, SystemClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
-from emulator.harness.mechanism import HasMachine, ability
+from emulator.harness.mechanism import HasMachine, ability, mechanism_of
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
@@ -31,7 +31,6 @@ from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
-from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
         return None, None
     from emulator.workload.store import load  # noqa: PLC0415 - slow, and most servers have no mechanism
 
-    return load(config.workload), make_plugin("emulator.mechanisms", config.mechanism)
+    return load(config.workload), mechanism_of(config.mechanism)
 
 
 class TorqueServer:

@@ -131,7 +131,7 @@ class HybridCluster(Cluster):
 
     def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
         """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
-        r.hold_given(self._state, self._claims, slot, np.fromiter(nodes, np.int64), now_us)
+        r.hold_given(self._state, self._claims, slot, t.node_array(nodes), now_us)
 
     def collect(self, now_us: int) -> None:
         """Idle nodes of the pool go to claims that collect."""
@@ -169,7 +169,7 @@ class HybridCluster(Cluster):
 
     def held_of(self, slot: int, nodes: Iterable[int]) -> int:
         """How many of these nodes the claim holds."""
-        return int((self._held[np.fromiter(nodes, np.int64), r.OWNER] == slot).sum())
+        return int((self._held[t.node_array(nodes), r.OWNER] == slot).sum())
 
     def some_free(self, count: int, *, besides: set[int]) -> list[int]:
         """Idle nodes of the pool, none of `besides`; there must be so many."""

@@ -15,6 +15,7 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.reshape import occupy
+from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
     AT,
@@ -24,19 +25,16 @@ from emulator.harness.tables import (
     ESTIMATE,
     FINISHED,
     FREE,
+    GOES_ON,
     HEAP_N,
-    INSTANTS_LEFT,
     JOB,
-    JOBS_N,
     KEPT_HEAD,
     KIND,
     NEEDS_ROOM,
     NEVER,
-    NEXT_SUBMIT,
     NODES,
     NOW,
     OFFLINE,
-    PAUSED,
     QUEUE_HI,
     QUEUE_LO,
     R_FIRST,
@@ -314,16 +312,10 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         if not has_room_inline(state):
             return NEEDS_ROOM
         next_end = heap[0, AT] if reg[HEAP_N] else NEVER
-        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
-        now = min(next_end, next_submit)
-        if now > until or now == NEVER:
-            if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
-            return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+        now = min(next_end, next_submit(job, reg))
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)

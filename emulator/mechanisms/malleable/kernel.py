@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.stepping import step_to
 from emulator.mechanisms.malleable.planning import choose, done_at
 from emulator.mechanisms.malleable.profile import length_us
 from emulator.mechanisms.malleable.sharing import share
@@ -22,7 +23,7 @@ from emulator.mechanisms.malleable.tables import (
     FINISHED,
     FREE_N,
     FUTURE,
-    INSTANTS_LEFT,
+    GOES_ON,
     JOBS_N,
     KEPT,
     KEY,
@@ -36,7 +37,6 @@ from emulator.mechanisms.malleable.tables import (
     NOW,
     OVERHEAD,
     OWED,
-    PAUSED,
     PENALTY,
     PLANNED,
     QUEUE_N,
@@ -262,14 +262,9 @@ def advance(state: State, until: int) -> int:
         if not has_room(state):
             return NEEDS_ROOM
         now = next_event(state)
-        if now > until or now == NEVER:
-            if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
-            return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
         ended = end_due(state, now)
         if now == until:
             return AT_UNTIL

@@ -5,7 +5,7 @@ It stands where `Cluster` stands for rigid jobs: the same runner, record, laws a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.record import JobState, RunTable
+from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
@@ -40,7 +41,7 @@ class Rules:
     tick_us: int = 1
 
 
-class PlanningMachine:
+class PlanningMachine(TableViews):
     """`node_count` whole nodes, a queue and a plan. Jobs end by themselves: it is a simulated machine.
 
     Extra columns read: `job_class`, `min_nodes`, `max_nodes` (0 or less: unknown). A job without class is rigid, a
@@ -115,36 +116,9 @@ class PlanningMachine:
     def _make_state(self) -> None:
         self._state: Any = (*self._fixed, self._runs, self._log, self._reg)
 
-    # What a reader may look at.
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        """`JobState` of each job."""
-        return self._job[:, t.STATE]
-
-    @property
-    def start_us(self) -> NDArray[np.int64]:
-        """When each job first had nodes, -1: never."""
-        return self._job[:, t.START]
-
-    @property
-    def end_us(self) -> NDArray[np.int64]:
-        return self._job[:, t.END]
-
-    @property
-    def now_us(self) -> int:
-        return int(self._reg[t.NOW])
-
-    @property
-    def ended_count(self) -> int:
-        return int(self._reg[t.ENDED_N])
-
     @property
     def next_event_us(self) -> int:
         return int(kernel.next_event(self._state))
-
-    def __len__(self) -> int:
-        return len(self._job)
 
     def account(self, job: int) -> Account:
         """`HasAccounts`: work in units of the speed table."""
@@ -203,17 +177,6 @@ class PlanningMachine:
 
     def run_table(self) -> RunTable:
         """Every segment so far: a job on a fixed set of nodes."""
-        logged = int(self._reg[t.LOG_N])
-        runs = self._runs[: int(self._reg[t.RUNS_N])]
-        nodes = self._log[:logged]
-        nodes.flags.writeable = False
-        return RunTable(
-            job=runs[:, t.R_JOB].astype(np.int32),
-            start_us=runs[:, t.R_START].copy(),
-            end_us=runs[:, t.R_END].copy(),
-            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
-            first=np.append(runs[:, t.R_FIRST], logged),
-            node=nodes,
-            done_node_us=runs[:, t.R_DONE].copy(),
-            lost_node_us=np.zeros(len(runs), np.int64),
-        )
+        table = super().run_table()
+        done = self._runs[: len(table.job), t.R_DONE]
+        return replace(table, done_node_us=done.copy(), lost_node_us=np.zeros_like(done))

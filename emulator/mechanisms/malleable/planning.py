@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.profile import earliest_start
 from emulator.mechanisms.malleable.profile import (
     earliest_completion,
-    earliest_start,
     length_us,
     reserve,
     widest_from,

@@ -1,7 +1,6 @@
-"""The profile of vacant nodes over time and where a job is placed in it, compiled.
+"""Where a job that may choose its width is placed in the profile of vacant nodes, compiled.
 
-`level[k]` nodes are vacant from `at[k]` to `at[k + 1]`, the last ones for ever (malleable-hungershoefer-2004,
-section 5).
+(malleable-hungershoefer-2004, section 5; the profile: `emulator/harness/profile.py`.)
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.profile import take_until
 from emulator.mechanisms.malleable.tables import NEVER
 
 if TYPE_CHECKING:
@@ -20,18 +20,6 @@ def length_us(work: int, speed: int, tick: int) -> int:
     """Time that work takes at a speed, in whole ticks."""
     time = (work + speed - 1) // speed
     return (time + tick - 1) // tick * tick
-
-
-@compiled
-def earliest_start(at: Ints, level: Ints, steps: int, needed: int, length: int) -> int:
-    """The first step from which so many nodes are vacant for so long; `steps` if there is none."""
-    first = 0
-    step = 0
-    while step < steps and (step == first or at[step] - at[first] < length):
-        if level[step] < needed:
-            first = step + 1
-        step += 1
-    return first
 
 
 @compiled
@@ -103,17 +91,6 @@ def merge(at: Ints, level: Ints, steps: int, step: int) -> int:
 @compiled
 def reserve(at: Ints, level: Ints, steps: int, first: int, end: int, nodes: int) -> int:
     """Take nodes out of the profile from step `first` to time `end`. Returns the number of steps."""
-    last = first
-    while last < steps and at[last] < end:
-        last += 1
-    if last == steps or at[last] != end:
-        for k in range(steps, last, -1):
-            at[k] = at[k - 1]
-            level[k] = level[k - 1]
-        at[last] = end
-        level[last] = level[last - 1]
-        steps += 1
-    for k in range(first, last):
-        level[k] -= nodes
+    last, steps = take_until(at, level, steps, first, end, nodes)
     steps = merge(at, level, steps, last)
     return merge(at, level, steps, first)

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from emulator.harness import tables as t
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NEVER = (1 << 63) - 1
+NEVER = t.NEVER
 
-# Columns of the job table, fixed ones first. SPEED: row of the speed table; OWED, GUESSED: work by the run time and
-# by the estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at SINCE, BEGUN: work at
-# the beginning of the present segment; OVERHEAD: time from SINCE on without work; EXPECTED: end by the estimate.
+# Columns of the job table: every machine's, fixed ones, others. SPEED: row of the speed table; OWED, GUESSED: work by
+# the run time and by the estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at
+# SINCE, BEGUN: work at the beginning of the present segment; OVERHEAD: time from SINCE on without work; EXPECTED: end
+# by the estimate.
+SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = t.EVERY_JOB
 (
-    SUBMIT, KEY, RUN, ESTIMATE, NODES, CLASS, MIN, MAX, SPEED, OWED, GUESSED,
-    STATE, START, END, WIDTH, TARGET, FLOOR, DONE, BEGUN, OVERHEAD, SINCE, ENDS, EXPECTED, TOP_NODE, RUN_ROW,
-) = range(25)  # fmt: skip
+    CLASS, MIN, MAX, SPEED, OWED, GUESSED, WIDTH, TARGET, FLOOR, DONE, BEGUN, OVERHEAD, SINCE, ENDS, EXPECTED,
+    TOP_NODE, RUN_ROW,
+) = range(8, 25)  # fmt: skip
 JOB_COLUMNS = 25
 # Columns of the run table: one row a segment, a job on a fixed set of nodes. R_DONE: node-us of work.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST, R_DONE = range(6)
+R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
+R_DONE = 5
 RUN_COLUMNS = 6
 # Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still.
+NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = t.EVERY_REGISTER
 (
-    NOW, NEXT_SUBMIT, JOBS_N, RUNNING_N, MALLEABLE_N, QUEUE_N, STARTED_N, FREE_N, RUNS_N, LOG_N, ENDED_N,
-    STEPS, PLANNED, KEPT, CHANGED, TICK, PENALTY, MINIMUM, AT_MINIMUM, STOP_ON_END, INSTANTS_LEFT,
-) = range(21)  # fmt: skip
+    RUNNING_N, MALLEABLE_N, QUEUE_N, STARTED_N, FREE_N, STEPS, PLANNED, KEPT, CHANGED, TICK, PENALTY, MINIMUM,
+    AT_MINIMUM,
+) = range(8, 21)  # fmt: skip
 REGISTERS = 21
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
 """Values of CLASS, and of the extra column `job_class`."""
 LEAST, PLACED, SHARED = range(3)
 """Values of the register MINIMUM: what a malleable job may not shrink below."""
-FUTURE, QUEUED, RUNNING, ENDED = range(4)
-FINISHED, RESIZED = 1, 5
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
-"""Why `advance` came back; the first three are `Stop`'s."""
+FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
+FINISHED, RESIZED = t.FINISHED, t.RESIZED
+AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.GOES_ON
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

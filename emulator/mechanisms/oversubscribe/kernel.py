@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.kernel import submit_due
+from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.tables import (
     AT_ENDS,
     AT_UNTIL,
@@ -17,11 +18,9 @@ from emulator.harness.tables import (
     ENDED_N,
     EVERY_EVENT,
     FINISHED,
+    GOES_ON,
     HEAP_N,
-    INSTANTS_LEFT,
-    JOBS_N,
     NEVER,
-    NEXT_SUBMIT,
     NOW,
     PAUSED,
     R_END,
@@ -29,7 +28,6 @@ from emulator.harness.tables import (
     RUN_ROW,
     STATE,
     STOP_ON_END,
-    SUBMIT,
 )
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
@@ -109,16 +107,13 @@ def advance(state: State, until: int) -> int:
     job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
     while True:
         next_event = job[heap[0], EVENT] if reg[HEAP_N] else NEVER
-        next_submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
-        now = min(next_event, next_submit)
-        if now > until or now == NEVER:
-            if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0 or now > reg[PAUSE_AT]:
+        submitted = next_submit(job, reg)
+        now = min(next_event, submitted)
+        if now > reg[PAUSE_AT] and now <= until:
             return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
         ended = reg[ENDED_N]
         while reg[HEAP_N] and job[heap[0], EVENT] == now:
             who = heap[0]
@@ -132,6 +127,6 @@ def advance(state: State, until: int) -> int:
             return AT_UNTIL
         if reg[STOP_ON_END] and reg[ENDED_N] > ended:
             return AT_ENDS
-        if ended == reg[ENDED_N] and next_submit > now:
+        if ended == reg[ENDED_N] and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
         finish_instant(state, now)

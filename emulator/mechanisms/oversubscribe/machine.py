@@ -10,7 +10,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
 from emulator.harness.harness import default_node_names
-from emulator.harness.record import RunTable
+from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
 from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.record import RunTable
     from emulator.mechanisms.oversubscribe.contention import Contention
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
@@ -112,7 +113,7 @@ class _Room:
     reg: NDArray[np.int64] = field(repr=False)
 
 
-class SharedCluster:
+class SharedCluster(TableViews):
     """`nodes` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
 
     To the harness and in records a *slot* is what a node is elsewhere: a job has slots to itself, one of each core
@@ -145,32 +146,10 @@ class SharedCluster:
             raise ValueError(
                 f"a job of {longest_us / 1e6:g} s is too long to be counted in 1/{full} us; round the contention"
             )
-        self._room = _make_room(nodes, shape, scheduler, jobs, demands, full=full, speeds=speeds)
+        room = self._room = _make_room(nodes, shape, scheduler, jobs, demands, full=full, speeds=speeds)
+        self._job, self._runs, self._log, self._reg = room.job, room.runs, room.log, room.reg
 
     # What a reader may look at.
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        return self._room.job[: len(self), t.STATE]
-
-    @property
-    def start_us(self) -> NDArray[np.int64]:
-        return self._room.job[: len(self), t.START]
-
-    @property
-    def end_us(self) -> NDArray[np.int64]:
-        return self._room.job[: len(self), t.END]
-
-    @property
-    def now_us(self) -> int:
-        return int(self._room.reg[t.NOW])
-
-    @property
-    def ended_count(self) -> int:
-        return int(self._room.reg[t.ENDED_N])
 
     @property
     def queue(self) -> NDArray[np.int32]:
@@ -242,30 +221,24 @@ class SharedCluster:
         return self._jobs
 
     def run_table(self) -> RunTable:
-        room = self._room
-        count, logged = int(room.reg[t.RUNS_N]), int(room.reg[t.LOG_N])
-        runs = room.runs[:count]
-        place = room.log[:logged]
-        units, slots = room.slot_job.shape[1:]
+        """Every run so far, on its slots."""
+        table = super().run_table()
+        units, slots = self._room.slot_job.shape[1:]
+        place = table.node
         node, unit, slot = place // (units * slots), place // slots % units, place % slots
         shape = self.shape
         gpu = unit - shape.cores
         within = np.where(
             gpu < 0, unit * shape.slots + slot, shape.cores * shape.slots + gpu * shape.gpu_slots + slot
         )
-        wide = np.diff(np.append(runs[:, t.R_FIRST], logged))
-        return RunTable(
-            job=runs[:, t.R_JOB].astype(np.int32),
-            start_us=runs[:, t.R_START].copy(),
-            end_us=runs[:, t.R_END].copy(),
-            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
-            first=np.append(runs[:, t.R_FIRST], logged),
+        return replace(
+            table,
             node=(node * shape.slot_count + within).astype(np.int32),
-            done_node_us=self._done_us(runs[:, t.R_JOB]) * wide,
-            lost_node_us=np.zeros(count, np.int64),
+            done_node_us=self._done_us(table.job) * np.diff(table.first),
+            lost_node_us=np.zeros(len(table.job), np.int64),
         )
 
-    def _done_us(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _done_us(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """What these jobs have done of their run times so far, in whole microseconds."""
         job, reg = self._room.job[rows], self._room.reg
         done = job[:, t.RUN].copy()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
 
 _KIB_PER_GIB = 1 << 20
@@ -60,10 +59,6 @@ class _SharedNodes:
 
     def is_responsive(self, jobs: JobTable) -> NDArray[np.bool_]:
         return np.isin(jobs.queue, self.responsive_queues)
-
-    def on_arrival(self, job: int, act: Actions) -> None:
-        """Never called: `make_machine` takes no leases."""
-        raise NotImplementedError(f"lease {job} at {act.now_us}: shared nodes run batch jobs only")
 
     def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's figures of a run so far, over the jobs that have ended."""

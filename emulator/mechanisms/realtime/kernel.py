@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.stepping import next_submit
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
 from emulator.mechanisms.realtime.tables import (
@@ -98,8 +99,7 @@ def end_due(state: State, now: int) -> None:
 def next_instant(state: State) -> int:
     """The next submit or end, NEVER if there is none."""
     job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
-    submit = job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
-    return min(submit, next_end(job, running, reg))
+    return min(next_submit(job, reg), next_end(job, running, reg))
 
 
 @compiled

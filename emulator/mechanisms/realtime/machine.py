@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.harness.account import NEVER_US, Account
 from emulator.harness.cluster import Stop
-from emulator.harness.record import RunTable
+from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.segments import io_end
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.checkpoint_io import CheckpointIO
+    from emulator.harness.record import RunTable
     from emulator.harness.topology import Layout
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
@@ -32,7 +33,7 @@ _FRONT = -(1 << 62)
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
 
 
-class RealtimeMachine:
+class RealtimeMachine(TableViews):
     """Jobs of which some are real-time, on a layout, under one of the schemes of realtime-wang-2017.
 
     `realtime`: whether each row is a real-time job. `interval_us`: each job's work between two checkpoints, 0 for
@@ -184,32 +185,6 @@ class RealtimeMachine:
 
     # What a reader may look at.
 
-    @property
-    def now_us(self) -> int:
-        return int(self._reg[t.NOW])
-
-    @property
-    def ended_count(self) -> int:
-        """Jobs that have ended so far."""
-        return int(self._reg[t.ENDED_N])
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        """`JobState` of each job."""
-        return self._job[: len(self), t.STATE]
-
-    @property
-    def start_us(self) -> NDArray[np.int64]:
-        """Start of the last segment of each job, -1 if it has none or waits again."""
-        return self._job[: len(self), t.START]
-
-    @property
-    def end_us(self) -> NDArray[np.int64]:
-        return self._job[: len(self), t.END]
-
     def job_table(self) -> JobTable:
         """All jobs, as wide as the place that they are given."""
         return self._jobs
@@ -244,21 +219,11 @@ class RealtimeMachine:
 
     def run_table(self) -> RunTable:
         """Every segment so far. On a machine of midplanes node identities are not listed (see `units_of_segments`)."""
-        rows = self.segments
-        first, unit = self.units_of_segments()
+        table, rows = super().run_table(), self.segments
         if self.layout.unit_nodes > 1:
-            first, unit = np.zeros_like(first), unit[:0]
-        nodes = self._jobs.nodes[rows[:, t.R_JOB]].astype(np.int64)
-        return RunTable(
-            job=rows[:, t.R_JOB].astype(np.int32),
-            start_us=rows[:, t.R_START].copy(),
-            end_us=rows[:, t.R_END].copy(),
-            outcome=rows[:, t.R_OUTCOME].astype(np.int8),
-            first=first,
-            node=unit,
-            done_node_us=rows[:, t.R_WORK] * nodes,
-            lost_node_us=rows[:, t.R_LOST] * nodes,
-        )
+            table = replace(table, first=np.zeros_like(table.first), node=table.node[:0])
+        nodes = self._jobs.nodes[table.job].astype(np.int64)
+        return replace(table, done_node_us=rows[:, t.R_WORK] * nodes, lost_node_us=rows[:, t.R_LOST] * nodes)
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:

@@ -20,7 +20,6 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
 
 _MOST_S = 365 * 86_400
@@ -120,12 +119,6 @@ class Realtime:
         machine = Realtime(jobs=[2]).make_machine(2, SchedulerConfig(), jobs, 0)
         machine.advance(US)
         machine.finish_instant(US)
-
-    def on_arrival(self, job: int, act: Actions) -> None:
-        """Never called: in virtual time the machine of `make_machine` serves real-time jobs itself."""
-        raise NotImplementedError(
-            f"lease {job} at {act.now_us}: the mechanism realtime has a machine of its own"
-        )
 
     def figures(self, record: RunRecord, machine: RealtimeMachine) -> dict[str, Any]:  # noqa: ARG002
         """The paper's figures of the run."""

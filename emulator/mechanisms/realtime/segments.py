@@ -287,12 +287,17 @@ def leave_units(state: State, who: int) -> None:
 
 
 @inner
-def finish(state: State, who: int, now: int) -> None:
-    job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, _ = state
+def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     leave_units(state, who)
-    row = job[who, RUN_ROW]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = FINISHED
+    job, runs = state[0], state[10]
+    runs[job[who, RUN_ROW], R_END] = now
+    runs[job[who, RUN_ROW], R_OUTCOME] = outcome
+
+
+@inner
+def finish(state: State, who: int, now: int) -> None:
+    end_segment(state, who, now, FINISHED)
+    job = state[0]
     job[who, STATE] = ENDED
     job[who, END] = now
     state[16][ENDED_N] += 1
@@ -301,11 +306,8 @@ def finish(state: State, who: int, now: int) -> None:
 @inner
 def back_to_queue(state: State, who: int, now: int) -> None:
     """A preempted job has left its units and is resubmitted (section 5.2)."""
-    job, _, _, _, _, _, _, queue, _, _, runs, _, _, _, _, _, reg = state
-    leave_units(state, who)
-    row = job[who, RUN_ROW]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = PREEMPTED
+    end_segment(state, who, now, PREEMPTED)
+    job, queue, reg = state[0], state[7], state[16]
     job[who, STATE] = QUEUED
     job[who, START] = -1
     if reg[TO_THE_BACK]:

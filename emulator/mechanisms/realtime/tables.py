@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from emulator.harness import tables as t
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NEVER = (1 << 63) - 1
+NEVER = t.NEVER
 
-# Columns of the job table. UNITS, CLASS: how wide, and which size of partition that is (-1: any units). KEY, WHEN:
-# place in its queue. INTERVAL: work between two checkpoints, 0 for none.
+# Columns of the job table; the first are every machine's. UNITS, CLASS: how wide, and which size of partition that is
+# (-1: any units). KEY, WHEN: place in its queue. INTERVAL: work between two checkpoints, 0 for none.
 # Of the present segment: PHASE and since when (SINCE); PLACE: its partition; PLANNED: when the scheduler expects it
 # to end; READY: when its stretch of work ends; OWED: millionths of a byte that a transfer still has to move on each
 # node. BASE: work done when the phase began; SAVED: work that a preemption leaves it.
+SUBMIT, RUN, ESTIMATE, UNITS, KEY, STATE, START, END = t.EVERY_JOB
 (
-    SUBMIT, RUN, ESTIMATE, UNITS, CLASS, KEY, WHEN, STATE, REALTIME, INTERVAL, START, END, PHASE, SINCE,
-    BASE, SAVED, PLACE, RUN_ROW, PLANNED, READY, OWED,
-) = range(21)  # fmt: skip
+    CLASS, WHEN, REALTIME, INTERVAL, PHASE, SINCE, BASE, SAVED, PLACE, RUN_ROW, PLANNED, READY, OWED,
+) = range(8, 21)  # fmt: skip
 JOB_COLUMNS = 21
 
 # Phases of a segment. CLAIMED: a real-time job waits for its victims to write; LEAVING: a victim that writes.
@@ -33,29 +35,28 @@ PARTITION_COLUMNS = 4
 # Columns of the run table: a segment of a job on its units. WORK: progress made; LOST: progress thrown away at its
 # end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes),
 # READS: the part of it that went into reads.
-(
-    R_JOB, R_START, R_END, R_OUTCOME, R_FIRST, R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS,
-) = range(12)  # fmt: skip
+R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
+R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS = range(5, 12)
 RUN_COLUMNS = 12
 
 # Registers.
+NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, _, INSTANTS_LEFT = t.EVERY_REGISTER
 (
-    NOW, JOBS_N, NEXT_SUBMIT, RUNS_N, LOG_N, RUNNING_N, ENDED_N, FREE_N, HARD_N, QUEUE_N, URGENT_N, LAST_IO,
-    READERS, WRITERS, UNIT_NODES, DATA_OWED, NODE_RATE, READ_CAP, WRITE_CAP, SCHEME, BACKFILL, CHOICE, CLASSES,
-    TO_THE_BACK, INSTANTS_LEFT, DIRTY, SHARED,
-) = range(27)  # fmt: skip
-REGISTERS = 27
+    RUNNING_N, FREE_N, HARD_N, QUEUE_N, URGENT_N, LAST_IO, READERS, WRITERS, UNIT_NODES, DATA_OWED, NODE_RATE,
+    READ_CAP, WRITE_CAP, SCHEME, BACKFILL, CHOICE, CLASSES, TO_THE_BACK, DIRTY, SHARED,
+) = range(8, 28)  # fmt: skip
+REGISTERS = 28
 
 BASELINE, HIGH_PRIORITY, RESTART, CKPT_SYS, CKPT_APP, CKPT = range(6)
 """Schemes: from RESTART on, real-time jobs preempt."""
 
-FUTURE, QUEUED, RUNNING, ENDED = range(4)
-FINISHED = 1
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
+FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
+FINISHED = t.FINISHED
+FIRST_FIT, BEST_FIT, SHORTEST_FIRST = t.FIRST_FIT, t.BEST_FIT, t.SHORTEST_FIRST
 NOWHERE = -1
 ANYWHERE = -2
 """Of a place: no room; room on any units (flat)."""
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = range(4)
+AT_UNTIL, PAUSED, NEEDS_ROOM = t.AT_UNTIL, t.PAUSED, t.NEEDS_ROOM
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

@@ -122,6 +122,31 @@ def test_nobody_works_faster_than_its_nodes(lawful: RunRecord) -> None:
     ]
 
 
+def live(record: RunRecord, pace: str, dropped: int = 0) -> RunRecord:
+    return replace(
+        record, clock="live", scenario={"live": {"pace": pace}}, pace={"dropped_parties": float(dropped)}
+    )
+
+
+def test_live_nobody_works_faster_than_its_nodes_where_the_clock_waits_for_everybody(
+    lawful: RunRecord,
+) -> None:
+    done = np.array([40, 6, 30, 20, 10], np.int64) * US
+    fast = with_runs(lawful, done_node_us=done, lost_node_us=np.array([0, 6, 0, 0, 0], np.int64) * US)
+    assert texts(live(fast, "held")) == texts(fast)
+    assert check(live(fast, "held", dropped=1)) == check(live(fast, "free")) == []
+
+
+def test_live_a_job_may_last_longer_and_not_shorter_than_it_should(lawful: RunRecord) -> None:
+    long = replace(lawful, jobs=replace(lawful.jobs, run_us=changed(lawful.jobs.run_us, _0=19 * US)))
+    assert check(live(long, "held")) == []
+    short = replace(lawful, jobs=replace(lawful.jobs, run_us=changed(lawful.jobs.run_us, _0=21 * US)))
+    assert texts(live(short, "held")) == {
+        "runs_last_as_long_as_they_should": ["job 1 (0 s to 20 s) lasted 20 s and should have lasted 21 s"]
+    }
+    assert check(live(short, "free")) == []
+
+
 def test_a_malleable_job_may_be_resized_within_its_bounds(lawful: RunRecord) -> None:
     jobs = lawful.jobs.with_extra(min_nodes=np.array([1, -1, -1, -1]), max_nodes=np.array([2, -1, -1, -1]))
     jobs = replace(jobs, run_us=changed(jobs.run_us, _0=15 * US))

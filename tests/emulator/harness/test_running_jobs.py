@@ -225,6 +225,17 @@ def test_what_the_state_of_a_job_does_not_allow_is_refused_with_its_history():
         running.resume(0, 4)
 
 
+def test_a_checkpoint_is_whole_when_it_is_written_though_the_job_was_resized_meanwhile():
+    cluster = Cluster(4, SchedulerConfig(), jobs_of((0, 10, 1)))
+    running = RunningJobs(cluster)
+    cluster.finish_instant(0)
+    cluster.advance(1)
+    running.checkpoint(0, 2, 1)
+    cluster.advance(2)
+    running.resize(0, [0, 1], 2)
+    assert [running.saved(0, now) for now in (2, 3)] == [0, 1]
+
+
 ACTIONS = ("checkpoint", "resize", "rate", "suspend", "resume", "preempt", "save", "nothing")
 
 

@@ -152,3 +152,18 @@ class TestHybrid:
         live = assert_live_is_virtual(tmp_path, wanted, hybrid_table(4))
         assert preempted(live).min() == 0
         assert preempted(live).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scheduler", "jobs"),
+    [
+        pytest.param(realtime("pre_ckpt"), "fcfs+easy", TestRealtime.jobs, id="realtime"),
+        pytest.param(
+            {"malleable": {"reconfiguration_s": 5}}, "fcfs+conservative", flexible(1), id="malleable"
+        ),
+        pytest.param({"hybrid": {"strategy": "cua+spaa"}}, "fcfs+easy", hybrid_table(28), id="hybrid"),
+    ],
+)
+def test_jobs_that_sleep_start_and_end_when_they_should(tmp_path, mechanism, scheduler, jobs):
+    wanted = scenario(mechanism, scheduler=scheduler, jobs="sleep")
+    assert_same(*run_both(tmp_path, wanted, jobs))

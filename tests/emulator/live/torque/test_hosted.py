@@ -7,6 +7,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.live.job.proof import prove
+from emulator.mechanisms.malleable import Malleable
 from emulator.workload.store import save
 from emulator.workload.table import JobTable
 
@@ -104,3 +105,81 @@ def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(hosted):
     assert "WORKLOAD_JOB must be a job of it that was not submitted" in again.stderr
     fleet.at(400)
     assert proof(fleet).finished
+
+
+class TestMachine:
+    """A planning machine on two agents' nodes: job 7, malleable, wants all six for 150 s; job 8 comes at 100 s."""
+
+    LIAR = """
+import sys
+from emulator.live.job.keepers import What, agent_keeper
+keeper = agent_keeper()
+word = keeper.begin(1)
+while word.what != What.LEAVE:
+    word = keeper.wait(1 << 62, 1)
+keeper.over(1)
+"""
+
+    @pytest.fixture
+    def planned(self, make_fleet, tmp_path):
+        Malleable.warm_up()  # or the server compiles while the test waits
+        jobs = JobTable.build(
+            submit_us=[0, 100 * US], run_us=[150 * US, 50 * US], nodes=[6, 4], number=[7, 8]
+        )
+        kinds = {"job_class": np.array([2, 0]), "min_nodes": np.array([1, 4]), "max_nodes": np.array([6, 4])}
+        save(jobs.with_extra(**kinds), tmp_path / "jobs.npz")
+        return make_fleet(
+            hooks=False, agents=HALVES, mechanism={"malleable": {"reconfiguration_s": 10}},
+            scheduler={"backfill": "conservative"}, workload=str(tmp_path / "jobs.npz"), queues=["batch", "ondemand"],
+        )  # fmt: skip
+
+    @staticmethod
+    def submit(fleet, number, nodes, script):
+        place = "-v", f"WORKLOAD_JOB={number},PYTHONPATH=" + ":".join(filter(None, sys.path))
+        fleet.qsub(
+            "-N",
+            "seven" if number == 7 else "eight",
+            "-l",
+            f"nodes={nodes},walltime=1000",
+            *place,
+            script=script,
+        )
+
+    def both(self, fleet, script):
+        self.submit(fleet, 7, 6, script)
+        fleet.at(100)
+        self.submit(fleet, 8, 4, "sleep 50\n")
+        fleet.at(400)
+        return fleet.export()["record"]
+
+    def test_a_job_that_shrinks_goes_on_on_another_agents_node_with_all_its_work(self, planned, tmp_path):
+        program = f"{sys.executable} -m emulator.live.job.program"
+        record = self.both(
+            planned, f"exec {program} --work 900 --checkpoints {tmp_path}/shared --name seven\n"
+        )
+        assert record["contradictions"] == []
+        # 600 node-s on six nodes; two nodes, 10 s without work and 40 s with; six again, 10 s and 220 / 6 s.
+        end_us = 160 * US + -(-220 * US // 6)
+        assert [(start, nodes) for start, _, nodes in runs(planned)] == [
+            (0, [0, 1, 2, 3, 4, 5]),
+            (100, [0, 1]),
+            (100, [2, 3, 4, 5]),
+            (150, [0, 1, 2, 3, 4, 5]),
+        ]
+        done = proof(planned)
+        assert (done.done, done.lost, done.finished) == (900 * US, 0, True)
+        assert done.runs > 1
+        assert done.times_us[1] == end_us
+
+    def test_a_job_that_says_something_else_than_its_account_contradicts_it(self, planned, tmp_path):
+        (tmp_path / "liar.py").write_text(self.LIAR)
+        record = self.both(planned, f"exec {sys.executable} {tmp_path}/liar.py emulator-job\n")
+        by_account = [600, 680, 900]
+        assert record["contradictions"] == [
+            f"job 0.server has done 1 units of work, by its account {done * US}" for done in by_account
+        ]
+
+    def test_a_process_that_ends_before_its_time_contradicts_its_account(self, planned):
+        record = self.both(planned, "exit 3\n")
+        assert record["contradictions"] == ["job 0.server ended with status 3 before its end"]
+        assert record["state"] == [3, 3]

@@ -1,0 +1,41 @@
+"""What the loops of all machines have in common, compiled: the next submit, and the step to the next instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import inlined
+from emulator.harness.tables import (
+    AT_UNTIL,
+    GOES_ON,
+    INSTANTS_LEFT,
+    JOBS_N,
+    NEVER,
+    NEXT_SUBMIT,
+    NOW,
+    PAUSED,
+    SUBMIT,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints
+
+
+@inlined
+def next_submit(job: Ints, reg: Ints) -> int:
+    """When the next job of the table is submitted, NEVER if none is left."""
+    return job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
+
+
+@inlined
+def step_to(reg: Ints, now: int, until: int) -> int:
+    """Step to the instant `now`, the next at which anything happens: GOES_ON, or why it is not gone to."""
+    if now > until or now == NEVER:
+        if until != NEVER:
+            reg[NOW] = until
+        return AT_UNTIL
+    if reg[INSTANTS_LEFT] == 0:
+        return PAUSED
+    reg[INSTANTS_LEFT] -= 1
+    reg[NOW] = now
+    return GOES_ON

@@ -1,0 +1,64 @@
+"""What every machine's tables tell, whatever its kernel does: they begin with the same columns (`tables.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.record import RunTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class TableViews:
+    """The part of `Machine` that only reads. Columns are views of the live memory: copy what must not change."""
+
+    _job: NDArray[np.int64]
+    _runs: NDArray[np.int64]
+    _log: NDArray[np.int32]
+    _reg: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Jobs in the table."""
+        return int(self._reg[t.JOBS_N])
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """`JobState` of each job."""
+        return self._job[: len(self), t.STATE]
+
+    @property
+    def start_us(self) -> NDArray[np.int64]:
+        """When each job started, -1 if it did not."""
+        return self._job[: len(self), t.START]
+
+    @property
+    def end_us(self) -> NDArray[np.int64]:
+        return self._job[: len(self), t.END]
+
+    @property
+    def now_us(self) -> int:
+        return int(self._reg[t.NOW])
+
+    @property
+    def ended_count(self) -> int:
+        """Runs that have ended so far."""
+        return int(self._reg[t.ENDED_N])
+
+    def run_table(self) -> RunTable:
+        """Every run so far. A copy, but for the nodes, which are only ever appended: they may fill a gigabyte."""
+        runs = self._runs[: self._reg[t.RUNS_N]]
+        logged = int(self._reg[t.LOG_N])
+        nodes = self._log[:logged]
+        nodes.flags.writeable = False
+        return RunTable(
+            job=runs[:, t.R_JOB].astype(np.int32),
+            start_us=runs[:, t.R_START].copy(),
+            end_us=runs[:, t.R_END].copy(),
+            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
+            first=np.append(runs[:, t.R_FIRST], logged),
+            node=nodes,
+        )

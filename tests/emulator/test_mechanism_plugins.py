@@ -1,0 +1,67 @@
+"""Mechanisms of other packages: what one must have, and how its user is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import ScenarioError, from_mapping
+
+_PLUGINS = """
+from dataclasses import dataclass
+
+from emulator.harness.cluster import Cluster
+
+
+@dataclass(slots=True)
+class Idle:
+    nodes: int = 1
+
+
+@dataclass(slots=True)
+class OnlyAMachine:
+    def make_machine(self, node_count, scheduler, jobs, seed):
+        return Cluster(node_count, scheduler, jobs)
+"""
+
+
+@pytest.fixture(autouse=True)
+def plugins(tmp_path, monkeypatch):
+    """An installed package with two mechanisms that lack `on_arrival`."""
+    (tmp_path / "half_mechanisms.py").write_text(_PLUGINS)
+    info = tmp_path / "half_mechanisms-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: half-mechanisms\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[emulator.mechanisms]\nidle = half_mechanisms:Idle\nonly_a_machine = half_mechanisms:OnlyAMachine\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def run(mechanism, generate):
+    workload = {"generate": generate}
+    scenario = from_mapping({"nodes": 8, "workload": workload, "mechanism": mechanism})
+    return run_virtual(scenario, prepare(scenario))
+
+
+BATCH = [{"daily_batch": {"days": 0.2, "jobs": 20, "load": 0.5}}]
+LEASES = [{"bursty_leases": {"days": 1, "utilisation": 0.05}}]
+
+
+def test_a_mechanism_that_serves_no_lease_and_has_no_machine_is_none():
+    with pytest.raises(ScenarioError) as error:
+        run({"idle": {"nodes": 2}}, BATCH)
+    assert str(error.value) == (
+        "mechanism: Idle is no mechanism: it has neither on_arrival nor make_machine (docs/mechanisms.md)"
+    )
+
+
+def test_a_mechanism_with_a_machine_of_its_own_needs_no_on_arrival():
+    assert len(run("only_a_machine", BATCH).jobs) == 20
+
+
+def test_a_lease_that_nobody_would_serve_is_told_before_the_run():
+    with pytest.raises(
+        ScenarioError, match=r"^mechanism: job \d+ is an on-demand lease; .* has no on_arrival"
+    ):
+        run("only_a_machine", LEASES)
