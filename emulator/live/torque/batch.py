@@ -75,7 +75,7 @@ class BatchServer:
         self._offline_moves: list[tuple[int, int, bool]] = []
         self._actions = RunActions(self, executor)
         self.contradictions: list[str] = []
-        """What jobs say of themselves that their account does not."""
+        """What jobs say of themselves that their account does not, and nodes that went where they must not."""
         self.host: Host | None = None
         """The mechanism, where the server has one; set before anything happens."""
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
@@ -278,8 +278,10 @@ class BatchServer:
         elif node.pooled and not node.usable:
             if self.host is None:
                 self.cluster.take_offline([node.index], now_us)
-            else:
-                self.host.node_gone(node.index, now_us, died=node.down)
+            elif not self.host.node_gone(node.index, now_us, died=node.down):
+                self.contradictions.append(
+                    f"node {node.name} is gone, and the mechanism's machine still has it"
+                )
         node.pooled = node.usable
 
     def start_cycle(self, now_us: int) -> None:

@@ -113,10 +113,10 @@ class MechanismHost(Harness):
         if self._watching_passes:
             self._pass_over()
 
-    def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:
         self._ready.discard(node)
         if not self.begun:
-            return
+            return True
         self._enter(now_us)
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
@@ -124,6 +124,7 @@ class MechanismHost(Harness):
             self.take_down([node])
         else:
             self.cluster.take_offline([node], now_us)
+        return True
 
     def node_back(self, node: int, now_us: int) -> None:
         if not self.begun:

@@ -72,8 +72,8 @@ class Host(Protocol):
     def pass_over(self, now_us: int) -> None:
         """The scheduler has started what it could."""
 
-    def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
-        """A node's agent is lost for good, or (not `died`) an operator wants the node for himself."""
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:
+        """A node's agent is lost for good, or (not `died`) an operator wants the node for himself. Whether it goes."""
 
     def node_back(self, node: int, now_us: int) -> None: ...
 

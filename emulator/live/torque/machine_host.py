@@ -102,8 +102,9 @@ class MachineHost(Harness):
     def pass_over(self, now_us: int) -> None:
         """The machine makes its own passes."""
 
-    def node_gone(self, node: int, now_us: int, *, died: bool) -> None:
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:  # noqa: ARG002
         """The machine has no failures but those of its mechanism."""
+        return False
 
     def node_back(self, node: int, now_us: int) -> None:
         """As above."""

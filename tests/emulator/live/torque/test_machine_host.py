@@ -128,10 +128,10 @@ def jobs_of(draw, count, nodes, **extra):
 def test_realtime(scheme):
     for seed in range(40):
         draw = np.random.default_rng(seed)
-        nodes = int(draw.integers(2, 9))
+        nodes = 4 * int(draw.integers(1, 5))
         mechanism = Realtime(
             scheme=scheme, percent=40, data_gb=6e-6 * (seed % 5 > 0), node_gb_s=2, write_cap_gb_s=4, read_cap_gb_s=6,
-            shared_cap=bool(seed % 2), interval_share=0.2,
+            shared_cap=bool(seed % 2), interval_share=0.2, topology={"flat": {"unit_nodes": 1 + 3 * (seed % 3 == 0)}},
         )  # fmt: skip
         fleet, record = follow(mechanism, EASY, jobs_of(draw, 16, nodes), nodes)
         assert_proved(fleet, record)
