@@ -67,8 +67,8 @@ _RENEW = Statement(
 
 
 def read(connection: sa.Connection) -> Seen:
-    epoch, holder, renewals, seq = _READ.run(connection, {}).one()
-    return Seen(epoch, holder, renewals, seq)
+    row = _READ.run(connection, {}).one()
+    return Seen(row.epoch, row.holder, row.renewals, row.seq)
 
 
 def me() -> str:

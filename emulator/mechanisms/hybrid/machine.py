@@ -104,7 +104,7 @@ class HybridCluster(Cluster):
             self._make_claims()
         slot = int(self._claim_order[active])
         self._count[r.CLAIMS_N] += 1
-        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects)
+        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0)
         return slot
 
     def close_claim(self, slot: int, now_us: int) -> None:
@@ -152,13 +152,15 @@ class HybridCluster(Cluster):
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
+        if not self._claim[slot, r.HOSTS]:
+            return []
         found = np.zeros(self.node_count, np.int64)
         count = r.guests_of(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
         """When the running job leaves its nodes, the claim gets them."""
-        self._attr[job, r.PROMISED] = slot
+        r.promise(self._claims, job, slot)
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""

@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from emulator.harness.work import Work
 
 # Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
-# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised.
-C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS = range(6)
-CLAIM_COLUMNS = 6
+# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised;
+# HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end.
+C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES = range(8)
+CLAIM_COLUMNS = 8
 # Columns of the held nodes.
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2
@@ -189,6 +190,10 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
     attr[who, LEAVING] = -1
     if guest < 0 and promised < 0:
         return
+    if guest >= 0:
+        claim[guest, HOSTS] -= 1
+    if promised >= 0:
+        claim[promised, PROMISES] -= 1
     first = runs[job[who, RUN_ROW], R_FIRST]
     for k in range(first, first + job[who, NODES]):
         which = log[k]
@@ -218,6 +223,7 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
         reg[KEPT_HEAD] = -1
     occupy(state, who, scratch[:width], now, end, expected)
     attr[who, GUEST] = slot
+    claims[0][slot, HOSTS] += 1
     count[GUESTS_N] += 1
 
 
@@ -339,11 +345,12 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
         which = pop_idle(claims, slot, now)
         held[which, OWNER] = -1
         set_online(state, which, now)
-    for which in range(node.shape[0]):
+    for which in range(node.shape[0] if claim[slot, HOSTS] else 0):
         if held[which, OWNER] == slot:
             held[which, OWNER] = -1
             attr[node[which, JOB], GUEST] = -1
             set_online(state, which, now)
+    claim[slot, HOSTS] = 0
     place = 0
     while order[place] != slot:
         place += 1
@@ -354,14 +361,26 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
 
 
 @compiled
+def promise(claims: Claims, who: int, slot: int) -> None:
+    """The claim gets the running job's nodes when it ends; -1: nobody."""
+    claim, attr = claims[0], claims[3]
+    before = attr[who, PROMISED]
+    if before >= 0:
+        claim[before, PROMISES] -= 1
+    if slot >= 0:
+        claim[slot, PROMISES] += 1
+    attr[who, PROMISED] = slot
+
+
+@compiled
 def unpromise(state: State, claims: Claims, slot: int) -> None:
     """No running job's nodes are promised to the claim any more."""
     node = state[1]
-    attr = claims[3]
-    for which in range(node.shape[0]):
+    claim, attr = claims[0], claims[3]
+    for which in range(node.shape[0] if claim[slot, PROMISES] else 0):
         who = node[which, JOB]
         if who >= 0 and attr[who, PROMISED] == slot:
-            attr[who, PROMISED] = -1
+            promise(claims, who, -1)
 
 
 @compiled
