@@ -50,14 +50,16 @@ class WorkloadPart(_Part):
 class FaultPart(_Part):
     """A fault of a fleet in containers (docs/containers.md): `do` it to `target` at `at_s`, undo it `for_s` later.
 
-    `target`: a service, or a node by its name. Without `for_s` it lasts. `rate_kbit_s` is of `slow`.
+    `target`: a service, or a node by its name. Without `for_s` it lasts. `rate_kbit_s` (1000 without
+    either) and `delay_ms` are of `slow`.
     """
 
     at_s: float = Field(ge=0)
     do: Literal["kill", "pause", "disconnect", "slow"]
     target: str
     for_s: float | None = Field(default=None, gt=0)
-    rate_kbit_s: int = Field(default=1000, ge=1)
+    rate_kbit_s: int | None = Field(default=None, ge=8)
+    delay_ms: int | None = Field(default=None, ge=1)
 
 
 class LivePart(_Part):

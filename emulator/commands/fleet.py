@@ -107,10 +107,12 @@ def _say(text: str) -> None:
 
 def _follow(client: Any, name: str) -> int:
     from emulator.live.containers import fleet as containers  # noqa: PLC0415
+    from emulator.live.containers.engine import CpuMeter  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
     with interruptible() as interrupted, RunProgress(jobs=0) as progress:
         said: list[int] = []
+        meter = CpuMeter(client, name)
 
         def say(status: dict[str, Any]) -> None:
             for mark in status["marks"][len(said) :]:
@@ -119,8 +121,11 @@ def _follow(client: Any, name: str) -> int:
             if status["running"]:
                 done = status.get("jobs_ended", 0), status.get("granted", 0), status.get("rejected", 0)
                 progress.update(round(status["cluster_time_s"] * 1e6), *done)
+            meter.look()
 
         status = containers.follow(client, name, say, lambda: bool(interrupted))
+    if used := meter.text():
+        _say(used)
     if status:
         click.echo(containers.logs_of(client, name, "controller"), err=True)
     return status
@@ -144,22 +149,38 @@ def follow(name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 def status(name: str | None, as_json: bool) -> None:
     """Show a fleet: its containers, and where its run is."""
-    from emulator.live.containers.engine import controller_of, engine, members, the_fleet  # noqa: PLC0415
+    from emulator.live.containers.engine import (  # noqa: PLC0415
+        controller_of,
+        cpu_s,
+        engine,
+        members,
+        the_fleet,
+    )
 
     def act() -> None:
         client = engine()
         fleet_name = the_fleet(client, name)
         found = members(client, fleet_name)
         run = controller_of(client, fleet_name).status()
+        used_s = cpu_s(client, found)
         if as_json:
-            parts = [{"name": each.name, "role": each.role, "state": each.container.status} for each in found]
+            parts = [
+                {
+                    "name": each.name,
+                    "role": each.role,
+                    "state": each.container.status,
+                    "cpu_s": used_s.get(each.name),
+                }
+                for each in found
+            ]
             click.echo(json.dumps({"fleet": fleet_name, "members": parts, "run": run}, indent=1))
             return
-        table = Table("role", "containers", "states", title=f"Fleet {fleet_name}")
+        table = Table("role", "containers", "states", "CPU s", title=f"Fleet {fleet_name}")
         for role in dict.fromkeys(each.role for each in found):
             states = [each.container.status for each in found if each.role == role]
             shown = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
-            table.add_row(role, str(len(states)), shown)
+            role_s = sum(used_s.get(each.name, 0) for each in found if each.role == role)
+            table.add_row(role, str(len(states)), shown, f"{role_s:.1f}")
         Console().print(table)
         if run is not None:
             done = f"{run.get('jobs_ended', 0)} jobs ended" if run["running"] else "not begun"
@@ -191,20 +212,25 @@ def down(name: str | None, keep_data: bool) -> None:
 )
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @_FLEET
-@click.option("--rate-kbit", type=click.IntRange(min=8), default=1000, show_default=True, help="Of slow.")
-def fault(deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int) -> None:
+@click.option("--rate-kbit", type=click.IntRange(min=8), help="Of slow: what it sends (default 1000).")
+@click.option(
+    "--delay-ms", type=click.IntRange(min=1), help="Of slow: how long each packet waits (needs netem)."
+)
+def fault(
+    deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int | None, delay_ms: int | None
+) -> None:
     """Do something to containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
 
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """
     from emulator.live.containers import engine as on  # noqa: PLC0415
-    from emulator.live.containers.faults import Deed  # noqa: PLC0415
+    from emulator.live.containers.faults import Deed, Slow  # noqa: PLC0415
 
     def act() -> None:
         client = on.engine()
         fleet_name = on.the_fleet(client, name)
         for target in targets:
-            at_s = on.fault(client, fleet_name, target, Deed(deed), rate_kbit_s=rate_kbit)
+            at_s = on.fault(client, fleet_name, target, Deed(deed), slow=Slow(rate_kbit, delay_ms))
             _say(
                 f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _WATCH_STOP_S = 1.0
-_CLOUD_TRIES = 10
-"""How often a cloud that is away is asked about a lease before the lease counts as rejected."""
+_TIDY_TRIES = 10
+"""How often a cloud that is away is asked to take back what a lease that was given up may have got."""
 _REFUSALS = 3
 """How often a job is offered that the batch system refuses."""
 
@@ -77,6 +77,8 @@ class ReplayerConfig(Settings):
     retry_s: float = Field(default=1.0, gt=0)
     """First pause before a failed call is repeated; doubled each time."""
     retry_limit_s: float = Field(default=60.0, gt=0)
+    give_up_s: float = Field(default=3600.0, ge=0)
+    """How long a cloud that does not answer is asked again about a lease before the lease counts as rejected."""
     origin_s: float | None = None
     resume: bool = False
 
@@ -97,6 +99,14 @@ class Job:
         return f"lease{self.number}"
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A cloud that has not answered since `since_us`, asked `tries` times."""
+
+    since_us: int
+    tries: int = 1
+
+
 class Replayer:
     """Replays one workload that passed `check`. `run` blocks until all is done or `stop` is called."""
 
@@ -109,7 +119,7 @@ class Replayer:
             (0 if on_shared_clock else clock.now_us()) if config.origin_s is None else micros(config.origin_s)
         )
         self._past = log.past
-        self._is_exact = isinstance(clock, SharedClock) and clock.is_held and self._past is None
+        self._is_paced = isinstance(clock, SharedClock) and clock.is_held
         self._qsub = Qsub(config.qsub, config.queue, config.qsub_environment)
         self._cloud = None if config.cloud is None else Cloud(config.cloud)
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
@@ -162,17 +172,16 @@ class Replayer:
             return False
         return True
 
-    def _ask_once(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+    def _ask_once(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
         """An arrival that may have happened already."""
 
         def act(now_us: int) -> None:
             try:
                 is_known = bool(cloud.state(job.lease_name, job.nodes).server_ids)
             except CloudError as error:
-                _log.warning("look_failed", lease=job.number, error=str(error))
-                self._add(now_us + self._pause_us(1), Rank.ARRIVAL, self._ask_once(job, cloud))
+                self._ask_again(job, cloud, now_us, outage, error)
                 return
-            (self._look if is_known else self._arrive)(job, cloud)(now_us)
+            (self._look if is_known else self._arrive)(job, cloud, outage)(now_us)
 
         return act
 
@@ -210,7 +219,7 @@ class Replayer:
             self._set_alarm()
             if self._alarm.wait(_WATCH_STOP_S):
                 due_us, _, _, act = heapq.heappop(self._due)
-                act(due_us if self._is_exact else max(due_us, self._clock.now_us()))
+                act(max(due_us, self._clock.now_us()))
             elif isinstance(self._clock, SharedClock) and self._clock.stopped:
                 break
         left = f"{len(self._due)} events were still to come" if self._due else ""
@@ -313,18 +322,31 @@ class Replayer:
 
         return act
 
-    def _arrive(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+    def _arrive(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
                 cloud.create(job.lease_name, job.nodes)
             except CloudUnreachableError as error:
-                self._give_up(job, cloud, now_us, str(error))
+                self._ask_again(job, cloud, now_us, outage, error)
             except CloudError as error:
                 self._write("lease_rejected", now_us, job, reason=str(error))
             else:
                 self._add(now_us, Rank.WATCH, self._look(job, cloud))
 
         return act
+
+    def _ask_again(
+        self, job: Job, cloud: Cloud, now_us: int, outage: Outage | None, error: CloudError
+    ) -> None:
+        """The cloud is away: what a patient user does. It may have heard the request, so that is looked at first."""
+        outage = Outage(now_us) if outage is None else Outage(outage.since_us, outage.tries + 1)
+        self._log.count("cloud_errors")
+        _log.warning("cloud_failed", lease=job.number, error=str(error))
+        again_us = now_us + self._pause_us(outage.tries)
+        if again_us - outage.since_us > micros(self._config.give_up_s):
+            self._give_up(job, cloud, now_us, str(error))
+        else:
+            self._add(again_us, Rank.ARRIVAL, self._ask_once(job, cloud, outage))
 
     def _give_up(self, job: Job, cloud: Cloud, now_us: int, reason: str) -> None:
         """Reject a lease that may have been heard of; what it may have got is given back."""
@@ -336,27 +358,21 @@ class Replayer:
             try:
                 cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
             except CloudError:
-                if tries < _CLOUD_TRIES:
+                if tries < _TIDY_TRIES:
                     self._add(
                         now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1)
                     )
 
         return act
 
-    def _look(self, job: Job, cloud: Cloud, errors: int = 0) -> Callable[[int], None]:
+    def _look(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
         """See what became of a lease that was asked for."""
 
         def act(now_us: int) -> None:
             try:
                 state = cloud.state(job.lease_name, job.nodes)
             except CloudError as error:
-                self._log.count("look_errors")
-                _log.warning("look_failed", lease=job.number, error=str(error))
-                if errors + 1 < _CLOUD_TRIES:
-                    look = self._look(job, cloud, errors + 1)
-                    self._add(now_us + self._pause_us(errors + 1), Rank.COMPLETION, look)
-                else:
-                    self._give_up(job, cloud, now_us, str(error))
+                self._ask_again(job, cloud, now_us, outage, error)
                 return
             if state.fault is not None:
                 self._write("lease_rejected", now_us, job, reason=state.fault)
@@ -372,7 +388,7 @@ class Replayer:
 
     def _next_look_us(self, job: Job, now_us: int) -> int:
         poll_us = micros(self._config.poll_s)
-        next_us = now_us + (max(job.run_us, poll_us) if self._is_exact else poll_us)
+        next_us = now_us + (max(job.run_us, poll_us) if self._is_paced else poll_us)
         deadline_us = job.submit_us + micros(self._config.wait_s)
         return min(next_us, deadline_us) if deadline_us > now_us else next_us
 

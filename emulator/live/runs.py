@@ -24,8 +24,8 @@ class Phase:
     """How a job computes from now on, by the account of a server that keeps one; times in us, NEVER_US for not at all.
 
     It computes from `since_us` on, at `num / den` of what its nodes can do, and is over at `end_us`. Of its own
-    it writes a checkpoint after each `interval_us` of computing, which costs `cost_us`. `fresh`: nothing that it saved
-    in earlier runs counts. `rank`: its place among what happens at one time. `total`: how much work there is, where the
+    it writes a checkpoint after each `interval_us` of computing, which costs `cost_us`. `begun`: so much work
+    of earlier runs counts. `rank`: its place among what happens at one time. `total`: how much work there is, where the
     account counts it in its own units (else None); `told_end`: the job is not over before it is told.
     """
 
@@ -36,7 +36,7 @@ class Phase:
     interval_us: int = 0
     cost_us: int = 0
     suspended: bool = False
-    fresh: bool = True
+    begun: int = 0
     rank: Rank = Rank.JOB_END
     total: int | None = None
     told_end: bool = False
@@ -97,7 +97,7 @@ class Run:
         word = self.word("begin", self.not_before(self.start_us)) | {"run": self.key[1]}
         if self.phase is not None:
             phase = self.phase
-            word |= {"fresh": phase.fresh, "interval_us": phase.interval_us, "cost_us": phase.cost_us}
+            word |= {"begun": phase.begun, "interval_us": phase.interval_us, "cost_us": phase.cost_us}
             word |= {"total": phase.total, "told_end": phase.told_end}
         return word
 

@@ -46,25 +46,33 @@ def assert_same(virtual, live):
 
 
 def proofs_of(tmp_path):
+    return proofs_in(tmp_path / "work" / "logs" / "jobs")
+
+
+def proofs_in(folder):
     """Number of each job that ran as a process -> what its output proves."""
     found = {}
-    for path in (tmp_path / "work" / "logs" / "jobs").glob("j*.o*"):
+    for path in folder.glob("j*.o*"):
         with path.open() as output:
             found[int(path.name[1:].partition(".")[0])] = prove(output)
     return found
 
 
 def assert_proved(tmp_path, record):
+    proofs = proofs_of(tmp_path)
+    assert_proofs(proofs, record)
+    return proofs
+
+
+def assert_proofs(proofs, record):
     """Each job's own output proves the work and the losses that the record has, and that exactly those are over."""
     jobs, runs = record.jobs, record.runs
     account = {int(number): (0, 0) for number in jobs.number}
     for row, done, lost in zip(runs.job, runs.done_node_us, runs.lost_node_us, strict=True):
         number = int(jobs.number[row])
         account[number] = (account[number][0] + int(done), account[number][1] + int(lost))
-    proofs = proofs_of(tmp_path)
     assert {number: (proof.done, proof.lost) for number, proof in proofs.items()} == {
         number: account[number] for number in proofs
     }
     ended = set(jobs.number[record.state == JobState.ENDED].tolist())
     assert {number for number, proof in proofs.items() if proof.finished} == ended
-    return proofs

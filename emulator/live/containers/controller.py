@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sys
 import threading
 from dataclasses import asdict, dataclass, field
@@ -24,7 +23,6 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import Rank, SharedClock, SharedClockMaster, micros, seconds, utc_us, wall_us
-from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide, collect
@@ -42,6 +40,7 @@ from emulator.live.containers.names import (
     ONDEMAND_PORT,
     REPLAYER,
 )
+from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
 from emulator.live.counts import Counts
 from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import read_accounting
@@ -49,8 +48,8 @@ from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report import files
 from emulator.report.progress import RunProgress
-from emulator.runner import Prepared, describe, make_machine, make_mechanism, prepare
-from emulator.scenario import Scenario, ScenarioError, from_mapping, load
+from emulator.runner import Prepared, describe, make_mechanism, prepare
+from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.workload import store
 from emulator.workload.files import TraceError
 from emulator.workload.table import Kind
@@ -73,10 +72,6 @@ _STEP_US = 60_000_000
 """A fault that nobody carries out within this wall time is given up."""
 _GONE_US = 300_000_000
 """A batch server that has not answered for this long (wall time) ends the run."""
-
-
-class ControllerError(Exception):
-    """The run cannot begin; the text says why and what to do."""
 
 
 @dataclass(slots=True)
@@ -107,11 +102,9 @@ class Controller:
         self, shared: settings.Shared, scenario: Scenario, state: State, clock: SharedClockMaster
     ) -> None:
         mechanism = make_mechanism(scenario)
+        self.prepared: Prepared = prepare(scenario)
+        self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
         self._hosted: HasNotice | bool = False
-        if scenario.live.jobs == "cpu-bound":
-            raise ScenarioError(
-                "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"
-            )
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
             self._hosted = ability(mechanism, HasNotice) or True
             mechanism = None
@@ -135,9 +128,6 @@ class Controller:
         self._keys = HookKeyFile(shared.hook_keys)
         self._progress: dict[str, int] = {}
         self._seen_us = wall_us()
-        self.prepared: Prepared = prepare(scenario)
-        slotted = ability(make_machine(scenario, self.prepared, make_mechanism(scenario)), HasSlots)  # type: ignore[type-abstract]
-        self._slots_per_node = 1 if slotted is None else slotted.slots_per_node
         self.now_us = 0
 
     # What `collect` reads.
@@ -401,6 +391,13 @@ class Controller:
         record = collect(self, batch, reason)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
 
+    def keep_job_output(self, scratch: Path, folder: Path) -> None:
+        """What real jobs printed goes with the results."""
+        if self._scenario.live.jobs == "emulator-job":
+            folder.mkdir(parents=True)
+            for path in sorted(scratch.glob("j*.[oe]*")):
+                shutil.copyfile(path, folder / path.name)
+
     def leave(self) -> None:
         """Told to stop in the middle: the clock stands, and what is there waits for the next controller."""
         self._clock.stand()
@@ -424,25 +421,6 @@ def _must_answer(url: str, who: str) -> None:
     raise NotYet(f"{who} does not answer yet")
 
 
-def expected_nodes() -> int:
-    """$FLEET_NODES, else how many containers the node service has: its name has an address for each."""
-    given = os.environ.get("FLEET_NODES")
-    if given:
-        return int(given)
-    service = os.environ.get("FLEET_NODE_SERVICE", NODE)
-    try:
-        found = {address[4][0] for address in socket.getaddrinfo(service, None, family=socket.AF_INET)}
-    except OSError as error:
-        raise ControllerError(f"there is no {service} to be found ({error}); set FLEET_NODES") from error
-    return len(found)
-
-
-def read_scenario() -> Scenario:
-    """The scenario of $FLEET_SCENARIO with the changes of $FLEET_SET (KEY=VALUE, one a line or separated by spaces)."""
-    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/default.yaml")
-    return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
-
-
 def begin(shared: settings.Shared) -> Controller:
     """A new run, or the one that was broken off in this volume."""
     wanted = read_scenario()
@@ -455,8 +433,9 @@ def begin(shared: settings.Shared) -> Controller:
             state.marks.append((clock.now_us(), "the controller was started again"))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             return Controller(shared, from_mapping(state.scenario), state, clock)
-    for path in shared.root.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for folder in (shared.root, Path(settings.SCRATCH)):
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     nodes = expected_nodes()
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
@@ -499,6 +478,7 @@ def main() -> int:
         record = controller.record(reason)
         name = controller.results_name
         files.write(record, shared.results / name, bounded_slowdown_threshold_s=controller.threshold_s)
+        controller.keep_job_output(Path(settings.SCRATCH), shared.results / name / files.LOGS / "jobs")
         sys.stderr.write(f"controller: {reason or 'done'}; results in runs/{name}\n")
         controller.finish()
         return int(bool(reason))

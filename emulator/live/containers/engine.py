@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import docker
 import docker.errors
 import requests
 
-from emulator.live.containers.faults import Deed
+from balancer.clock import seconds, wall_us
+from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FLEET_LABEL, ROLE_LABEL, NODE_LABEL = (
     "balancer-emulator.fleet",
@@ -31,6 +33,8 @@ _PROJECT, _SERVICE, _NUMBER = (
 )
 _TIMEOUT_S = 600
 _ASK_S = 10.0
+_METER_US = 10_000_000
+_NO_SUCH_DISCIPLINE = "qdisc kind is unknown"
 
 
 class FleetError(Exception):
@@ -115,7 +119,49 @@ def member(client: Any, fleet: str, name: str) -> Member:
     )
 
 
-def do(client: Any, target: Member, deed: Deed, *, rate_kbit_s: int = 1000) -> None:
+def cpu_s(client: Any, found: Iterable[Member], threads: int = 4) -> dict[str, float]:
+    """Processor seconds that containers have used since they started, by name; those that do not run are left out."""
+
+    def ask(each: Member) -> float:
+        stats = client.api.stats(each.container.id, stream=False, one_shot=True)
+        return float(stats["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+
+    running = [each for each in found if each.is_running]
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            return dict(zip((each.name for each in running), pool.map(ask, running), strict=True))
+    except docker.errors.NotFound:
+        return {}  # one is gone meanwhile: the fleet is being removed
+
+
+class CpuMeter:
+    """Looks now and then what a fleet's containers have used, since one that has ended does not tell any more."""
+
+    def __init__(self, client: Any, fleet: str) -> None:
+        self._client = client
+        self._fleet = fleet
+        self._looked_us = wall_us()
+        self._used: dict[str, tuple[str, float]] = {}
+
+    def look(self) -> None:
+        """Once in ten seconds of wall time; more often it does nothing."""
+        if wall_us() - self._looked_us >= _METER_US:
+            found = members(self._client, self._fleet)
+            roles = {each.name: each.role for each in found}
+            self._used |= {name: (roles[name], used_s) for name, used_s in cpu_s(self._client, found).items()}
+            self._looked_us = wall_us()
+
+    def text(self) -> str:
+        """The sum by role; '' for a run that was over too soon."""
+        by_role: dict[str, float] = {}
+        for role, used_s in self._used.values():
+            by_role[role] = by_role.get(role, 0) + used_s
+        parts = ", ".join(f"{role} {used_s:.1f} s" for role, used_s in by_role.items())
+        ago_s = seconds(wall_us() - self._looked_us)
+        return parts and f"processor time until {ago_s:.0f} s before the end: {parts}"
+
+
+def do(client: Any, target: Member, deed: Deed, *, slow: Slow) -> None:
     """Carry out a fault or its end. Raises FleetError when the engine refuses."""
     container = target.container
     try:
@@ -134,11 +180,7 @@ def do(client: Any, target: Member, deed: Deed, *, rate_kbit_s: int = 1000) -> N
             case Deed.CONNECT:
                 _connect(client, target)
             case Deed.SLOW:
-                _tc(
-                    target,
-                    "replace",
-                    ["root", "tbf", "rate", f"{rate_kbit_s}kbit", "burst", "16kb", "latency", "400ms"],
-                )
+                _tc(target, "replace", ["root", *slow.discipline()])
             case Deed.UNSLOW:
                 _tc(target, "del", ["root"])
     except docker.errors.APIError as error:
@@ -163,7 +205,7 @@ def _connect(client: Any, target: Member) -> None:
 
 
 def _tc(target: Member, verb: str, more: list[str]) -> None:
-    """Limit what a container sends, inside its network namespace; netem (delay) is not in every kernel."""
+    """Limit what a container sends, inside its network namespace."""
     target.container.reload()
     pid = target.container.attrs["State"]["Pid"]
     for tool in ("nsenter", "tc"):
@@ -175,6 +217,10 @@ def _tc(target: Member, verb: str, more: list[str]) -> None:
         raise FleetError(f"slow: needs root on the engine's machine, and {target.name} running")
     command = ["nsenter", "-t", str(pid), "-n", "tc", "qdisc", verb, "dev", "eth0", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    if "netem" in more and _NO_SUCH_DISCIPLINE in done.stderr:
+        raise FleetError(
+            f"slow {target.name}: this kernel has no netem, so it cannot delay; give a rate instead"
+        )
     if done.returncode:
         raise FleetError(f"slow {target.name}: {done.stderr.strip()}")
 
@@ -221,11 +267,10 @@ def controller_of(client: Any, fleet: str) -> ControllerClient:
 
 
 def fault(
-    client: Any, fleet: str, name: str, deed: Deed, *, rate_kbit_s: int = 1000, number: int | None = None
+    client: Any, fleet: str, name: str, deed: Deed, *, slow: Slow, number: int | None = None
 ) -> float | None:
     """Do it to the fleet's member and tell the controller. The mark's cluster time; None: there was none to tell."""
     target = member(client, fleet, name)
     host = client.api.inspect_container(target.container.id)["Config"]["Hostname"]
-    do(client, target, deed, rate_kbit_s=rate_kbit_s)
-    rate = f" to {rate_kbit_s} kbit/s" if deed == Deed.SLOW else ""
-    return controller_of(client, fleet).mark(f"fault: {deed} {name}{rate}", deed, host, number)
+    do(client, target, deed, slow=slow)
+    return controller_of(client, fleet).mark(f"fault: {text_of(deed, name, slow)}", deed, host, number)

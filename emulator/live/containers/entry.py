@@ -239,11 +239,12 @@ def _hand_over(folder: Path, target: Path, owner: os.stat_result) -> None:
         raise SystemExit(
             f"{target} holds something that is not results; move it away, then start the fleet again"
         )
-    target.mkdir(exist_ok=True)
-    os.chown(target, owner.st_uid, owner.st_gid)
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == "summary.json"):
-        copy = target / path.name
-        shutil.copyfile(path, copy)
+    for path in (folder, *sorted(folder.rglob("*"), key=lambda path: (path.name == "summary.json", path))):
+        copy = target / path.relative_to(folder)
+        if path.is_dir():
+            copy.mkdir(exist_ok=True)
+        else:
+            shutil.copyfile(path, copy)
         os.chown(copy, owner.st_uid, owner.st_gid)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -37,19 +37,48 @@ STILL = {Deed.PAUSE, Deed.DISCONNECT}
 """A paced clock must not wait for who cannot answer; a killed party is noticed by itself."""
 
 
+DEFAULT_RATE_KBIT_S = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """How `slow` slows what a container sends; without either number a rate of 1000 kbit/s."""
+
+    rate_kbit_s: int | None = None
+    delay_ms: int | None = None
+
+    def discipline(self) -> list[str]:
+        """For `tc qdisc`. A delay needs a kernel with netem."""
+        if self.delay_ms is not None:
+            rate = [] if self.rate_kbit_s is None else ["rate", f"{self.rate_kbit_s}kbit"]
+            return ["netem", "delay", f"{self.delay_ms}ms", *rate]
+        rate_kbit_s = self.rate_kbit_s or DEFAULT_RATE_KBIT_S
+        return ["tbf", "rate", f"{rate_kbit_s}kbit", "burst", "16kb", "latency", "400ms"]
+
+    def text(self) -> str:
+        said = [] if self.delay_ms is None else [f"by {self.delay_ms} ms"]
+        if self.rate_kbit_s is not None or self.delay_ms is None:
+            said.append(f"to {self.rate_kbit_s or DEFAULT_RATE_KBIT_S} kbit/s")
+        return " and ".join(said)
+
+
+def text_of(deed: Deed, target: str, slow: Slow) -> str:
+    """A deed as people read it."""
+    return f"{deed} {target}" + (f" {slow.text()}" if deed == Deed.SLOW else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One deed at one time. `rate_kbit_s`: of `slow`."""
+    """One deed at one time. `slow`: of the deed of that name."""
 
     number: int
     at_us: int
     deed: Deed
     target: str
-    rate_kbit_s: int
+    slow: Slow
 
     def text(self) -> str:
-        rate = f" to {self.rate_kbit_s} kbit/s" if self.deed == Deed.SLOW else ""
-        return f"{self.deed} {self.target}{rate}"
+        return text_of(self.deed, self.target, self.slow)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +86,7 @@ class Step:
             "at_s": seconds(self.at_us),
             "do": str(self.deed),
             "target": self.target,
-            "rate_kbit_s": self.rate_kbit_s,
+            "slow": asdict(self.slow),
         }
 
 
@@ -71,7 +100,7 @@ def steps_of(faults: Iterable[FaultPart]) -> list[Step]:
             found.append((micros(fault.at_s + fault.for_s), UNDO[deed], fault))
     found.sort(key=lambda step: step[0])
     return [
-        Step(number, at_us, deed, fault.target, fault.rate_kbit_s)
+        Step(number, at_us, deed, fault.target, Slow(fault.rate_kbit_s, fault.delay_ms))
         for number, (at_us, deed, fault) in enumerate(found)
     ]
 

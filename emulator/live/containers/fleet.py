@@ -27,7 +27,7 @@ from emulator.live.containers.engine import (
     member,
     members,
 )
-from emulator.live.containers.faults import Deed
+from emulator.live.containers.faults import Deed, Slow
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -162,7 +162,7 @@ def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -
     for place, role in enumerate((CONTROLLER, BATCH, BALANCER, ONDEMAND, REPLAYER)):
         binds = [f"{_name(order, 'fleet')}:/fleet"]
         environment: dict[str, str] = {}
-        if role == REPLAYER:
+        if role in {CONTROLLER, REPLAYER}:
             binds.append(f"{_name(order, 'scratch')}:{SCRATCH}")
         if role == CONTROLLER:
             binds.append(f"{order.out.absolute()}:/runs")
@@ -278,7 +278,7 @@ def follow(
             if step is not None:
                 fault(
                     client, fleet, step["target"], Deed(step["do"]),
-                    rate_kbit_s=step["rate_kbit_s"], number=step["number"],
+                    slow=Slow(**step["slow"]), number=step["number"],
                 )  # fmt: skip
         else:
             controller.reload()

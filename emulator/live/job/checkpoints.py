@@ -55,10 +55,12 @@ class Checkpoints:
             self._path(number).unlink(missing_ok=True)
         return made
 
-    def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint; None if there is none."""
+    def newest(self, most: int | None = None) -> Checkpoint | None:
+        """The newest whole checkpoint of not more than `most` work; None if there is none."""
         found = (self._read(number) for number in sorted(self._numbers(), reverse=True))
-        return next((each for each in found if each is not None), None)
+        return next(
+            (each for each in found if each is not None and (most is None or each.done <= most)), None
+        )
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._name}.checkpoint-{number:06d}"

@@ -45,10 +45,10 @@ class Word:
 
     With BEGIN and CHANGE: it computes on `nodes` nodes at the rate `num / den` from `since_us` on (NEVER_US: it stands
     still), and what is done by now becomes a checkpoint that is whole at `save_us` (NEVER_US: it does not). With BEGIN:
-    `fresh` (nothing it saved before counts), and the `interval_us` and `cost_us` of checkpoints of its own, None
-    where the job may have its own way; `total`, how much work there is, in units in which `nodes * num / den` are done
-    in a microsecond (None: as the job thinks); `told_end`: it is over when a LEAVE says so (`why` is OVER), not by
-    itself. With LEAVE: `save` (write a checkpoint before).
+    `begun` (so much of what it saved before counts, None: all), and the `interval_us` and `cost_us` of checkpoints of
+    its own, None where the job may have its own way; `total`, how much work there is, in units in which
+    `nodes * num / den` are done in a microsecond (None: as the job thinks); `told_end`: it is over when a LEAVE says so
+    (`why` is OVER), not by itself. With LEAVE: `save` (write a checkpoint before).
     """
 
     what: What
@@ -58,7 +58,7 @@ class Word:
     den: int = 1
     since_us: int | None = None
     save_us: int = NEVER_US
-    fresh: bool = False
+    begun: int | None = None
     interval_us: int | None = None
     cost_us: int = 0
     total: int | None = None

@@ -81,7 +81,7 @@ class Job:
         if word.total is not None and word.total != self.total:
             self.step = max(1, self.step * word.total // self.total)
             self.total = word.total
-        found = None if self.checkpoints is None or word.fresh else self.checkpoints.newest()
+        found = None if self.checkpoints is None else self.checkpoints.newest(word.begun)
         if found is not None and found.total != self.total:
             raise ValueError(f"the checkpoint is of a job with other work ({found.total}, not {self.total})")
         if word.interval_us is not None:

@@ -103,7 +103,7 @@ def phase_in(account: Account, rank: Rank) -> dict[str, Any]:
         "interval_us": account.interval_us,
         "cost_us": account.cost_us,
         "suspended": account.suspended,
-        "fresh": account.done == 0,
+        "begun": account.done,
         "rank": int(rank),
     }
 

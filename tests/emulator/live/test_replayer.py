@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -98,17 +99,22 @@ class Fleet:
         source = self.source(clock) if callable(self.source) else self.source
         manager_clock = SharedClock(self.clock_file)
         with OndemandServer(OndemandConfig(pool=()), source=source, clock=manager_clock) as manager:
-            config = ReplayerConfig(
-                workload=self.folder / "workload.npz",
-                result=self.folder / "replay.jsonl",
-                qsub=self.write_qsub(),
-                cloud=CloudSettings(auth_url=manager.auth_url),
-                **options,
-            )
-            replayer = Replayer(config, table, clock, ReplayLog(config.result))
+            replayer, log = self.replayer(table, manager.auth_url, clock, **options)
             with self.master:
                 replayer.run()
-        return read_replay(config.result)
+        return read_replay(log)
+
+    def replayer(self, table, auth_url, clock=None, **options):
+        """A replayer, and where its log will be."""
+        config = ReplayerConfig(
+            workload=self.folder / "workload.npz",
+            result=self.folder / "replay.jsonl",
+            qsub=self.write_qsub(),
+            cloud=CloudSettings(auth_url=auth_url),
+            **options,
+        )
+        log = ReplayLog(config.result, resume=config.resume)
+        return Replayer(config, table, clock or SharedClock(self.clock_file), log), config.result
 
 
 @pytest.fixture
@@ -210,23 +216,84 @@ def test_a_job_that_is_refused_is_given_up_and_the_rest_goes_on(fleet):
     assert result.job_ids == {2: "2.pbs"}
 
 
-def test_leases_are_rejected_when_the_cloud_is_away_and_batch_goes_on(fleet):
+def test_leases_are_rejected_when_the_cloud_stays_away_and_batch_goes_on(fleet):
     table = workload(batch=[(1, 50, 1, 1)], leases=[(11, 10, 5, 1), (12, 60, 5, 1)])
-    clock = SharedClock(fleet.clock_file)
-    config = ReplayerConfig(
-        workload=fleet.folder / "workload.npz",
-        result=fleet.folder / "replay.jsonl",
-        qsub=fleet.write_qsub(),
-        cloud=CloudSettings(auth_url="http://127.0.0.1:9/identity/v3", timeout_s=2),
-    )
+    replayer, log = fleet.replayer(table, "http://127.0.0.1:9/identity/v3", give_up_s=100)
     with fleet.master:
-        Replayer(config, table, clock, ReplayLog(config.result)).run()
-    result = read_replay(config.result)
-    assert {number: lease.reason.split(":")[0] for number, lease in result.leases.items()} == {
-        11: "unreachable",
-        12: "unreachable",
-    }
+        replayer.run()
+    result = read_replay(log)
+    # Asked after 1, 3, 7, 15, 31 and 63 s; the next time would be after 123 s.
+    assert {
+        number: (lease.reason.split(":")[0], lease.decided_us) for number, lease in result.leases.items()
+    } == {11: ("unreachable", 73_000_000), 12: ("unreachable", 123_000_000)}
     assert result.submitted_us == {1: 50_000_000}
+
+
+def test_a_lease_is_asked_for_again_until_the_cloud_is_back(fleet):
+    port = free_port()
+    table = workload(leases=[(11, 10, 5, 1)])
+    replayer, log = fleet.replayer(table, f"http://127.0.0.1:{port}/identity/v3")
+    clock = SharedClock(fleet.clock_file)
+    repaired = clock.alarm()
+    repaired.set(30 * US)
+    with fleet.master, OnThread(replayer.run):
+        assert repaired.wait(60)
+        with OndemandServer(OndemandConfig(pool=(), port=port), source=fleet.source, clock=clock):
+            repaired.close()
+            wait_until(log.exists)
+    # Asked for at 10, 11, 13, 17, 25 and 41 s.
+    assert read_replay(log).leases == {
+        11: LeaseResult(11, granted=True, decided_us=41 * US, ended_us=46 * US)
+    }
+    assert read_replay(log).counted["cloud_errors"] == 5
+
+
+def test_a_replayer_that_goes_on_looks_no_more_often_than_the_first_one(tmp_path):
+    """Each look holds the clock: one a second for as long as a lease waits would set the pace of everything."""
+    pools = []
+
+    def source(clock):
+        pools.append(CountingPool(clock, [(299.5, True)]))
+        return pools[0]
+
+    fleet = Fleet(tmp_path, source)
+    log = ReplayLog(tmp_path / "replay.jsonl")
+    log.write("submitted", 0, 1, job_id="1.pbs", tries=1)
+    log.finish(0, "killed")
+    table = workload(batch=[(1, 0, 1, 1)], leases=[(11, 10, 100, 1)])
+    result = fleet.replay(table, wait_s=300, resume=True)
+    assert result.leases == {11: LeaseResult(11, granted=True, decided_us=309_500_000, ended_us=409_500_000)}
+    assert pools[0].polls <= 5
+
+
+class CountingPool(SlowPool):
+    """Knows how often it was asked what became of a request."""
+
+    polls = 0
+
+    def poll(self, request_id, wait_s):
+        self.polls += 1
+        return super().poll(request_id, wait_s)
+
+
+class OnThread:
+    """Runs something beside the block, and waits for it."""
+
+    def __init__(self, work):
+        self.thread = Thread(target=work)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class FakeBalancer:

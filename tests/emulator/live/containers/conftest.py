@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,13 +14,21 @@ from pathlib import Path
 import pytest
 from pytest_docker.plugin import get_docker_services
 
-from balancer.clock import micros, wall_us
+from balancer.clock import US, micros, wall_us
 from fleet_kit.short_trace import write_scenario
 
 ROOT = Path(__file__).parents[4]
 IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
+OUR_IMAGES = "balancer-emulator"
 _EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
 _LIMIT_S = 600
+_TOY = Path(__file__).parents[1] / "toy"
+# As docs/containers.md says: how a mechanism of one's own comes into the images.
+_DOCKERFILE = """ARG IMAGE
+FROM ${IMAGE}
+COPY packages /opt/packages
+ENV PYTHONPATH=/opt/packages
+"""
 
 
 def _succeeds(*command):
@@ -32,14 +41,52 @@ def _succeeds(*command):
 @pytest.fixture(scope="session")
 def engine():
     """A Docker engine with the fleet's images; in CI there must be one (`.ci/run`)."""
-    missing = [
-        name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"balancer-emulator/{name}")
-    ]
+    missing = [name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/{name}")]
     if missing and "CI" not in os.environ:
         pytest.skip(
             "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
         )
     assert not missing, "no Docker engine with the fleet's images (.ci/run starts one and builds them)"
+
+
+def _docker(*words):
+    subprocess.run(["docker", *words], check=True, capture_output=True, timeout=_LIMIT_S)
+
+
+@pytest.fixture
+def toy_images(engine, toy, tmp_path):
+    """Images with the mechanisms of the tests in those that need them; the rest are ours under another name."""
+    context = tmp_path / "images"
+    shutil.copytree(tmp_path / "packages", context / "packages")
+    shutil.copy(_TOY / "rota.py", context / "packages")
+    (context / "Dockerfile").write_text(_DOCKERFILE)
+    made = f"fleettest{os.getpid()}"
+    for name in IMAGES:
+        if name in {"batch", "controller"}:
+            _docker(
+                "build",
+                "-q",
+                "--build-arg",
+                f"IMAGE={OUR_IMAGES}/{name}",
+                "-t",
+                f"{made}/{name}",
+                str(context),
+            )
+        else:
+            _docker("tag", f"{OUR_IMAGES}/{name}", f"{made}/{name}")
+    yield made
+    _docker("rmi", *(f"{made}/{name}" for name in IMAGES))
+
+
+@pytest.fixture
+def postgres(engine):
+    """What is in the environment of a fleet with its ledger in PostgreSQL."""
+    image = {}
+    if "POSTGRES_IMAGE" not in os.environ and _succeeds("docker", "image", "inspect", "local/python-base"):
+        subprocess.run([ROOT / "scripts" / "postgres-image"], check=True, timeout=_LIMIT_S)
+        image = {"POSTGRES_IMAGE": "local/postgres"}
+    ledger = "postgresql://balancer:balancer@database/balancer"
+    return image | {"FLEET_LEDGER": ledger, "COMPOSE_PROFILES": "postgres"}
 
 
 @pytest.fixture
@@ -58,7 +105,7 @@ def docker_compose_command():
 class Compose:
     """One project of docker-compose.yml, with a scenario of its own and free ports."""
 
-    def __init__(self, command, folder, scenario):
+    def __init__(self, command, folder, scenario, images):
         self.project = f"fleettest{os.getpid()}{scenario.stem}"
         self.runs = folder / "runs"
         self.runs.mkdir()
@@ -69,6 +116,7 @@ class Compose:
             "FLEET_SCENARIOS": str(scenario.parent),
             "FLEET_SCENARIO": f"/scenarios/{scenario.name}",
             "FLEET_RUNS": str(self.runs),
+            "FLEET_IMAGES": images,
         }  # fmt: skip
 
     def __call__(self, *arguments, check=True):
@@ -96,6 +144,20 @@ class Compose:
     def status(self):
         """What the controller says of the run; {} while it says nothing."""
         return json.loads(self.fleet("status", "--json"))["run"] or {}
+
+    def pace_until_jobs(self, count):
+        """Cluster seconds in a wall second, from the first that passes until so many jobs have ended."""
+        stood_s = self.cluster_time_s()
+        until(lambda: self.cluster_time_s() > stood_s, "the clock stands", self)
+        begun_us, begun_s = wall_us(), self.cluster_time_s()
+        self.wait_for_jobs(count)
+        return (self.cluster_time_s() - begun_s) / (wall_us() - begun_us) * US
+
+    def cluster_time_s(self):
+        """The run's time, as soon as the controller tells it."""
+        said = []
+        until(lambda: said.append(self.status()) or said[-1], "the controller says nothing", self)
+        return said[-1]["cluster_time_s"]
 
     def wait_for_jobs(self, count):
         """Until so many jobs have ended."""
@@ -140,13 +202,14 @@ def until(condition, complaint, compose):
 
 @pytest.fixture
 def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
-    """Start a fleet of the short trace; whatever happens, nothing of it is left."""
+    """Start a fleet (the short trace, if the test writes nothing else); whatever happens, nothing of it is left."""
     folder = tmp_path / "scenarios"
     folder.mkdir()
     made = []
 
-    def start(name, **live):
-        fleet = Compose(docker_compose_command, tmp_path, write_scenario(folder, name=name, **live))
+    def start(name, *, write=write_scenario, images=OUR_IMAGES, environ=None, **live):
+        fleet = Compose(docker_compose_command, tmp_path, write(folder, name=name, **live), images)
+        fleet.environ |= environ or {}
         made.append(fleet)
         for key, value in fleet.environ.items():
             monkeypatch.setenv(key, value)

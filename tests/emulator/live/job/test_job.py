@@ -70,6 +70,12 @@ class TestCheckpoints:
         damaged.write_text(damaged.read_text().replace('"done": 30', '"done": 99'))
         assert saved.newest().done == 20
 
+    def test_one_of_more_work_than_counts_is_left_alone(self, tmp_path):
+        saved = Checkpoints(tmp_path, "seven")
+        for done in (10, 20, 30):
+            saved.save(done, 100)
+        assert [getattr(saved.newest(most), "done", None) for most in (5, 10, 29, None)] == [None, 10, 20, 30]
+
     def test_those_of_another_job_do_not(self, tmp_path):
         Checkpoints(tmp_path, "seven").save(10, 100)
         assert Checkpoints(tmp_path, "eight").newest() is None

@@ -64,6 +64,17 @@ def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_d
     assert done.times_us == (120 * US, 320 * US)
 
 
+def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_work(hosted):
+    fleet = hosted([100, "nodes", 0, 3, 4])
+    fleet.at(150)
+    fleet.kill("first")
+    fleet.at(440)
+    assert runs(fleet) == [(0, 100, [0, 1, 2]), (100, 400, [3, 4])]
+    done = proof(fleet)
+    assert (done.done, done.lost, done.runs, done.finished) == (900 * US, 0, 2, True)
+    assert done.times_us == (0, 400 * US)
+
+
 def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(hosted):
     fleet = hosted(checkpoint_every_s=50)
     fleet.at(130)

@@ -24,7 +24,7 @@ class Process:
 
     def __init__(self, phase, nodes, saved, now_us):
         self.total, self.own = phase["total"], (phase["interval_us"], phase["cost_us"])
-        self.saved = 0 if phase["fresh"] else saved
+        self.saved = saved if saved <= phase["begun"] else 0
         self._begin(phase, nodes, self.saved)
         self.now_us = now_us
 

@@ -183,6 +183,9 @@ class Scripted:
         idle = [node for node in range(act.cluster.node_count) if act.cluster.node_job[node] < 0]
         act.resize(job, (nodes + idle)[:count])
 
+    def _nodes(self, act, job, *nodes):
+        act.resize(job, nodes)
+
     def _save_and_stop(self, act, job, write_s):
         act.preempt(job, Save.NOW, write_us=round(write_s * 1e6))
 

@@ -1,0 +1,60 @@
+"""What a fleet in containers is asked for, and whether it can do it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emulator.harness.machine import HasSlots, tells_work
+from emulator.harness.mechanism import HasMachine, ability
+from emulator.live.containers.names import NODE
+from emulator.runner import make_machine
+from emulator.scenario import ScenarioError, load
+
+if TYPE_CHECKING:
+    from emulator.harness.mechanism import Mechanism
+    from emulator.runner import Prepared
+    from emulator.scenario import Scenario
+
+
+class ControllerError(Exception):
+    """The run cannot begin; the text says why and what to do."""
+
+
+def expected_nodes() -> int:
+    """$FLEET_NODES, else how many containers the node service has: its name has an address for each."""
+    given = os.environ.get("FLEET_NODES")
+    if given:
+        return int(given)
+    service = os.environ.get("FLEET_NODE_SERVICE", NODE)
+    try:
+        found = {address[4][0] for address in socket.getaddrinfo(service, None, family=socket.AF_INET)}
+    except OSError as error:
+        raise ControllerError(f"there is no {service} to be found ({error}); set FLEET_NODES") from error
+    return len(found)
+
+
+def read_scenario() -> Scenario:
+    """The scenario of $FLEET_SCENARIO with the changes of $FLEET_SET (KEY=VALUE, one a line or separated by spaces)."""
+    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/default.yaml")
+    return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
+
+
+def slots_of(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> int:
+    """Slots of each node. What cannot be run is an error before anything has begun."""
+    jobs = scenario.live.jobs
+    if jobs == "cpu-bound":
+        raise ScenarioError(
+            "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"
+        )
+    if mechanism is None or ability(mechanism, HasMachine) is None:  # type: ignore[type-abstract]
+        return 1
+    machine = make_machine(scenario, prepared, mechanism)
+    if jobs != "sleep" and not tells_work(machine):
+        raise ScenarioError(
+            "live.jobs: the mechanism's machine does not tell how far its jobs are; use sleep"
+        )
+    slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
+    return 1 if slotted is None else slotted.slots_per_node

@@ -1,0 +1,141 @@
+"""Mechanisms that act on running jobs, in containers: a node each, jobs real processes, checkpoints on a volume."""
+
+import numpy as np
+import pytest
+import yaml
+
+from balancer.clock import US
+from emulator.harness.record import RunOutcome
+from emulator.report import files
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import load
+from fleet_kit.both_clocks import assert_proofs, assert_same, proofs_in
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def write(folder, *, name, workload, mechanism, seed=1, **live):
+    document = {
+        "name": name,
+        "seed": seed,
+        "nodes": 8,
+        "workload": workload,
+        "mechanism": mechanism,
+        "live": {"jobs": "emulator-job"} | live,
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def run_to_its_end(fleet):
+    """The record of a run that is that of virtual time, and what its jobs' output proves."""
+    fleet.fleet("follow")
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    scenario = load(fleet.scenario)
+    assert_same(run_virtual(scenario, prepare(scenario)), record)
+    proofs = proofs_in(folder / "logs" / "jobs")
+    assert_proofs(proofs, record)
+    return record, proofs
+
+
+def write_two_jobs(folder, **live):
+    """A job of three nodes (row 0) and one of four (row 1), and what is done to them."""
+    jobs = (
+        "1 0 -1 300 3 -1 -1 3 3000 -1 1 1 1 -1 1 -1 -1 -1",
+        "2 0 -1 400 4 -1 -1 4 4000 -1 1 1 1 -1 1 -1 -1 -1",
+    )
+    (folder / "two.swf").write_text("; MaxNodes: 8\n; MaxProcs: 8\n" + "".join(f"{job}\n" for job in jobs))
+    steps = [
+        [100, "nodes", 1, 3, 4],
+        [100, "keep", 0, 1, 2],
+        [100, "save_and_stop", 0, 20],
+        [340, "nodes", 1, 3, 4, 5, 6],
+    ]
+    return write(
+        folder,
+        workload={"trace": "two.swf", "transforms": [{"flexible_jobs": {"malleable": 1}}]},
+        mechanism={"scripted": {"steps": steps}},
+        faults=[{"at_s": 150, "do": "kill", "target": "n001"}],
+        speed=300,
+        **live,
+    )
+
+
+def test_jobs_are_preempted_with_a_checkpoint_and_resized_and_their_output_proves_their_work(
+    toy_images, compose
+):
+    record, proofs = run_to_its_end(compose("two", write=write_two_jobs, images=toy_images))
+    assert [(mark.at_us / US, mark.text) for mark in record.marks] == [(150, "fault: kill n001")]
+    # The first went on where no node of its first run was, one of which is dead; the second had 4, 2 and 4 nodes, and
+    # its process moved to another container when it lost the node that it ran on.
+    assert runs(record) == [
+        (0, 0, 120, [0, 1, 2]), (0, 120, 320, [5, 6, 7]),
+        (1, 0, 100, [3, 4, 5, 6]), (1, 100, 340, [3, 4]), (1, 340, 520, [3, 4, 5, 6]),
+    ]  # fmt: skip
+    assert {
+        number: (proof.done, proof.lost, proof.runs, proof.times_us) for number, proof in proofs.items()
+    } == {
+        1: (900 * US, 0, 2, (120 * US, 320 * US)),
+        2: (1600 * US, 0, 2, (0, 520 * US)),
+    }
+
+
+def runs(record):
+    """(row, start_s, end_s, nodes) of each run, by row."""
+    table = record.runs
+    nodes = [
+        sorted(table.node[one:other].tolist())
+        for one, other in zip(table.first, table.first[1:], strict=False)
+    ]
+    times = ((times // US).tolist() for times in (table.start_us, table.end_us))
+    return sorted(zip(table.job.tolist(), *times, nodes, strict=True))
+
+
+def write_hybrid(strategy):
+    """A busy hour and a half with on-demand jobs, rigid ones with checkpoints of their own, and malleable ones."""
+    day = {
+        "days": 0.04,
+        "load": 1.0,
+        "jobs": 18,
+        "median_run_s": 500,
+        "max_walltime_s": 3600,
+        "widest_share": 0.6,
+    }
+    kinds = {"on_demand_share": 0.25, "rigid_share": 0.3, "checkpoint_s": 20, "mtbf_s": 3000}
+
+    def write_it(folder, **live):
+        return write(
+            folder,
+            workload={"generate": [{"daily_batch": day}], "transforms": [{"hybrid_kinds": kinds}]},
+            mechanism={"hybrid": {"strategy": strategy}},
+            seed=17,
+            **live,
+        )
+
+    return write_it
+
+
+def lost(record):
+    """Work that each preempted run lost."""
+    return record.runs.lost_node_us[record.runs.outcome == RunOutcome.PREEMPTED]
+
+
+def test_hybrid_jobs_are_shrunk_and_expanded_and_preempted_for_announced_ones(compose):
+    record, _ = run_to_its_end(compose("hybrid", write=write_hybrid("cua+spaa")))
+    assert lost(record).size
+    wide, table = np.diff(record.runs.first), record.runs
+    changes = []
+    for row in np.flatnonzero(table.outcome == RunOutcome.RESIZED):
+        (following, *_) = np.flatnonzero(
+            (table.job == table.job[row]) & (table.start_us >= table.end_us[row])
+        )
+        changes.append(int(wide[following] - wide[row]))
+    assert min(changes) < 0 < max(changes)
+
+
+def test_hybrid_jobs_are_preempted_for_those_that_nobody_announced(compose):
+    record, _ = run_to_its_end(compose("hybrid", write=write_hybrid("n+paa")))
+    assert lost(record).min() == 0 < lost(record).max()
