@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from emulator.report import compare as comparing
-from emulator.report import files, html
+from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.progress import render_summary
 
@@ -77,6 +77,8 @@ def compare(  # noqa: PLR0917
     names = str(folder_a), str(folder_b)
     try:
         if page is not None:
+            from emulator.report import html  # noqa: PLC0415 - the plotting library takes long to load
+
             page.write_text(html.render_comparison(comparison, heat, names), encoding="utf-8")
         if job_file is not None:
             write_jobs(pairs, job_file)
