@@ -57,6 +57,7 @@ _NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _FEW = 200
 _SUBNETS = [f"10.{second}.0.0/22" for second in range(77, 110)]
 _LOOK_S = 0.1
+_NETWORK_TRIES, _NETWORK_PAUSE_S = 60, 0.5
 _STOP_S = 10
 
 
@@ -249,11 +250,35 @@ def down(client: Any, fleet: str, *, threads: int = 4, keep_data: bool = False) 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda each: _remove(client, each["Id"]), found))
     for network in client.networks.list(filters=mark):
-        network.remove()
+        _remove_network(network)
     if not keep_data:
         for volume in client.volumes.list(filters=mark):
             volume.remove(force=True)
     return len(found)
+
+
+def _remove_network(network: Any) -> None:
+    """After hundreds of containers an engine still counts some that it has removed: those are cut off first."""
+    pause = threading.Event()
+    for tries_left in reversed(range(_NETWORK_TRIES)):
+        network.reload()
+        for gone in network.attrs.get("Containers") or {}:
+            _cut_off(network, gone)
+        try:
+            network.remove()
+        except docker.errors.APIError:
+            if not tries_left:
+                raise
+            pause.wait(_NETWORK_PAUSE_S)
+        else:
+            return
+
+
+def _cut_off(network: Any, container_id: str) -> None:
+    try:
+        network.disconnect(container_id, force=True)
+    except docker.errors.NotFound:
+        return  # it is gone by now
 
 
 def _remove(client: Any, container_id: str) -> None:
