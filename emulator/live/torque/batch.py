@@ -576,12 +576,20 @@ class BatchServer:
 
     # Afterwards.
 
-    def short_state(self) -> dict[str, bool]:
-        """Whether all nodes are up, a mechanism's run has come to its end, all jobs know what was done to them."""
+    def short_state(self) -> dict[str, bool | int]:
+        """Whether all nodes are up, a mechanism's run has come to its end, all jobs know what was done to them.
+
+        `nodes_served`: those whose agent is there now; a node whose agent is gone is down only after a while.
+        """
         # Between an end and the pass that follows it nothing runs either: that is not the end of all.
         over = self.host is not None and self.host.is_over and self._executor.is_idle
         all_up = not any(node.down for node in self.nodes)
-        return {"all_nodes_up": all_up, "is_over": over, "all_told": self._actions.all_done}
+        return {
+            "all_nodes_up": all_up,
+            "nodes_served": len(self._links),
+            "is_over": over,
+            "all_told": self._actions.all_done,
+        }
 
     def export(self) -> dict[str, Any]:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""

@@ -270,6 +270,9 @@ class Fleet:
     def export(self):
         return request(read_address(self.home / "server"), {"do": "export"})
 
+    def state(self):
+        return request(read_address(self.home / "server"), {"do": "state"})
+
     def runs(self, number):
         """(start, end, outcome, exit status of the job) of each run, in seconds."""
         job = next(job for job in self.export()["jobs"] if job["number"] == number)
@@ -298,13 +301,20 @@ class Fleet:
         return [line for line in lines if line.split(";")[1] in kinds]
 
     def kill(self, name, number=signal.SIGKILL):
+        """End a party; where it is an agent, at the instant at which the clock stands, as the server sees it."""
+        self._end(name, number)
+        if name in self.agents and "server" in self.processes:
+            served = sum(len(nodes) for agent, nodes in self.agents.items() if agent in self.processes)
+            self.wait_until(lambda: self.state()["nodes_served"] == served)
+
+    def _end(self, name, number):
         process = self.processes.pop(name)
         process.send_signal(number)
         process.wait(20)
 
     def close(self):
         for name in list(self.processes):
-            self.kill(name, signal.SIGTERM)
+            self._end(name, signal.SIGTERM)
         self.master.stop()
 
 
