@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-NEVER_US = (1 << 63) - 1
+from balancer.clock import NEVER_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.torque.batch import outcome_of
+from emulator.live.torque.jobs import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

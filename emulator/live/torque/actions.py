@@ -7,21 +7,28 @@ one is gone, because it may have to go on from the checkpoint that the old one w
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.harness.executor_live import LiveExecutor
-    from emulator.live.torque.batch import BatchServer, Link
+    from emulator.live.torque.batch import BatchServer
     from emulator.live.torque.jobs import Job
+
+
+class Link(Protocol):
+    """The way to an agent. `send` never fails: a broken connection is reported as lost instead."""
+
+    def send(self, message: dict[str, Any]) -> None: ...
 
 
 class RunActions:
     """The messages about runs that are under way. Everything happens in the executor's thread."""
 
-    def __init__(self, batch: BatchServer, executor: LiveExecutor) -> None:
+    def __init__(self, batch: BatchServer, executor: LiveExecutor, *, checks_work: bool) -> None:
         self._batch = batch
+        self._checks_work = checks_work
         self._executor = executor
         self._leaving: dict[int, tuple[int, Link, int | None]] = {}
         """Job number -> the run that is still to be gone, its agent, and the work that it should have done."""
@@ -43,12 +50,42 @@ class RunActions:
         else:
             self._send_start(job)
 
+    def start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
+        """What the agent of the job's mother superior has to know; `adopt`: its processes are there already."""
+        asked, host = job.request, self._batch.host
+        hosted = {} if host is None else {"phase": host.phase(job.row)}
+        return hosted | {
+            "do": "start",
+            "adopt": adopt,
+            "job": job.number,
+            "run": job.run,
+            "id": self._batch.id_of(job),
+            "name": asked.name,
+            "user": asked.user,
+            "group": asked.group,
+            "queue": asked.queue,
+            "account": asked.account,
+            "resources": asked.requested,
+            "neednodes": asked.neednodes,
+            "ppn": len(job.slots_on(job.exec_nodes[0])),
+            "hosts": [self._batch.nodes[index].name for index in job.exec_nodes],
+            "cores": [] if host is None else host.cores_of(job.row),
+            "workdir": asked.workdir,
+            "join": asked.join,
+            "output_path": asked.output_path or f"{asked.name}.o{job.number}",
+            "error_path": asked.error_path or f"{asked.name}.e{job.number}",
+            "environment": dict(asked.variables),
+            "script": asked.script,
+            "start_us": job.start_us,
+            "walltime_us": asked.walltime_us,
+        }
+
     def _send_start(self, job: Job) -> None:
         link = self._batch.link_of(job)
         if link is None:  # lost meanwhile: told when the agent registers again
             self._executor.release(("start", job.number, job.run))
         else:
-            link.send(self._batch.start_message(job, adopt=False))
+            link.send(self.start_message(job, adopt=False))
 
     def leave(self, job: Job, *, save: bool = False, is_over: bool = False, done: int | None = None) -> None:
         """The job's present run ends now: because all its work is done (`is_over`), or it has to wait again."""
@@ -64,6 +101,13 @@ class RunActions:
         self._executor.release(("start", number, run))
         self._executor.hold(("kill", number, run))
         link.send({"do": "kill", "job": number, "run": run, "why": why, "save": save})
+
+    def kill(self, job: Job, why: str) -> None:
+        """A user ends the job (`delete`) or sends it back (`requeue`): its agent reports the end."""
+        link = self._batch.link_of(job)
+        if link is not None:
+            self._executor.hold(("kill", job.number, job.run))
+            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why})
 
     def move(self, job: Job, old: Link, done: int | None) -> None:
         """The job goes on with all its work on the nodes of another agent."""
@@ -86,19 +130,27 @@ class RunActions:
         """A job knows of a change, and says how much it has done."""
         job, _, done = self._changing.pop(seq, (None, None, None))
         if job is not None:
-            self._batch.hold_against(job.number, said, done)
+            self._hold_against(job.number, said, done)
         self._executor.release(("change", seq))
 
     def has_left(self, number: int, run: int, said: int | None = None) -> bool:
         """An agent says that a run is over, and what it has done: whether it was one that had to leave."""
         if self._leaving.get(number, (-1,))[0] != run:
             return False
-        self._batch.hold_against(number, said, self._leaving.pop(number)[2])
+        self._hold_against(number, said, self._leaving.pop(number)[2])
         self._executor.release(("kill", number, run))
         job = self._starting.pop(number, None)
         if job is not None:
             self._send_start(job)
         return True
+
+    def _hold_against(self, number: int, said: int | None, done: int | None) -> None:
+        """What a job says that it has done, and what its account says; None where one of them says nothing."""
+        if self._checks_work and said != done and None not in (said, done):
+            job = self._batch.name_of(number)
+            self._batch.contradictions.append(
+                f"job {job} has done {said} units of work, by its account {done}"
+            )
 
     def lost(self, link: Link) -> None:
         """An agent is gone, and with it its processes: nothing is to be waited for."""

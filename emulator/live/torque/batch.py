@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from balancer.clock import NEVER_US
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
+from emulator.live.torque.export import export_jobs
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
-from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, Job, PbsState
+from emulator.live.torque.hosted import HostedJobs
+from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of
 from emulator.live.torque.nodes import Node, NodeFacts
 
 if TYPE_CHECKING:
@@ -27,18 +26,13 @@ if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
     from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
+    from emulator.live.torque.actions import Link
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.hosting import Host
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
 
 _JOB_ID = re.compile(r"(\d+)(?:\.(.+))?")
-
-
-class Link(Protocol):
-    """The way to an agent. `send` never fails: a broken connection is reported as lost instead."""
-
-    def send(self, message: dict[str, Any]) -> None: ...
 
 
 class BatchServer:
@@ -59,7 +53,6 @@ class BatchServer:
         checks_work: bool = True,
     ) -> None:
         self.config = config
-        self._checks_work = checks_work
         self.cluster = cluster
         self.scheduling = True
         self._executor = executor
@@ -73,9 +66,10 @@ class BatchServer:
         self._by_row: dict[int, Job] = {}
         self._users: dict[str, int] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
-        self._actions = RunActions(self, executor)
         self.contradictions: list[str] = []
         """What jobs say of themselves that their account does not, and nodes that went where they must not."""
+        self._actions = RunActions(self, executor, checks_work=checks_work)
+        self.outside = HostedJobs(self, self._actions, log)
         self.host: Host | None = None
         """The mechanism, where the server has one; set before anything happens."""
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
@@ -118,6 +112,13 @@ class BatchServer:
         if job is None:
             raise errors.unknown_job(f"{number}.{suffix or self.config.server_name}")
         return job
+
+    def job_of_row(self, row: int) -> Job:
+        return self._by_row[row]
+
+    def name_of(self, number: int) -> str:
+        """`26.server`, or just the number of a job that is forgotten."""
+        return self.id_of(self._jobs[number]) if number in self._jobs else str(number)
 
     def node(self, name: str) -> Node | None:
         return self._node_by_name.get(name)
@@ -165,7 +166,7 @@ class BatchServer:
 
     def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:
         """qdel; `purge` (qdel -p) forgets a job whose agent cannot be asked."""
-        job_id = self._id(job)
+        job_id = self.id_of(job)
         self._must_be_ours(job_id)
         if requestor != job.request.user and not self.is_manager(requestor):
             raise errors.unauthorized(f"MSG=operation not permitted {job_id}")
@@ -181,7 +182,7 @@ class BatchServer:
         )
         if not running:
             self.cluster.cancel(job.row, now_us)
-            self._complete(job, DELETED, now_us)
+            self.complete(job, DELETED, now_us)
         elif purge:
             self._over(job, RunOutcome.CANCELLED, DELETED, now_us)
         elif job.state != PbsState.EXITING:
@@ -194,7 +195,7 @@ class BatchServer:
 
     def rerun(self, job: Job, now_us: int) -> None:
         """Send a running job back to the queue (qrerun)."""
-        job_id = self._id(job)
+        job_id = self.id_of(job)
         self._must_be_ours(job_id)
         if job.state != PbsState.RUNNING:
             raise errors.bad_state(job_id, f"job {job_id} is in a bad state")
@@ -207,14 +208,13 @@ class BatchServer:
 
     def _kill(self, job: Job, why: str, now_us: int) -> None:
         job.state, job.mtime_us, job.ended_by = PbsState.EXITING, now_us, why
-        self._executor.hold(("kill", job.number, job.run))
-        self._links[job.exec_nodes[0]].send({"do": "kill", "job": job.number, "run": job.run, "why": why})
+        self._actions.kill(job, why)
 
     def hold(self, job: Job, now_us: int) -> None:
         """qhold; a running job only remembers it."""
-        self._must_be_ours(self._id(job))
+        self._must_be_ours(self.id_of(job))
         if job.over:
-            raise errors.bad_state(self._id(job), "invalid state for job - COMPLETE")
+            raise errors.bad_state(self.id_of(job), "invalid state for job - COMPLETE")
         job.user_hold, job.mtime_us = True, now_us
         self._follow_holds(job)
 
@@ -321,13 +321,13 @@ class BatchServer:
         """A job has got nodes."""
         job = self._by_row[row]
         # Real Torque listed a job's nodes from the highest down; the first is the mother superior.
-        job.exec_nodes = tuple(sorted(self._nodes_of(job.row), reverse=True))
+        job.exec_nodes = tuple(sorted(self.nodes_of(job.row), reverse=True))
         job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
         job.run += 1
         job.session, job.ended_by = None, ""
         view = self.view(now_us)
         job.comment = started_comment(view.moment(now_us))
-        self._occupy(job)
+        self.occupy(job)
         self._log.write("S", job, view, accounting.started(job, view))
         lost = [index for index in job.exec_nodes if index not in self._links]
         if lost:
@@ -335,7 +335,7 @@ class BatchServer:
             return
         self._actions.begin(job)
 
-    def _nodes_of(self, row: int) -> Sequence[int]:
+    def nodes_of(self, row: int) -> Sequence[int]:
         return self.cluster.nodes_of(row).tolist() if self.host is None else self.host.nodes_of(row)
 
     def link_of(self, job: Job) -> Link | None:
@@ -351,35 +351,6 @@ class BatchServer:
             self.nodes[index].down = True
             self._follow_marks(self.nodes[index], now_us)
         self._requeue(job, now_us, exit_status=-3, pass_at_us=now_us + self.config.requeue_delay_us)
-
-    def start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
-        asked = job.request
-        phase = {} if self.host is None else {"phase": self.host.phase(job.row)}
-        return phase | {
-            "do": "start",
-            "adopt": adopt,
-            "job": job.number,
-            "run": job.run,
-            "id": self._id(job),
-            "name": asked.name,
-            "user": asked.user,
-            "group": asked.group,
-            "queue": asked.queue,
-            "account": asked.account,
-            "resources": asked.requested,
-            "neednodes": asked.neednodes,
-            "ppn": len(job.slots_on(job.exec_nodes[0])),
-            "hosts": [self.nodes[index].name for index in job.exec_nodes],
-            "cores": [] if self.host is None else self.host.cores_of(job.row),
-            "workdir": asked.workdir,
-            "join": asked.join,
-            "output_path": asked.output_path or f"{asked.name}.o{job.number}",
-            "error_path": asked.error_path or f"{asked.name}.e{job.number}",
-            "environment": dict(asked.variables),
-            "script": asked.script,
-            "start_us": job.start_us,
-            "walltime_us": asked.walltime_us,
-        }
 
     # What agents report.
 
@@ -414,7 +385,7 @@ class BatchServer:
         starts = []
         for key in expected.keys() - here:
             self._executor.hold(("start", *key))
-            starts.append(self.start_message(expected[key], adopt=expected[key].session is not None))
+            starts.append(self._actions.start_message(expected[key], adopt=expected[key].session is not None))
         if self.host is not None and not self.host.begun and not any(node.down for node in self.nodes):
             self.host.begin(now_us)
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
@@ -482,15 +453,17 @@ class BatchServer:
         if self.host is None:
             self.cluster.end(job.row, now_us, outcome)
         elif not self.host.run_ended(job.row, outcome, now_us):
-            self.contradictions.append(f"job {self._id(job)} ended with status {exit_status} before its end")
+            self.contradictions.append(
+                f"job {self.id_of(job)} ended with status {exit_status} before its end"
+            )
             return
-        self._vacate(job)
-        self._complete(job, exit_status, now_us)
+        self.vacate(job)
+        self.complete(job, exit_status, now_us)
         view = self.view(now_us)
         self._log.write("E", job, view, accounting.ended(job, view))
         self._executor.ask_for_pass(now_us)
 
-    def _complete(self, job: Job, exit_status: int, now_us: int) -> None:
+    def complete(self, job: Job, exit_status: int, now_us: int) -> None:
         job.state, job.exit_status, job.end_us, job.mtime_us = PbsState.COMPLETE, exit_status, now_us, now_us
 
     def _requeue(self, job: Job, now_us: int, *, exit_status: int, pass_at_us: int) -> None:
@@ -499,74 +472,27 @@ class BatchServer:
         else:
             self.host.run_lost(job.row, now_us)
         job.exit_status = exit_status
-        self._wait_again(job, now_us)
+        self.wait_again(job, now_us)
         self._executor.ask_for_pass(pass_at_us)
 
-    def _wait_again(self, job: Job, now_us: int) -> None:
-        self._vacate(job)
+    def wait_again(self, job: Job, now_us: int) -> None:
+        self.vacate(job)
         job.exec_nodes = ()
         job.state, job.start_us, job.mtime_us = PbsState.QUEUED, -1, now_us
         self._follow_holds(job)
 
-    def _occupy(self, job: Job) -> None:
+    def occupy(self, job: Job) -> None:
         job.slots = {} if self.host is None else self.host.slots_of(job.row)
         for index in job.exec_nodes:
             self.nodes[index].jobs[job.number] = job.slots_on(index)
 
-    def _vacate(self, job: Job) -> None:
+    def vacate(self, job: Job) -> None:
         for index in job.exec_nodes:
             self.nodes[index].jobs.pop(job.number, None)
-
-    # What a mechanism does to jobs (`host.Outside`).
-
-    def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None:
-        job = self._by_row[row]
-        self._log.write("R", job, self.view(now_us))
-        self._actions.leave(job, save=save, done=done)
-        self._wait_again(job, now_us)
-
-    def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US, *, done: int | None = None) -> None:
-        job = self._by_row[row]
-        link = self.link_of(job)
-        nodes = sorted(self._nodes_of(row), reverse=True)
-        if link is not None and set(nodes) != set(job.exec_nodes):
-            self._vacate(job)
-            # The mother superior stays if it can; another node of its agent may take over, else the job moves.
-            places = [job.exec_nodes[0], *(node for node in nodes if self.is_served_by(node, link))]
-            first = next((node for node in places if node in nodes), nodes[0])
-            job.exec_nodes = (first, *(node for node in nodes if node != first))
-            self._occupy(job)
-            if not self.is_served_by(first, link):
-                self._actions.move(job, link, done)
-                return
-        job.mtime_us = now_us
-        self._actions.change(job, [self.nodes[index].name for index in job.exec_nodes], save_us, done)
-
-    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:
-        job = self._by_row[row]
-        self._actions.leave(job, is_over=outcome == RunOutcome.FINISHED, done=done)
-        self._vacate(job)
-        self._complete(job, OVER_WALLTIME if outcome == RunOutcome.KILLED else 0, now_us)
-        view = self.view(now_us)
-        self._log.write("E", job, view, accounting.ended(job, view))
-
-    def job_rejected(self, row: int, reason: str, now_us: int) -> None:
-        job = self._by_row[row]
-        job.comment = reason
-        self._log.write(
-            "D", job, self.view(now_us), accounting.deleted(f"mechanism@{self.config.server_name}")
-        )
-        self._complete(job, DELETED, now_us)
 
     def changed(self, seq: int, done: int | None = None) -> None:
         """An agent's job knows of a change, and says how much it has done."""
         self._actions.changed(seq, done)
-
-    def hold_against(self, number: int, said: int | None, done: int | None) -> None:
-        """What a job says that it has done, and what its account says; None where one of them says nothing."""
-        if self._checks_work and said != done and None not in (said, done):
-            job = self._id(self._jobs[number]) if number in self._jobs else number
-            self.contradictions.append(f"job {job} has done {said} units of work, by its account {done}")
 
     def notice(self, number: int, now_us: int) -> None:
         """An on-demand job of the workload is announced."""
@@ -596,39 +522,9 @@ class BatchServer:
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
         if self.host is not None:
             return ready | {"record": self.host.export() | {"contradictions": self.contradictions}}
-        table, runs = self.cluster.job_table(), self.cluster.run_table()
-        found: list[dict[str, Any]] = [
-            {
-                "number": int(table.number[row]),
-                "submit_us": int(table.submit_us[row]),
-                "estimate_us": int(table.estimate_us[row]),
-                "nodes": int(table.nodes[row]),
-                "state": JobState(int(self.cluster.state[row])).name,
-                "exit_status": self._by_row[row].exit_status,
-                "runs": [],
-            }
-            for row in range(len(table))
-        ]
-        for run in np.arange(len(runs.job)):
-            found[runs.job[run]]["runs"].append(
-                {
-                    "start_us": int(runs.start_us[run]),
-                    "end_us": int(runs.end_us[run]),
-                    "outcome": RunOutcome(int(runs.outcome[run])).name,
-                    "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
-                }
-            )
         facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
-        return ready | {"facts": facts, "jobs": found, "offline": self._offline_moves}
+        jobs = export_jobs(self.cluster, {row: job.exit_status for row, job in self._by_row.items()})
+        return ready | {"facts": facts, "jobs": jobs, "offline": self._offline_moves}
 
-    def _id(self, job: Job) -> str:
+    def id_of(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"
-
-
-def outcome_of(exit_status: int) -> RunOutcome:
-    match exit_status:
-        case _ if exit_status == OVER_WALLTIME:
-            return RunOutcome.KILLED
-        case _ if exit_status == PROLOGUE_ABORTS:
-            return RunOutcome.CANCELLED
-    return RunOutcome.FINISHED

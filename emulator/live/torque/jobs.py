@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
+from emulator.harness.record import RunOutcome
 from emulator.live.torque.errors import bad_value, infeasible
 
 if TYPE_CHECKING:
@@ -150,3 +151,13 @@ def sleep_us(script: str) -> int | None:
         return None
     match = _SLEEP.fullmatch(commands[0])
     return None if match is None else int(Decimal(match[1]) * US)
+
+
+def outcome_of(exit_status: int) -> RunOutcome:
+    """What became of a run that nobody ended from outside."""
+    match exit_status:
+        case _ if exit_status == OVER_WALLTIME:
+            return RunOutcome.KILLED
+        case _ if exit_status == PROLOGUE_ABORTS:
+            return RunOutcome.CANCELLED
+    return RunOutcome.FINISHED

@@ -6,8 +6,8 @@ A command sends one request and gets one answer:
     [status, stdout, stderr]           or ["read", path] / ["read", null]: send this file / stdin, then
     {"text": ...}                      or {"errno": ..., "error": ...}
 
-    {"do": "state"}                              {"all_nodes_up": ..., "nodes_served": ..., "is_over": ..., "all_told": ...}
-    {"do": "export"}                             every job and run, exact to the microsecond (a JSON object)
+    {"do": "state"}                    {"all_nodes_up": ..., "nodes_served": ..., "is_over": ..., "all_told": ...}
+    {"do": "export"}                   every job and run, exact to the microsecond (a JSON object)
 
 An agent's connection stays open:
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from balancer.clock import Clock
     from emulator.harness.mechanism import Mechanism
-    from emulator.live.torque.batch import Link
+    from emulator.live.torque.actions import Link
     from emulator.workload.table import JobTable
 
 _RETURN = "agents come back"
@@ -122,7 +122,7 @@ class TorqueServer:
         if mechanism is not None:
             maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
             parts: dict[str, Any] = {
-                "node_names": config.nodes, "executor": self._executor, "outside": batch,
+                "node_names": config.nodes, "executor": self._executor, "outside": batch.outside,
             }  # fmt: skip
             if maker is None or jobs is None:
                 batch.host = MechanismHost(cluster, mechanism, **parts)
