@@ -6,10 +6,10 @@ node has its host name and a fixed address, and a few threads keep the engine bu
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from emulator.live.containers.names import (
     node_name,
 )
 from emulator.live.containers.settings import SCRATCH
+from emulator.live.containers.subnets import choose_subnet, host_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,6 @@ _FIRST_NODE = 16
 """Addresses below this one are for services."""
 _NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _FEW = 200
-_SUBNETS = [f"10.{second}.0.0/22" for second in range(77, 110)]
 _LOOK_S = 0.1
 _NETWORK_TRIES, _NETWORK_PAUSE_S = 60, 0.5
 _STOP_S = 10
@@ -131,27 +131,22 @@ def _check(client: Any, order: Order) -> None:
 
 
 def _network(client: Any, order: Order) -> tuple[Any, list[str]]:
-    """A bridge of the fleet's own, in a range that no other network of this engine has."""
-    taken = [
-        ipaddress.ip_network(pool["Subnet"])
-        for network in client.networks.list()
-        for pool in (network.attrs["IPAM"]["Config"] or [])
-        if ":" not in pool.get("Subnet", ":")
+    """A bridge of the fleet's own, in a range that nobody has: no other network of this engine, no bridge here."""
+    engines = [
+        network
+        for found in client.networks.list()
+        for pool in (found.attrs["IPAM"]["Config"] or [])
+        if "Subnet" in pool and isinstance(network := ip_network(pool["Subnet"]), IPv4Network)
     ]
-    candidates = [order.subnet] if order.subnet else _SUBNETS
-    for text in candidates:
-        subnet = ipaddress.ip_network(text)
-        if any(subnet.overlaps(other) for other in taken if other.version == subnet.version):
-            continue
-        if subnet.num_addresses < order.nodes + _FIRST_NODE + 2:
-            raise FleetError(f"{subnet} has no room for {order.nodes} nodes; give a wider --subnet")
-        pool = IPAMPool(subnet=str(subnet))
-        network = client.networks.create(
-            _name(order, "net"), driver="bridge", ipam=IPAMConfig(pool_configs=[pool]),
-            labels={FLEET_LABEL: order.fleet},
-        )  # fmt: skip
-        return network, [str(host) for host in subnet.hosts()]
-    raise FleetError(f"no free network among {', '.join(candidates)}; give --subnet")
+    subnet = choose_subnet(order.nodes + _FIRST_NODE, order.subnet, engines, host_routes())
+    pool = IPAMPool(subnet=str(subnet))
+    network = client.networks.create(
+        _name(order, "net"),
+        driver="bridge",
+        ipam=IPAMConfig(pool_configs=[pool]),
+        labels={FLEET_LABEL: order.fleet},
+    )
+    return network, [str(host) for host in subnet.hosts()]
 
 
 def _name(order: Order, what: str) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.account import NEVER_US, Account
+from balancer.clock import NEVER_US
+from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
