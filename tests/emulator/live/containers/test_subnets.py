@@ -48,7 +48,7 @@ def test_a_subnet_that_was_asked_for_and_is_not_free_is_named_with_what_has_it()
 
 def test_a_subnet_that_is_too_small_or_none_is_refused():
     with pytest.raises(
-        FleetError, match=r"--subnet must be like 10\.77\.0\.0/22: '10\.77\.0\.1/22' has host bits set"
+        FleetError, match=r"--subnet must be like 10\.77\.0\.0/22: 10\.77\.0\.1/22 has host bits set"
     ):
         choose_subnet(8, "10.77.0.1/22", [], [])
     with pytest.raises(FleetError, match=r"10\.5\.0\.0/28 has no room for 24 addresses"):
