@@ -22,11 +22,12 @@ from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
-from balancer.clock import Clock, ManualClock, SharedClock, SystemClock
+from balancer.clock import Clock, ManualClock, SystemClock
 from balancer.config import Config, ConfigError
 from balancer.engine import Engine
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
+from balancer.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from flask import Flask

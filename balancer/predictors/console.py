@@ -14,12 +14,13 @@ import click
 import yaml
 
 from balancer.client import Balancer, BalancerError, environment_token
-from balancer.clock import SharedClock, SystemClock, micros, seconds
+from balancer.clock import SystemClock, micros, seconds
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.loader import load_predictor, predictor_names
 from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
+from balancer.shared_clock import SharedClock
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from balancer.clock import NEVER_US, Rank, SharedClock, SystemClock, micros
+from balancer.clock import NEVER_US, Rank, SystemClock, micros
+from balancer.shared_clock import SharedClock
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.clock import SharedClockMaster, seconds, utc_us, wall_us
+from balancer.clock import seconds, utc_us, wall_us
+from balancer.shared_clock import SharedClockMaster
 from emulator.harness.harness import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability

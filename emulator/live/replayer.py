@@ -23,7 +23,8 @@ import requests
 import structlog
 from pydantic import Field
 
-from balancer.clock import Clock, Rank, SharedClock, SystemClock, micros, seconds
+from balancer.clock import Clock, Rank, SystemClock, micros, seconds
+from balancer.shared_clock import SharedClock
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, computing, sleeping, working
 from emulator.live.ready import write_ready

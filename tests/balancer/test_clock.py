@@ -10,18 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from balancer.clock import (
-    NEVER_US,
-    US,
-    ManualClock,
-    Rank,
-    SharedClock,
-    SharedClockMaster,
-    SystemClock,
-    micros,
-    seconds,
-    wall_us,
-)
+from balancer.clock import NEVER_US, US, ManualClock, Rank, SystemClock, micros, seconds, wall_us
+from balancer.shared_clock import SharedClock, SharedClockMaster
 
 FAST = 100_000
 HOLDS = 'hold = clock.held(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
@@ -43,7 +33,7 @@ def set_ahead(clock, alarm):
 @contextmanager
 def in_another_process(code, *arguments):
     """A process that runs `code` on the clock file argv[1]; it talks by lines on its standard streams."""
-    head = "import sys\nfrom pathlib import Path\nfrom balancer.clock import *\n"
+    head = "import sys\nfrom pathlib import Path\nfrom balancer.clock import *\nfrom balancer.shared_clock import *\n"
     head += "clock = SharedClock(Path(sys.argv[1]))\n"
     process = subprocess.Popen(
         [sys.executable, "-c", head + code, *map(str, arguments)],

@@ -22,7 +22,8 @@ import requests
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.clock import Rank, SharedClock, SharedClockMaster, micros, seconds, utc_us, wall_us
+from balancer.clock import Rank, micros, seconds, utc_us, wall_us
+from balancer.shared_clock import SharedClock, SharedClockMaster
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide, collect

@@ -15,7 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import NEVER_US, US, SharedClock, SystemClock
+from balancer.clock import NEVER_US, US, SystemClock
+from balancer.shared_clock import SharedClock
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.keepers import OVER, PlainKeeper, What, agent_keeper
 from emulator.live.job.proof import ProofError, prove

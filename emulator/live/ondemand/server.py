@@ -11,7 +11,8 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from balancer.clock import Clock, SharedClock, SystemClock, micros
+from balancer.clock import Clock, SystemClock, micros
+from balancer.shared_clock import SharedClock
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud

@@ -15,7 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from balancer.clock import SharedClock, SystemClock
+from balancer.clock import SystemClock
+from balancer.shared_clock import SharedClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
 from emulator.harness.mechanism import HasMachine, ability, mechanism_of

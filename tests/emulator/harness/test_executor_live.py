@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from balancer.clock import ManualClock, Rank, SharedClock, SharedClockMaster
+from balancer.clock import ManualClock, Rank
+from balancer.shared_clock import SharedClock, SharedClockMaster
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
 
 

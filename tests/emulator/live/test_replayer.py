@@ -16,7 +16,8 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from balancer.clock import US, SharedClock, SharedClockMaster, SystemClock
+from balancer.clock import US, SystemClock
+from balancer.shared_clock import SharedClock, SharedClockMaster
 from emulator.live.leases import CloudSettings
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.nodes import FixedPool, Granted, Refused, Waiting

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from balancer.clock import US, ManualClock, Rank, SharedClock, SharedClockMaster, wall_us
+from balancer.clock import US, ManualClock, Rank, wall_us
+from balancer.shared_clock import SharedClock, SharedClockMaster
 from emulator.live.process import read_address
 from emulator.live.torque import commands
 from emulator.live.torque.config import ServerConfig
