@@ -294,13 +294,13 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             assert late.wait(20)
 
     def test_it_runs_at_its_speed(self, tmp_path):
+        begin_wall_us = wall_us()
         with SharedClockMaster(tmp_path / "clock", speed=1000) as master:
             clock = SharedClock(master.path)
             assert clock.speed == 1000
-            begin_wall_us, begin_us = wall_us(), clock.now_us()
-            until(lambda: clock.now_us() - begin_us >= 100 * US)
-            passed_us = (clock.now_us() - begin_us) / 1000
-            assert passed_us <= wall_us() - begin_wall_us + 2000
+            until(lambda: clock.now_us() >= 100 * US)
+            # It may lag behind for as long as its master gets no processor, and is never ahead.
+            assert clock.now_us() / 1000 <= wall_us() - begin_wall_us
 
     def test_the_pace_counts_every_wait(self, master):
         clock = SharedClock(master.path)

