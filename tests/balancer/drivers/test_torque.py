@@ -22,7 +22,7 @@ def answering(reference, name: str) -> str:
 
 @pytest.fixture
 def driver():
-    return TorqueDriver(TorqueSettings(timeout_s=5))
+    return TorqueDriver(TorqueSettings(timeout_s=60))
 
 
 def test_reclaiming_takes_all_nodes_in_one_call_with_a_note(programs, driver):
