@@ -110,13 +110,41 @@ class FakeCloud:
         return dict(self.hosts)
 
 
+class WatchedClock(ManualClock):
+    """A manual clock that tells whether somebody is at work at this moment."""
+
+    def __init__(self, now_us: int = 0) -> None:
+        super().__init__(now_us)
+        self._working = 0
+        self._count = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        with self._count:
+            self._working += 1
+        try:
+            with super().held() as now_us:
+                yield now_us
+        finally:
+            with self._count:
+                self._working -= 1
+
+    def is_quiet(self, engine: Engine) -> bool:
+        """No timer of this service is due or firing, and none of its commands is under way.
+
+        In this order: a timer that fires is due no more before it has done anything, and a command is under way
+        before the timer that wanted it has fired.
+        """
+        return engine._timers._wake_us > self.now_us() and self._working == 0 and engine.pending_commands == 0
+
+
 class World:
     """A service on a manual clock; `restart` stops its engine and starts another on the same ledger."""
 
     def __init__(self, folder: Path, *, nodes: int = 6, **options: Any) -> None:
         self.names = [f"n{number:02d}" for number in range(1, nodes + 1)]
         self.db = folder / "ledger.db"
-        self.clock = ManualClock(micros(1000))
+        self.clock = WatchedClock(micros(1000))
         self.batch = FakeBatch(self.names)
         self.cloud = FakeCloud()
         self.options = options
@@ -198,8 +226,7 @@ class World:
 
     def settled(self) -> dict[str, str]:
         """The states once no command is under way and no timer is due."""
-        timers = self.engine._timers
-        until(lambda: self.engine.pending_commands == 0 and timers._wake_us > self.clock.now_us())
+        until(lambda: self.clock.is_quiet(self.engine))
         return self.states()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from balancer.clock import ManualClock, micros
+from balancer.clock import micros
 from balancer.writer import Key
 from gates import GATE
 
@@ -167,7 +167,7 @@ class Story:
                     self.w.__init__(self.folder, nodes=4, reserve=1, wait_s=900, driver=self.driver)
                 else:
                     # The clock's alarms belong to those that have ended.
-                    self.w.clock = ManualClock(self.w.clock.now_us())
+                    self.w.clock = self.kit.WatchedClock(self.w.clock.now_us())
                     self.w.engine = self.w._started()
             except EndError:
                 self.bury()
@@ -230,38 +230,23 @@ class Story:
         while True:
             try:
                 engine = self.w.engine
-                self.kit.until(
-                    lambda e=engine: (
-                        self.fate.is_over
-                        or (e.pending_commands == 0 and e._timers._wake_us > self.w.clock.now_us())
-                    )
-                )
+                self.kit.until(lambda e=engine: self.fate.is_over or self.w.clock.is_quiet(e))
                 if not self.fate.is_over:
                     engine.reconcile()
                     before = self.w.batch.commands()
                     engine.reconcile()
                     if engine.pending_commands == 0 and before == self.w.batch.commands():
-                        if self.is_at_its_end():
-                            return
-                        # A timer that was taken as fired is only on its way.
-                        self.kit.until(
-                            lambda e=engine: (
-                                self.fate.is_over or e.pending_commands > 0 or self.is_at_its_end()
-                            )
-                        )
+                        return
             except EndError:
                 pass
             if self.fate.is_over:
                 self.bury()
                 self.start()
 
-    def is_at_its_end(self):
-        return Counter(self.w.states().values()) == LAST
-
     def outcome(self):
         """What every telling must lead to; and the invariants."""
         ledger, w = self.w.engine.ledger, self.w
-        self.kit.until(lambda: self.is_at_its_end() and w.engine.pending_commands == 0)
+        self.kit.until(lambda: Counter(w.states().values()) == LAST and w.engine.pending_commands == 0)
         assert self.wrong == []
         self.kit.check_replay(ledger)
         numbers = [event.seq for event in ledger.events(0, 10_000)]
