@@ -330,6 +330,6 @@ def test_a_call_is_logged_with_its_id_and_caller_and_never_with_a_secret(site):
     everything = json.dumps(lines, default=repr) + "\n".join(
         map(str, s.world.engine.ledger.events(0, 10_000))
     )
-    secrets = [text.rpartition("_")[2] for text in [*s.text.values(), s.expired]]
+    secrets = [text.split("_", 2)[2] for text in [*s.text.values(), s.expired]]
     secrets += [header.rpartition("=")[2], s.keys.issue("n02").hex(), s.keys.path.read_text("utf-8").strip()]
     assert not [secret for secret in secrets if secret in everything]

@@ -35,9 +35,9 @@ def test_what_was_answered_is_there_after_kill_9(service):
         assert client.request(first.id) == first
         assert client.request_nodes(1, idempotency_key="k1") == answered
         assert client.reserves() == reserves
-        kinds = [event.kind for event in client.events()]
-        assert kinds.count("started") == 2
-        assert [event.seq for event in client.events()] == list(range(1, len(kinds) + 1))
+        events = list(client.events())
+        assert [event.kind for event in events].count("started") == 2
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert running.stop() == 0
 
 
