@@ -236,7 +236,7 @@ class Fleet:
     def commands(self):
         install_commands(self.home / "bin", read_address(self.home / "server"))
 
-    def wait_until(self, condition, limit_s=60):
+    def wait_until(self, condition, limit_s=180):
         end_us = wall_us() + limit_s * US
         pause = threading.Event()
         while not (found := condition()):
@@ -248,7 +248,7 @@ class Fleet:
     def at(self, time_s):
         """Let the fleet live up to this time: everything of that instant has happened when this returns."""
         self._alarm.set(round(time_s * US))
-        assert self._alarm.wait(60), f"the clock stands at {self.clock.now_us() / US} s"
+        assert self._alarm.wait(180), f"the clock stands at {self.clock.now_us() / US} s"
         return self
 
     def run(self, *argv, user="root", text=None):
