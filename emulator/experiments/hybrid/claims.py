@@ -10,7 +10,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Between, Claim, count, percent, points, times
+from emulator.experiments.claims import Between, Claim, count, percent, points
 from emulator.experiments.hybrid.runs import BASELINE, MIX, MTBFS_H, SETUPS, SHARES, STRATEGIES, mixes
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ _STEPS = (
 
 def hours(value: float) -> str:
     return f"{value:.2f} h"
+
+
+def times(value: float) -> str:
+    """With two digits: what is claimed is often no more than which of two figures is the larger."""
+    return f"{value:.2f}x"
 
 
 def mean_of(figure: str, labels: Iterable[str]) -> Measure:
