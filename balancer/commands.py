@@ -311,9 +311,13 @@ class Commander:
             self._change("restore", self._driver.restore_nodes, nodes)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
-        """Without the nodes on which a person has put a mark of their own meanwhile."""
+        """Without the nodes on which a person has put a mark of their own meanwhile.
+
+        One that cannot be read may be such a node: its mark is taken off when it has been read (`_confirm`).
+        """
         states = self._look(nodes)
-        return [node for node in nodes if not states.get(node, UNKNOWN).is_foreign]
+        read = {node: states.get(node, UNKNOWN) for node in nodes}
+        return [node for node, status in read.items() if status.state != "unknown" and not status.is_foreign]
 
     def _look(self, nodes: Sequence[str]) -> dict[str, NodeStatus]:
         """What the batch system says of these nodes; nothing where it cannot be asked."""

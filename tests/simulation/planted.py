@@ -139,8 +139,14 @@ MUSEUM = (
     Bug(
         "an operator's own mark is taken off when a loan ends",
         "balancer/commands.py",
-        "return [node for node in nodes if not states.get(node, UNKNOWN).is_foreign]",
-        "return list(nodes)",
+        'if status.state != "unknown" and not status.is_foreign]',
+        "]",
+    ),
+    Bug(
+        "an operator's own mark is taken off unread",
+        "balancer/commands.py",
+        'if status.state != "unknown" and not status.is_foreign]',
+        "if not status.is_foreign]",
     ),
     Bug(
         "after a long outage a node is given up only when its job ends",

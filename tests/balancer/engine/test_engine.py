@@ -182,6 +182,21 @@ def test_a_node_taken_offline_by_hand_is_shown_and_left_alone(world):
     assert w.batch.commands() == []
 
 
+def test_a_mark_that_cannot_be_read_is_not_taken_off_for_it_may_be_somebody_elses(world, kit):
+    w = world(nodes=1)
+    w.engine.wait_for_request(w.engine.submit_request(1).request_id)
+    w.batch.fails["status"] = UnreachableError("no answer")
+    w.engine.release_nodes(("n01",))
+    w.clock.advance_to(w.clock.now_us() + micros(601))
+    kit.until(lambda: w.states() == {"n01": "RESTORING"})
+    looks = len(w.batch.calls)
+    kit.until(lambda: len(w.batch.calls) >= looks + 3)
+    assert w.batch.commands() == [("reclaim", ("n01",))]
+    del w.batch.fails["status"]
+    assert w.settled() == {"n01": "OA_IDLE"}
+    assert w.batch.commands() == [("reclaim", ("n01",)), ("restore", ("n01",))]
+
+
 def test_a_lent_node_that_lost_its_mark_is_marked_again_and_stays_lent(world, kit):
     w = world(nodes=1)
     w.engine.wait_for_request(w.engine.submit_request(1).request_id)
