@@ -117,7 +117,7 @@ def test_a_ledger_that_stores_and_says_it_failed_leaves_no_node_on_its_way(seed)
 
 @pytest.mark.parametrize("seed", [291, 1826])
 def test_a_lent_node_that_a_person_takes_offline_stays_offline_when_it_is_given_back(seed):
-    """Found with the simulator: `pbsnodes -c` of a lent node took the operator's own mark off as well, read or unread."""
+    """Found with the simulator: `pbsnodes -c` of a lent node took the operator's own mark off, read or unread."""
     with scratch() as folder:
         World(seed, folder).run()
 
