@@ -398,15 +398,13 @@ class HybridReference:
     def on_completion(self, job: int) -> None:
         left = self.running[job].width
         self.stop(job, "finished", 0)
-        loans = self.loans.pop(job, [])
-        if self.on_demand_waits():
-            return
-        for loan in loans:
+        waits = self.on_demand_waits()
+        for loan in self.loans.pop(job, []):
             given = min(loan.nodes, left)
             left -= given
             if loan.shrunk_run_us >= 0:
                 self.expand(loan, given)
-            elif loan.job in self.queue:
+            elif loan.job in self.queue and not waits:
                 wanted = self.jobs[loan.job].nodes
                 least = self.jobs[loan.job].least if self.jobs[loan.job].kind == "malleable" else wanted
                 width = min(wanted, self.free() - left)

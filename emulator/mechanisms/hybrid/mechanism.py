@@ -352,19 +352,24 @@ class HybridMechanism:
         for job in claim.leaving:
             del self._leaving[job]
         self._cluster.close_claim(claim.slot, act.now_us)
-        for loan in self.loans.close(claim.job):
-            self.loans.settle(loan, else_="the on-demand job did not start")
+        loans = self.loans.close(claim.job)
+        free = self._cluster.some_free(
+            min(sum(loan.nodes for loan in loans), self._cluster.free_count), besides=set()
+        )
+        self._only_expand(loans, free, act, else_="the on-demand job did not start")
 
     # Completion.
 
     def _give_back(self, job: int, nodes: list[int], act: Actions) -> None:
-        """Preempted lenders that still wait resume, shrunk ones that still run get their nodes; the rest is free."""
-        cluster = self._cluster
+        """Preempted lenders that still wait resume, shrunk ones that still run get their nodes; the rest is free.
+
+        A shrunk lender is "guaranteed to expand" (hybrid-fan-2021, observation 6), a preempted one resumes
+        "if possible" (section III-B4): not before an on-demand job that waits.
+        """
         act.release(nodes)
         loans = self.loans.close(job)
-        if cluster.on_demand_waits():
-            for loan in loans:
-                self.loans.settle(loan, else_="an on-demand job waits")
+        if self._cluster.on_demand_waits():
+            self._only_expand(loans, nodes, act, else_="an on-demand job waits")
             return
         for loan in loans:
             given, nodes = nodes[: loan.nodes], nodes[loan.nodes :]
@@ -372,6 +377,15 @@ class HybridMechanism:
                 self._expand(loan, given, act)
             else:
                 self._resume(loan, given, nodes, act)
+
+    def _only_expand(self, loans: list[Loan], nodes: list[int], act: Actions, *, else_: str) -> None:
+        """Shrunk lenders get what they lent of these idle nodes; preempted ones do not resume: `else_` says why."""
+        for loan in loans:
+            given, nodes = nodes[: loan.nodes], nodes[loan.nodes :]
+            if loan.shrunk_run_us >= 0:
+                self._expand(loan, given, act)
+            else:
+                self.loans.settle(loan, else_=else_)
 
     def _expand(self, loan: Loan, given: list[int], act: Actions) -> None:
         cluster = self._cluster
@@ -384,10 +398,12 @@ class HybridMechanism:
         if not runs_on:
             self.loans.settle(loan, else_="the lender does not run any more")
             return
-        more = max(0, min(len(given), int(self._most[lender]) - cluster.nodes_wanted(lender)))
+        room = int(self._most[lender]) - cluster.nodes_wanted(lender)
+        more = max(0, min(len(given), room))
         if more:
             act.resize(lender, [*cluster.nodes_of(lender).tolist(), *given[:more]])
-        self.loans.settle(loan, back=more, how="expanded", else_="the lender has all its nodes")
+        else_ = "the lender has all its nodes" if more == room else "a lent node broke"
+        self.loans.settle(loan, back=more, how="expanded", else_=else_)
 
     def _resume(self, loan: Loan, given: list[int], others: list[int], act: Actions) -> None:
         """The lender resumes on its nodes and idle ones of the pool but other lenders', if those are enough."""
@@ -423,10 +439,10 @@ class HybridMechanism:
         """The node of a running job breaks: the job does not run on it any more."""
         if self._on_demand[job]:
             self.tally.instant.discard(job)
-            for loan in self.loans.close(job):
-                self.loans.settle(loan, else_="a node of the on-demand job broke")
             nodes = act.preempt(job, Save.NONE, front=not self.is_baseline)
-            act.release([one for one in nodes if one != node])
+            others = [one for one in nodes if one != node]
+            act.release(others)
+            self._only_expand(self.loans.close(job), others, act, else_="a node of the on-demand job broke")
             return
         if self.is_baseline:
             act.preempt(job, Save.LATEST_CHECKPOINT)
