@@ -196,6 +196,8 @@ class Torque:
     def listing(self, names: list[str]) -> str:
         world = self.world
         now_us = world.time.now_us
+        if any(not self.hosts[name].listed for name in names):  # no answer, so not the true one after a lie
+            raise RefusedError("pbsnodes -x exited 1: Unknown node")
         copy = {name: host.copy() for name, host in self.hosts.items()}
         while self.past and self.past[0][0] < now_us - _STALE_US:
             self.past.popleft()
@@ -212,8 +214,6 @@ class Torque:
                 world.trace("torque leaves out jobs")
         self.lied = lies
         self.past.append((now_us, copy))
-        if names and any(not hosts[name].listed for name in names):
-            raise RefusedError("pbsnodes -x exited 1: Unknown node")
         wanted = [hosts[name] for name in names] if names else [h for h in hosts.values() if h.listed]
         is_down = now_us < self.down_until_us
         return f"<Data>{''.join(_node(host, is_down) for host in wanted)}</Data>"
