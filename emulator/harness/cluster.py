@@ -173,7 +173,7 @@ class Cluster(TableViews):
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
         """The nodes of a running job, or of one that ended: those of its last run."""
-        if self._job[job, t.STATE] != JobState.ENDED:
+        if int(self._job[job, t.STATE]) != JobState.ENDED:
             self.must_be(job, JobState.RUNNING, "have nodes")
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
@@ -389,14 +389,15 @@ class Cluster(TableViews):
 
     def _must_be_idle(self, job: int, nodes: NDArray[np.int64]) -> None:
         self._keep_nodes()
-        others = self._node[nodes, t.JOB]
-        for node in nodes[(others >= 0) & (others != job)]:
-            other = self.number(int(self._node[node, t.JOB]))
-            raise IllegalJobTransition(
-                f"job {self.number(job)} cannot have node {node}: job {other} runs there"
-            )
-        if not np.diff(np.sort(nodes)).all():
+        conflict = int(reshape.first_conflict(self._node, np.sort(nodes), job))
+        if conflict == reshape.NO_CONFLICT:
+            return
+        if conflict == reshape.TWICE:
             raise IllegalJobTransition(f"job {self.number(job)} cannot have a node twice: {nodes.tolist()}")
+        other = self.number(int(self._node[conflict, t.JOB]))
+        raise IllegalJobTransition(
+            f"job {self.number(job)} cannot have node {conflict}: job {other} runs there"
+        )
 
     def _make_room(self) -> None:
         while not kernel.has_room(self._state):
@@ -433,10 +434,11 @@ class Cluster(TableViews):
 
     def must_be(self, job: int, state: JobState, deed: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
-        found = JobState(int(self._job[job, t.STATE]))
+        found = int(self._job[job, t.STATE])
         if found != state:
             raise IllegalJobTransition(
-                f"job {self.number(job)} cannot {deed}: it is {found.name}, not {state.name}{self.story(job)}"
+                f"job {self.number(job)} cannot {deed}: it is {JobState(found).name}, not {state.name}"
+                f"{self.story(job)}"
             )
 
     def story(self, job: int) -> str:

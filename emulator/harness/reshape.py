@@ -33,6 +33,22 @@ if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
 
 
+NO_CONFLICT, TWICE = -1, -2
+
+
+@compiled
+def first_conflict(node: Ints, ordered: Ints, who: int) -> int:
+    """The first of these sorted nodes that another job runs on, TWICE if one is there twice, else NO_CONFLICT."""
+    for k in range(ordered.shape[0]):
+        job = node[ordered[k], JOB]
+        if job >= 0 and job != who:
+            found: int = ordered[k]
+            return found
+        if k and ordered[k] == ordered[k - 1]:
+            return TWICE
+    return NO_CONFLICT
+
+
 @compiled
 def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
