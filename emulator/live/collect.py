@@ -235,8 +235,9 @@ def _granted_nodes(fleet: Source) -> dict[tuple[int, int], list[tuple[str, ...]]
 def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[tuple[int, int, bool]]:
     """The marks at the times from which they mean something.
 
-    Where the clock does not wait, a node may be marked between its job's epilogue and the job's end. The
-    Balancer confirms each mark and takes such a node when the job is gone, or leaves it.
+    Where the clock does not wait, a node may be marked between its job's epilogue and the job's end, or at the very
+    time at which a job has started. The Balancer confirms each mark and takes such a node when the job is gone, or
+    leaves it. Of a start and a mark at one time the start was first: no job starts on a marked node.
     """
     busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for start_us, _, end_us, _, nodes in runs:
@@ -246,7 +247,7 @@ def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[
     found: list[tuple[int, int, bool]] = []
     for at_us, node, is_offline in offline:
         if is_offline:
-            taken[node] = max([at_us, *(end for start, end in busy[node] if start < at_us < end)])
+            taken[node] = max([at_us, *(end for start, end in busy[node] if start <= at_us < end)])
         elif (taken_us := taken.pop(node, -1)) < at_us:
             found += [(taken_us, node, True)] if taken_us >= 0 else []
             found.append((at_us, node, False))

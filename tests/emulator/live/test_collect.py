@@ -73,5 +73,10 @@ def test_a_node_that_is_marked_while_its_job_ends_is_handed_over_at_the_end():
     assert _handed_over(marks, runs) == [(10, 0, True), (30, 0, False), (10, 1, True), (NEVER_US, 2, True)]
 
 
+def test_a_node_that_is_marked_when_its_job_has_just_started_is_handed_over_at_the_end():
+    assert _handed_over([(5, 0, True)], [(5, 0, 10, 1, [0])]) == [(10, 0, True)]
+    assert _handed_over([(5, 0, True), (5, 0, False)], [(5, 0, 10, 1, [0])]) == []
+
+
 def test_a_node_that_is_left_to_its_job_was_never_handed_over():
     assert _handed_over([(5, 0, True), (8, 0, False)], [(0, 0, 10, 1, [0])]) == []
