@@ -356,7 +356,7 @@ class HybridMechanism:
         free = self._cluster.some_free(
             min(sum(loan.nodes for loan in loans), self._cluster.free_count), besides=set()
         )
-        self._only_expand(loans, free, act, else_="the on-demand job did not start")
+        self._settle(loans, free, act, no_resume="the on-demand job did not start")
 
     # Completion.
 
@@ -367,25 +367,19 @@ class HybridMechanism:
         "if possible" (section III-B4): not before an on-demand job that waits.
         """
         act.release(nodes)
-        loans = self.loans.close(job)
-        if self._cluster.on_demand_waits():
-            self._only_expand(loans, nodes, act, else_="an on-demand job waits")
-            return
+        waits = "an on-demand job waits" if self._cluster.on_demand_waits() else ""
+        self._settle(self.loans.close(job), nodes, act, no_resume=waits)
+
+    def _settle(self, loans: list[Loan], nodes: list[int], act: Actions, *, no_resume: str) -> None:
+        """Lenders get of these idle nodes what they lent. `no_resume`: why preempted ones do not; empty: they do."""
         for loan in loans:
             given, nodes = nodes[: loan.nodes], nodes[loan.nodes :]
             if loan.shrunk_run_us >= 0:
                 self._expand(loan, given, act)
+            elif no_resume:
+                self.loans.settle(loan, else_=no_resume)
             else:
                 self._resume(loan, given, nodes, act)
-
-    def _only_expand(self, loans: list[Loan], nodes: list[int], act: Actions, *, else_: str) -> None:
-        """Shrunk lenders get what they lent of these idle nodes; preempted ones do not resume: `else_` says why."""
-        for loan in loans:
-            given, nodes = nodes[: loan.nodes], nodes[loan.nodes :]
-            if loan.shrunk_run_us >= 0:
-                self._expand(loan, given, act)
-            else:
-                self.loans.settle(loan, else_=else_)
 
     def _expand(self, loan: Loan, given: list[int], act: Actions) -> None:
         cluster = self._cluster
@@ -442,7 +436,8 @@ class HybridMechanism:
             nodes = act.preempt(job, Save.NONE, front=not self.is_baseline)
             others = [one for one in nodes if one != node]
             act.release(others)
-            self._only_expand(self.loans.close(job), others, act, else_="a node of the on-demand job broke")
+            why = "a node of the on-demand job broke"
+            self._settle(self.loans.close(job), others, act, no_resume=why)
             return
         if self.is_baseline:
             act.preempt(job, Save.LATEST_CHECKPOINT)
