@@ -7,76 +7,21 @@ Exit status: 0 nothing found, 2 bad arguments, 3 the product crashed, 4 stuck (n
 from __future__ import annotations
 
 import argparse
-import gc
 import multiprocessing
 import os
 import sys
-import traceback
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that this folder is the package `simulation`
 
 from balancer.clock import US, seconds, wall_us
-from simulation.parts import Size, Stuck, Violation
-from simulation.world import World, describe, scratch
+from simulation.parts import Size
+from simulation.seeds import CRASHED, FINE, STUCK, WRONG, Outcome, run_seed
+from simulation.world import scratch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-FINE, CRASHED, STUCK, WRONG = 0, 3, 4, 5
 _SAY_US = 10 * US
 _NAMES = {CRASHED: "crash", STUCK: "stuck", WRONG: "wrong"}
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a seed ended. `status` is the exit status it leads to."""
-
-    seed: int
-    status: int
-    digest: str
-    steps: int
-    took_us: int
-    what: str = ""
-    story: str = ""
-
-
-def run_seed(seed: int, size: Size, parent: Path | None = None) -> Outcome:
-    """`parent`: where this process may keep the files of its worlds."""
-    start_us = wall_us()
-    with scratch(parent) as folder, _without_gc():
-        world = World(seed, folder, size)
-        status, what, node = FINE, "", ""
-        try:
-            world.run()
-        except Stuck as error:
-            status, what, node = STUCK, str(error), error.node
-        except Violation as error:
-            status, what, node = WRONG, str(error), error.node
-        except Exception:  # noqa: BLE001 - whatever the product raised is the finding
-            status, what = CRASHED, traceback.format_exc()
-    story = ""
-    if status != FINE:
-        lines = world.story(node) if node else world.lines[-60:]
-        story = "\n".join([f"faults: {describe(world.rates)}", *lines])
-    return Outcome(seed, status, world.digest, world.checks.done, wall_us() - start_us, what, story)
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """A world lives for less than a second: what it leaves behind is collected after it, at once."""
-    gc.disable()
-    gc.freeze()  # what was there before is not looked through
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        gc.enable()
 
 
 def _print(outcome: Outcome) -> None:

@@ -79,6 +79,8 @@ class Checks:
     # I12: one writer
 
     def leads(self, ledger: Ledger) -> None:
+        if len(self.world.instances) == 1:
+            return
         ((epoch,),) = self._rows("SELECT epoch FROM writer")
         if ledger.epoch != epoch:
             raise Violation("I12", f"a Balancer of epoch {ledger.epoch} gives a command in epoch {epoch}")

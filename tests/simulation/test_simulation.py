@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from gates import GATE
-from simulation.__main__ import FINE, STUCK, WRONG, main, run_seed
+from simulation.__main__ import main
 from simulation.parts import Size, Stuck, Violation
 from simulation.planted import BUGS, MUSEUM, plant, seeds_to_detection
+from simulation.seeds import FINE, STUCK, WRONG, run_seed
 from simulation.world import World
 
 _SEEDS, _CHUNK = 200, 5

@@ -29,6 +29,7 @@ from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US
 from balancer.ledger import reading
 from balancer.ledger.connect import create_engine
+from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import Settings
 from simulation.checks import Checks
 from simulation.clients import Client, Hooks
@@ -82,6 +83,7 @@ class World:
         self.rates = drawn_rates if rates is None else rates
         self.names = [f"n{number:02d}" for number in range(1, self.size.nodes + 1)]
         self.db = folder / "ledger.db"
+        self.db.write_bytes(_empty_ledger())
         self.time = Time()
         self.torque = Torque(self, {name: Host(name) for name in self.names})
         self.vms: dict[str, str] = {}
@@ -175,6 +177,8 @@ class World:
         return self._leader().engine
 
     def _leader(self) -> Instance:
+        if len(self.instances) == 1:
+            return self.instances[0]
         return min(self.instances, key=lambda each: (not each.is_leading, each.is_paused))
 
     def algorithm(self) -> Moody:
@@ -353,6 +357,7 @@ class World:
 @contextmanager
 def simulated(world: World) -> Iterator[None]:
     """The world's time and edges in place of the machine's."""
+    logs = structlog.get_config()
     silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
@@ -366,7 +371,15 @@ def simulated(world: World) -> Iterator[None]:
         finally:
             for each in world.instances:
                 each.close()
-            structlog.reset_defaults()
+            structlog.configure(**logs)
+
+
+@lru_cache(maxsize=1)
+def _empty_ledger() -> bytes:
+    """As the first start leaves it: not every world need carry out the migrations, which have tests of their own."""
+    with scratch() as folder:
+        Ledger(folder / "ledger.db").close()
+        return (folder / "ledger.db").read_bytes()
 
 
 @lru_cache(maxsize=2)
