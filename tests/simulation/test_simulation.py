@@ -11,7 +11,7 @@ import pytest
 
 from gates import GATE
 from simulation.__main__ import main
-from simulation.parts import Size, Stuck, Violation
+from simulation.parts import Rates, Size, Stuck, Violation
 from simulation.planted import BUGS, MUSEUM, plant, seeds_to_detection
 from simulation.seeds import FINE, STUCK, WRONG, run_seed
 from simulation.world import World
@@ -58,6 +58,14 @@ def test_a_seed_repeats_its_world_in_any_process_with_any_hash_seed():
         ).stdout
         digests.add(said.split("digest ")[1].split(",")[0])
     assert len(digests) == 1
+
+
+def test_after_a_lie_about_a_node_its_next_answer_is_true_whatever_else_was_asked_meanwhile(tmp_path):
+    """Seed 13521: a true answer about another node came between two lies, which then agreed."""
+    torque = World(1, tmp_path, rates=Rates(lie=1.0)).torque
+    torque.hosts["n01"].jobs = ("1.server",)
+    said = ["1.server" in torque.listing([name]) for name in ("n01", "n02", "n01")]
+    assert said == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A Torque that lies, hangs, forgets and is changed by people; and the shipped driver that talks to it.
 
 The driver's own code runs (options, parser, batches); only its `_run`, which starts a program, is replaced.
-One answer may be a lie (stale by up to 60 s, a job left out); the answer after a lie is true: two looks a
-poll apart that agree in a lie are beyond what any reader of reports can survive.
+One answer may be a lie (stale by up to 60 s, a job left out); the answer after a lie is true, and so is the next one
+about the same node: two looks a poll apart that agree in a lie are beyond what any reader of reports can survive.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class Torque:
     jobs: dict[str, Job] = field(default_factory=dict)
     queue: list[str] = field(default_factory=list)
     lied: bool = False
+    lied_about: set[str] = field(default_factory=set)
+    """The nodes of which the latest answer was a lie."""
     past: deque[tuple[int, dict[str, Host]]] = field(default_factory=deque)
     down_until_us: int = 0
     commands: int = 0
@@ -202,7 +204,8 @@ class Torque:
         while self.past and self.past[0][0] < now_us - _STALE_US:
             self.past.popleft()
         hosts = copy
-        lies = not self.lied and world.chance("lie")
+        about = set(names or self.hosts)
+        lies = not self.lied and world.chance("lie") and not about & self.lied_about
         if lies:
             if self.past and world.rng.random() < 0.5:
                 at_us, hosts = world.rng.choice(self.past)
@@ -213,6 +216,7 @@ class Torque:
                     host.jobs = ()
                 world.trace("torque leaves out jobs")
         self.lied = lies
+        self.lied_about = self.lied_about | about if lies else self.lied_about - about
         self.past.append((now_us, copy))
         wanted = [hosts[name] for name in names] if names else [h for h in hosts.values() if h.listed]
         is_down = now_us < self.down_until_us
