@@ -17,7 +17,6 @@ from balancer.ledger.store import StoredAnswer
 from balancer.lifecycle.records import RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
 from gates import GATE
-from ledger_kit import places
 from ledger_kit.places import Place, entry, node, replayed
 
 NAMES = st.sampled_from(["n1", "n2", "n3", "n_", "n%"])
@@ -176,10 +175,8 @@ class LedgerModel(RuleBasedStateMachine):
 
 @pytest.fixture
 def compiled_once(monkeypatch):
-    """One engine a database, so that a statement is compiled once and not at each of its openings."""
-    engine_of = lru_cache(create_engine)
-    for module in (reading, places):
-        monkeypatch.setattr(module, "create_engine", engine_of)
+    """One engine for the ledgers of a database: a statement is compiled once and not at each opening."""
+    monkeypatch.setattr(reading, "create_engine", lru_cache(create_engine))
 
 
 @pytest.mark.slow
