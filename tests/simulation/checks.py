@@ -79,7 +79,7 @@ class Checks:
     # I12: one writer
 
     def leads(self, ledger: Ledger) -> None:
-        if len(self.world.instances) == 1:
+        if len(self.world.instances) == 1:  # nobody else could have raised the epoch
             return
         ((epoch,),) = self._rows("SELECT epoch FROM writer")
         if ledger.epoch != epoch:
