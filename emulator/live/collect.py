@@ -38,6 +38,7 @@ _RUN_COLUMNS: dict[str, Any] = {
     "job": np.int32, "start_us": np.int64, "end_us": np.int64, "outcome": np.int8, "first": np.int64,
     "node": np.int32, "done_node_us": np.int64, "lost_node_us": np.int64,
 }  # fmt: skip
+STILL_WORKING = "somebody still had work to do at the end"
 _SALVAGED = "the batch server is gone: job times are whole seconds, the reserve is not known"
 Run = tuple[int, int, int, int, list[int]]
 """(start_us, job row, end_us or -1, RunOutcome, nodes)."""

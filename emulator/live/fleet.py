@@ -24,7 +24,7 @@ from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live import shares
-from emulator.live.collect import ask_batch, collect
+from emulator.live.collect import STILL_WORKING, ask_batch, collect
 from emulator.live.counts import Counts
 from emulator.live.guard import Guard
 from emulator.live.party import Party, PartyError, read_ready
@@ -128,11 +128,14 @@ class Fleet:
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
             # From here on nothing happens any more: the record is that of one moment.
-            if not clock.freeze():
-                self.marks.append(Mark(clock.now_us(), "somebody still had work to do at the end"))
+            all_done = clock.freeze()
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
             batch = ask_batch(self)
+            if (
+                not all_done and batch.offline is not None
+            ):  # who waits for a server that is gone waits in vain
+                self.marks.append(Mark(self.now_us, STILL_WORKING))
             self._stop_parties()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
             if rates and self.job_folder.exists():  # else it ended before there was a job

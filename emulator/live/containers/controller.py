@@ -26,7 +26,7 @@ from balancer.clock import Rank, micros, seconds, utc_us, wall_us
 from balancer.shared_clock import SharedClock, SharedClockMaster
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
-from emulator.live.collect import BatchSide, collect
+from emulator.live.collect import STILL_WORKING, BatchSide, collect
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.faults import STILL, UNDO, Deed, Step, Steps, steps_of
@@ -376,8 +376,7 @@ class Controller:
 
     def record(self, reason: str) -> RunRecord:
         """Let everything stand still and collect."""
-        if not self._clock.freeze():
-            self._state.marks.append((self._clock.now_us(), "somebody still had work to do at the end"))
+        all_done = self._clock.freeze()
         self.now_us = self._clock.now_us()
         pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
         try:
@@ -389,6 +388,8 @@ class Controller:
         except NotYet:
             log = self.batch_home / "server_priv" / "accounting"
             batch = BatchSide(read_accounting(log, self.names, _EPOCH_S), None)
+        if not all_done and batch.offline is not None:  # who waits for a server that is gone waits in vain
+            self._state.marks.append((self.now_us, STILL_WORKING))
         record = collect(self, batch, reason)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
 

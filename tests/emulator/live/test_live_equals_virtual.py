@@ -123,6 +123,25 @@ def kill(name, after):
     return act
 
 
+def die_when_asked_for_nodes(after):
+    """An act: the batch server dies of the first `pbsnodes -o` once so many jobs have ended."""
+
+    def act(fleet, counts):
+        pbsnodes, real = fleet.bin / "pbsnodes", fleet.bin / "real" / "pbsnodes"
+        if counts.ended >= after and not real.parent.exists():
+            real.parent.mkdir()
+            os.link(pbsnodes, real)
+            deadly = fleet.bin / "deadly"
+            deadly.write_text(
+                f'#!/bin/sh\ncase "$1" in -o) kill -9 {fleet.parties["batch"].pid} ;; esac\nexec {real} "$@"\n'
+            )
+            deadly.chmod(0o755)
+            deadly.replace(pbsnodes)
+        return False
+
+    return act
+
+
 def assert_same(scenario, record):
     """The live record is that of virtual time."""
     virtual = run_virtual(scenario, prepare(scenario))
@@ -194,8 +213,16 @@ class TestBroken:
         assert all(lease.reason for lease in later)
         assert check(record) == []
 
-    def test_without_the_batch_server_the_run_ends_with_what_was_done(self, live):
-        record = live(scenario(), kill("batch", after=20))
+    @pytest.mark.parametrize(
+        "act",
+        [
+            pytest.param(kill("batch", after=20), id="at-any-time"),
+            # The Balancer waits for the effect of its command then, longer than the fleet waits for the Balancer.
+            pytest.param(die_when_asked_for_nodes(after=20), id="while-the-balancer-waits-for-it"),
+        ],
+    )
+    def test_without_the_batch_server_the_run_ends_with_what_was_done(self, live, act):
+        record = live(scenario(), act)
         assert record.interrupted.startswith("batch ended with status -9")
         assert [mark.text for mark in record.marks] == [
             "the batch server is gone: job times are whole seconds, the reserve is not known",
