@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if role == CONTROLLER and os.getuid() == 0:
         return _control()
     _PRIVATE.mkdir(parents=True, exist_ok=True)
-    _bring_kernels()
+    bring_kernels()
     if role == CONTROLLER:
         _become([sys.executable, "-m", *_PROGRAMS[role]])
     stopping = _stop_on_signals()
@@ -90,7 +90,7 @@ def _become(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 
-def _bring_kernels() -> None:
+def bring_kernels() -> None:
     """Compiled loops come with the image; Numba wants them where it may write."""
     made, used = os.environ.get("FLEET_KERNELS"), os.environ.get("EMULATOR_CACHE_DIR")
     if made and used:
