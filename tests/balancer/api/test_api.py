@@ -66,7 +66,7 @@ def test_an_asynchronous_request_is_answered_with_a_place_to_ask(api, kit):
     assert response.status_code == 202
     place = response.headers["Location"]
     assert http.get(place).get_json()["state"] == "waiting"
-    with kit.running(lambda: create_app(w.engine).test_client().get(f"{place}?wait_s=10")) as answer:
+    with kit.running(lambda: http.application.test_client().get(f"{place}?wait_s=10")) as answer:
         w.end_job("1.server")
     assert answer[0].get_json()["nodes"] == ["n01"]
 
