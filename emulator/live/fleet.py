@@ -132,9 +132,8 @@ class Fleet:
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
             batch = ask_batch(self)
-            if (
-                not all_done and batch.offline is not None
-            ):  # who waits for a server that is gone waits in vain
+            # Who waits for a server that is gone waits in vain.
+            if not all_done and batch.offline is not None:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))
             self._stop_parties()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)

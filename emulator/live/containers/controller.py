@@ -388,7 +388,8 @@ class Controller:
         except NotYet:
             log = self.batch_home / "server_priv" / "accounting"
             batch = BatchSide(read_accounting(log, self.names, _EPOCH_S), None)
-        if not all_done and batch.offline is not None:  # who waits for a server that is gone waits in vain
+        # Who waits for a server that is gone waits in vain.
+        if not all_done and batch.offline is not None:
             self._state.marks.append((self.now_us, STILL_WORKING))
         record = collect(self, batch, reason)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
