@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,10 +18,33 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+_IMPORTED = re.compile(r"^\s*from (emulator(?:\.\w+)+) import", re.MULTILINE)
+_TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
+
+
+def _module_path(package: Path, name: str) -> Path:
+    path = package.joinpath(*name.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def kernel_sources(package: Path) -> list[Path]:
+    """The modules with compiled functions, and all that they import: what the machine code depends on."""
+    everything = (*package.glob("harness/*.py"), *package.glob("mechanisms/**/*.py"))
+    texts = {path: path.read_text(encoding="utf-8") for path in everything}
+    to_read = [path for path, text in texts.items() if "from emulator.harness.compiled import" in text]
+    found = set(to_read)
+    while to_read:
+        path = to_read.pop()
+        text = texts[path] if path in texts else path.read_text(encoding="utf-8")
+        imported = {_module_path(package, name) for name in _IMPORTED.findall(_TYPES_ONLY.sub("", text))}
+        to_read += imported - found
+        found |= imported
+    return sorted(found)
+
+
 def _cache_folder() -> Path:
-    """One folder per version of the sources: Numba itself notices no change in a function's callees."""
-    package = Path(__file__).parents[1]
-    sources = sorted((*package.glob("harness/*.py"), *package.glob("mechanisms/**/*.py")))
+    """One folder per version of the kernels: Numba itself notices no change in a function's callees."""
+    sources = kernel_sources(Path(__file__).parents[1])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     chosen = os.environ.get("EMULATOR_CACHE_DIR")
     prefix = Path(sys.prefix)
