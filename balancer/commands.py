@@ -11,6 +11,8 @@ with a command that changes them. An exit status is a hint; the state that is re
     neither within the limit: reported unclear, and tried again every poll from then on; a node that is down
               instead of offline is reported down
 
+What each look means is a table of its own (`confirmation.py`); here are the thread, the driver and the reports.
+
 With `threaded=False` nothing runs by itself: whoever drives it (the simulation) calls `step` when it is due.
 
 A paced clock stands still while there is anything to do here. Limits and polls are in wall time therefore.
@@ -23,11 +25,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
 from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
     from balancer.drivers.base import BatchDriver
 
 _log = structlog.get_logger()
-
-Aim = Literal["reclaim", "give back", "restore"]
 
 
 class CommandObserver(Protocol):
@@ -94,18 +95,6 @@ class Reading:
 
 
 @dataclass(slots=True)
-class _Open:
-    """A node whose command has been issued and whose outcome has not been seen."""
-
-    aim: Aim
-    limit_us: int
-    event_id: str
-    late: bool = False
-    agreed_us: int | None = None
-    """When the first of the looks that found it handed over began; None: the latest look did not."""
-
-
-@dataclass(slots=True)
 class _Ticket:
     """A batch of instructions on its way; `issued` is set once their commands have run."""
 
@@ -142,7 +131,7 @@ class Commander:
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._readers: list[Future[Reading]] = []
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, NodeCommand] = {}
         self._telling = 0
         self._hold: ExitStack | None = None
         self._stopped = False
@@ -196,7 +185,7 @@ class Commander:
             late = tuple(
                 node
                 for node in nodes
-                if (work := self._open.get(node)) is not None and work.late and work.aim == "reclaim"
+                if (work := self._open.get(node)) is not None and work.is_late and work.aim is Aim.RECLAIM
             )
             for node in late:
                 del self._open[node]
@@ -224,7 +213,7 @@ class Commander:
             return len(self._open) + self._telling + queued
 
     def _has_fresh(self) -> bool:
-        return any(not work.late for work in self._open.values())
+        return any(not work.is_late for work in self._open.values())
 
     def _wake(self) -> None:
         if self._hold is None:
@@ -280,9 +269,9 @@ class Commander:
             for instruction in ticket.instructions:
                 if isinstance(instruction, (Mark, Unmark)):
                     continue
-                aim: Aim = "reclaim" if isinstance(instruction, Reclaim) else "restore"
-                for node in instruction.nodes:
-                    self._open[node] = _Open(aim, limit_us, instruction.event_id)
+                aim = Aim.RECLAIM if isinstance(instruction, Reclaim) else Aim.RESTORE
+                work = NodeCommand(aim=aim, limit_us=limit_us, event_id=instruction.event_id)
+                self._open |= dict.fromkeys(instruction.nodes, work)
 
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
@@ -334,71 +323,60 @@ class Commander:
         nodes = list(self._open)
         at_us = self._clock.now_us()
         states = self._look(nodes)
-        outcomes: dict[str, list[str]] = {}
+        now_us = wall_us()
+        outcomes: dict[Outcome, dict[str, NodeCommand]] = {}
         again: dict[bool, list[str]] = {True: [], False: []}
-        for node in nodes:
-            work, status = self._open[node], states.get(node, UNKNOWN)
-            outcome = self._judge(work, status)
-            if outcome is not None:
-                outcomes.setdefault(outcome, []).append(node)
-            wants_mark = work.aim == "reclaim"
-            if (
-                (outcome is None or outcome.endswith("unclear"))
-                and status.state != "unknown"
-                and status.marked != wants_mark
-                and not (status.is_foreign and not wants_mark)
-            ):
-                again[wants_mark].append(node)
-        for outcome, some in outcomes.items():
-            self._tell(outcome, some, at_us)
+        with self._changed:
+            for node in nodes:
+                work, status = self._open.get(node), states.get(node, UNKNOWN)
+                if work is None:
+                    continue  # it was given up while we looked
+                after, outcome = self._judged(work, status, now_us)
+                self._open[node] = after
+                if outcome is not None:
+                    outcomes.setdefault(outcome, {})[node] = work
+                if (outcome is None or outcome.is_unclear) and is_to_be_repeated(after.aim, status):
+                    again[after.aim.wants_mark].append(node)
+        for outcome, works in outcomes.items():
+            self._tell(outcome, works, at_us)
         with self._changed:
             causes = {node: self._open[node].event_id for node in again[True] if node in self._open}
         self._reclaim(causes)
         self._restore(again[False])
 
-    def _judge(self, work: _Open, status: NodeStatus) -> str | None:  # noqa: PLR0911 - one row an outcome
-        """What this reading means for a command: the name of an outcome; None: too early to tell."""
-        if work.aim == "reclaim" and status.is_handed_over:
-            if work.agreed_us is None:
-                work.agreed_us = self._looked_us
-            agreed_for_us = self._looked_us - work.agreed_us
-            return "reclaimed" if agreed_for_us >= micros(self._settings.confirm_poll_s) else None
-        work.agreed_us = None
-        if work.aim == "give back" and status.state in ("idle", "busy"):
-            return "kept its job"
-        if work.aim == "restore" and status.state in ("idle", "busy"):
-            return "restored" if status.state == "idle" else "busy"
-        if work.aim == "restore" and status.is_foreign:
-            return "down"
-        if wall_us() < work.limit_us:
-            return None
-        if work.aim == "reclaim" and status.state == "down":
-            return "down"
-        if work.aim == "reclaim" and status.jobs and status.state != "unknown":
-            # It keeps its job: take our mark off before it counts as the batch system's again.
-            work.aim, work.limit_us = "give back", wall_us() + micros(self._settings.confirm_limit_s)
-            work.late = False
-            return None
-        if work.late:
-            return None
-        # Said once; then it is tried on, but time need not wait for it any longer.
-        work.late = True
-        return f"{work.aim} unclear"
+    def _judged(
+        self, work: NodeCommand, status: NodeStatus, now_us: int
+    ) -> tuple[NodeCommand, Outcome | None]:
+        return work.after(
+            status,
+            looked_us=self._looked_us,
+            now_us=now_us,
+            poll_us=micros(self._settings.confirm_poll_s),
+            limit_us=micros(self._settings.confirm_limit_s),
+        )
 
-    def _tell(self, outcome: str, nodes: Sequence[str], at_us: int) -> None:
+    def _tell(self, outcome: Outcome, works: Mapping[str, NodeCommand], at_us: int) -> None:
         # Off the list first: the answer to the outcome may be a new command for the same node.
         with self._changed:
-            closed = {node: self._open[node] for node in nodes}
-            self._telling = len(nodes)
-            if not outcome.endswith("unclear"):
-                for node in nodes:
+            # Without what was given up since the look.
+            told = {node: work for node, work in works.items() if node in self._open}
+            self._telling = len(told)
+            if not outcome.is_unclear:
+                for node in told:
                     del self._open[node]
+        if not told:
+            return
         try:
-            self._report(_event(outcome, nodes, closed, at_us))
+            self._report(_event(outcome, told, at_us))
         except Exception:  # noqa: BLE001 - whatever it was, the node is still ours to look after
-            _log.exception("an outcome could not be recorded; it will be read and told again", nodes=nodes)
+            _log.exception(
+                "an outcome could not be recorded; it will be read and told again", nodes=list(told)
+            )
             with self._changed:
-                self._open = closed | self._open
+                # As before the look, that it was unclear untold; what was given up meanwhile stays so.
+                self._open |= {
+                    node: work for node, work in told.items() if not outcome.is_unclear or node in self._open
+                }
         finally:
             self._telling = 0
 
@@ -414,10 +392,11 @@ class Commander:
             error = self._call("status", read)
         finally:
             self._answer(readers, error, Reading(at_us, states))
-        for node, work in self._open.items():
-            # Any look counts against a hand-over, whoever asked for it.
-            if not states.get(node, UNKNOWN).is_handed_over:
-                work.agreed_us = None
+        with self._changed:
+            for node, work in self._open.items():
+                # Any look counts against a hand-over, whoever asked for it.
+                if not states.get(node, UNKNOWN).is_handed_over:
+                    self._open[node] = work.contradicted()
 
     @staticmethod
     def _answer(readers: Sequence[Future[Reading]], error: DriverError | None, reading: Reading) -> None:
@@ -453,18 +432,19 @@ class Commander:
         return failure
 
 
-def _event(outcome: str, nodes: Sequence[str], work: Mapping[str, _Open], at_us: int) -> Event:
-    names, cause = tuple(nodes), work[nodes[0]].event_id
+def _event(outcome: Outcome, works: Mapping[str, NodeCommand], at_us: int) -> Event:
+    nodes, cause = tuple(works), next(iter(works.values())).event_id
     match outcome:
-        case "reclaimed":
-            return NodesReclaimed(at_us=at_us, event_id=cause, done=names)
-        case "kept its job":
-            return NodesReclaimed(at_us=at_us, event_id=cause, busy=names)
-        case "restored":
-            return NodesRestored(at_us=at_us, event_id=cause, done=names)
-        case "restore unclear":
-            return NodesRestored(at_us=at_us, event_id=cause, unclear=names)
-        case "reclaim unclear" | "give back unclear":
-            return NodesReclaimed(at_us=at_us, event_id=cause, unclear=names)
-        case state:
-            return NodesObserved(at_us=at_us, event_id=cause, states=dict.fromkeys(names, (state, at_us)))
+        case Outcome.RECLAIMED:
+            return NodesReclaimed(at_us=at_us, event_id=cause, done=nodes)
+        case Outcome.KEPT_JOB:
+            return NodesReclaimed(at_us=at_us, event_id=cause, busy=nodes)
+        case Outcome.RECLAIM_UNCLEAR:
+            return NodesReclaimed(at_us=at_us, event_id=cause, unclear=nodes)
+        case Outcome.RESTORED:
+            return NodesRestored(at_us=at_us, event_id=cause, done=nodes)
+        case Outcome.RESTORE_UNCLEAR:
+            return NodesRestored(at_us=at_us, event_id=cause, unclear=nodes)
+        case Outcome.RESTORED_BUSY | Outcome.DOWN:
+            state = "busy" if outcome is Outcome.RESTORED_BUSY else "down"
+            return NodesObserved(at_us=at_us, event_id=cause, states=dict.fromkeys(nodes, (state, at_us)))

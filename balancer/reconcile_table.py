@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 
+from balancer import confirmation
 from balancer.lifecycle.states import NodeState
 
 
@@ -148,7 +149,7 @@ _TAIL = """
 * A mark is ours when its note is ours (`pbsnodes -N`). A node that a human's hand took offline is `DOWN` in the
   ledger, is listed as taken offline by others, and comes back when they clear it.
 * The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
-  `confirm_poll_s`; reconcile gives a command that was lost again. What is only unknown is waited for.
+  `confirm_poll_s` (below); reconcile gives a command that was lost again. What is only unknown is waited for.
 * A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps
   the node (`busy`): as long as batch does not listen to us it would only be started and refused again and again.
 * Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
@@ -158,15 +159,42 @@ _TAIL = """
 """
 
 
+_COMMANDS = """
+## A command that is under way
+
+What each of its looks means, within `confirm_limit_s` of the order / after it. A command whose effect does not show is
+repeated, unless the node cannot be read, or the mark that is to come off is somebody else's.
+"""
+
+
+def _commands() -> str:
+    def text(cell: confirmation.Cell | None) -> str:
+        if cell is None:
+            return ""
+        return cell.within if cell.within is cell.after else f"{cell.within} / {cell.after}"
+
+    means = "".join(f"| {each} | {what} |\n" for each, what in confirmation.FOUND_MEANS.items())
+    done = "".join(f"| {each} | {what} |\n" for each, what in confirmation.MEANS.items())
+    aims = " | ".join(confirmation.Aim)
+    rows = "".join(
+        f"| {each} | {' | '.join(text(row.get(each)) for row in confirmation.TABLE.values())} |\n"
+        for each in confirmation.Found
+    )
+    return (
+        f"{_COMMANDS}\n| found | the node is |\n| --- | --- |\n{means}\n| conclusion | |\n| --- | --- |\n{done}"
+        f"\n| found \\ aim | {aims} |\n|{' --- |' * (len(confirmation.Aim) + 1)}\n{rows}"
+    )
+
+
 def page() -> str:
-    """The whole page: what is seen, what is done, the table."""
+    """The whole page: what is seen, what is done, the table; then the same of a command that is under way."""
     seen = "".join(f"| {each} | {what} |\n" for each, what in SEEN_MEANS.items())
     done = "".join(f"| {each} | {what} |\n" for each, what in ACTION_MEANS.items())
     states = " | ".join(f"`{state}`" for state in TABLE)
     rows = "".join(f"| {each} | {' | '.join(row[each] for row in TABLE.values())} |\n" for each in Seen)
     return (
         f"{_HEAD}\n| seen | the node is |\n| --- | --- |\n{seen}\n| action | what is done |\n| --- | --- |\n{done}"
-        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}"
+        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}{_commands()}"
     )
 
 

@@ -48,8 +48,8 @@ BUGS = (
     Bug(
         "what cannot be read means offline and empty",
         "balancer/commands.py",
-        "states.get(node, UNKNOWN)\n            outcome",
-        'states.get(node, NodeStatus("offline", marked=True))\n            outcome',
+        "work, status = self._open.get(node), states.get(node, UNKNOWN)",
+        'work, status = self._open.get(node), states.get(node, NodeStatus("offline", marked=True))',
     ),
     Bug(
         "wall clock for deadlines",
@@ -75,9 +75,9 @@ BUGS = (
     ),
     Bug(
         "one look is enough",
-        "balancer/commands.py",
-        "            agreed_for_us = self._looked_us - work.agreed_us",
-        "            agreed_for_us = 1 << 60",
+        "balancer/confirmation.py",
+        "if looked_us - since_us >= poll_us else None",
+        "if poll_us else None",
     ),
     Bug(
         "handed over although it runs a job",
@@ -133,8 +133,8 @@ MUSEUM = (
     Bug(
         "a look in between that contradicts does not count",
         "balancer/commands.py",
-        "            if not states.get(node, UNKNOWN).is_handed_over:",
-        "            if not node:",
+        "                if not states.get(node, UNKNOWN).is_handed_over:",
+        "                if not node:",
     ),
     Bug(
         "an operator's own mark is taken off when a loan ends",
@@ -150,9 +150,9 @@ MUSEUM = (
     ),
     Bug(
         "after a long outage a node is given up only when its job ends",
-        "balancer/commands.py",
-        '        if work.aim == "reclaim" and status.jobs and status.state != "unknown":',
-        '        if work.aim == "reclaim" and status.jobs and not work.late:',
+        "balancer/confirmation.py",
+        "        if conclusion is Step.GIVE_BACK:",
+        "        if conclusion is Step.GIVE_BACK and not self.is_late:",
     ),
 )
 """Bugs that the product once had (T28): the simulator still finds them in code that is patched back."""

@@ -1,0 +1,196 @@
+"""What a look at a node means for the command that was given for it: one table, no I/O and no clock.
+
+A command is under way until a look tells its outcome. What is looked for is its `Aim`; what a look found is one
+of `Found`; `TABLE` says what that pair means before and after the limit, and `NodeCommand.after` takes the step.
+The table is printed in `docs/balancer/reconcile.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from balancer.drivers.base import NodeStatus
+
+
+class Aim(StrEnum):
+    """How the node is to read."""
+
+    RECLAIM = "reclaim"
+    """Offline and without a job."""
+    GIVE_BACK = "give back"
+    """As the batch system's again: it was to be reclaimed and kept its job for longer than the limit."""
+    RESTORE = "restore"
+    """As the batch system's again."""
+
+    @property
+    def wants_mark(self) -> bool:
+        return self is Aim.RECLAIM
+
+
+class Found(StrEnum):
+    """What one look found of one node; exactly one of these."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+    RUNS = "runs a job"
+    DRAINED = "offline"
+    DRAINING = "offline, runs a job"
+    HELD = "held by others"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+FOUND_MEANS = {
+    Found.IDLE: "enabled in batch, no job",
+    Found.BUSY: "enabled in batch and in use; it names no job",
+    Found.RUNS: "enabled in batch, names its job",
+    Found.DRAINED: "offline, no job",
+    Found.DRAINING: "offline, names a job",
+    Found.HELD: "to be given back, but the mark on it is somebody else's",
+    Found.DOWN: "not reachable for the batch system",
+    Found.UNKNOWN: "could not be read",
+}
+
+
+class Step(StrEnum):
+    """What is concluded while there is no outcome yet."""
+
+    WAIT = "wait"
+    AGREE = "hand over"
+    GIVE_BACK = "give back"
+
+
+class Outcome(StrEnum):
+    """How a command ended."""
+
+    RECLAIMED = "reclaimed"
+    KEPT_JOB = "kept its job"
+    RECLAIM_UNCLEAR = "reclaim unclear"
+    RESTORED = "restored"
+    RESTORED_BUSY = "restored busy"
+    RESTORE_UNCLEAR = "restore unclear"
+    DOWN = "down"
+
+    @property
+    def is_unclear(self) -> bool:
+        """It has not ended: this is told once, and the node is looked at from then on."""
+        return self in (Outcome.RECLAIM_UNCLEAR, Outcome.RESTORE_UNCLEAR)
+
+
+MEANS = {
+    Step.WAIT: "too early to tell",
+    Step.AGREE: "`reclaimed` once two looks in a row, at least `confirm_poll_s` apart, found it so; until then `wait`",
+    Step.GIVE_BACK: "it keeps its job: our mark is taken off, which may take another `confirm_limit_s`",
+    Outcome.RECLAIMED: "it is on-demand's",
+    Outcome.KEPT_JOB: "batch has it again, with its job; a request gets another",
+    Outcome.RECLAIM_UNCLEAR: "told once; looked at, and the command repeated, from then on",
+    Outcome.RESTORED: "batch has it again, idle",
+    Outcome.RESTORED_BUSY: "batch has it again, with a job",
+    Outcome.RESTORE_UNCLEAR: "told once; looked at, and the command repeated, from then on",
+    Outcome.DOWN: "it is nobody's until it reads well again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is concluded within the limit, and what after it."""
+
+    within: Step | Outcome
+    after: Step | Outcome
+
+
+def _always(conclusion: Step | Outcome) -> Cell:
+    return Cell(conclusion, conclusion)
+
+
+_TO_RECLAIM = Cell(Step.WAIT, Outcome.RECLAIM_UNCLEAR)
+_TO_RESTORE = Cell(Step.WAIT, Outcome.RESTORE_UNCLEAR)
+
+TABLE: dict[Aim, dict[Found, Cell]] = {
+    Aim.RECLAIM: {
+        Found.IDLE: _TO_RECLAIM,
+        Found.BUSY: _TO_RECLAIM,
+        Found.RUNS: Cell(Step.WAIT, Step.GIVE_BACK),
+        Found.DRAINED: _always(Step.AGREE),
+        Found.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
+        Found.DOWN: Cell(Step.WAIT, Outcome.DOWN),
+        Found.UNKNOWN: _TO_RECLAIM,
+    },
+    Aim.GIVE_BACK: dict.fromkeys(Found, _TO_RECLAIM)
+    | dict.fromkeys((Found.IDLE, Found.BUSY, Found.RUNS), _always(Outcome.KEPT_JOB)),
+    Aim.RESTORE: dict.fromkeys(Found, _TO_RESTORE)
+    | {
+        Found.IDLE: _always(Outcome.RESTORED),
+        Found.BUSY: _always(Outcome.RESTORED_BUSY),
+        Found.RUNS: _always(Outcome.RESTORED_BUSY),
+        Found.HELD: _always(Outcome.DOWN),
+    },
+}
+"""Aim -> what is found -> what it means. To a reclaim anybody's mark is as good as ours: it never finds HELD."""
+
+
+def found(aim: Aim, status: NodeStatus) -> Found:
+    """The one value of `Found` that this reading is."""
+    runs = bool(status.jobs)
+    if status.is_foreign and not aim.wants_mark and status.state not in ("idle", "busy"):
+        return Found.HELD
+    match status.state:
+        case "idle" | "busy" if runs:
+            return Found.RUNS
+        case "offline":
+            return Found.DRAINING if runs else Found.DRAINED
+        case state:
+            return Found(state)
+
+
+def is_to_be_repeated(aim: Aim, status: NodeStatus) -> bool:
+    """The command showed no effect. Never of a node that cannot be read: the mark on it may be somebody else's."""
+    return (
+        status.state != "unknown"
+        and status.marked != aim.wants_mark
+        and not (status.is_foreign and not aim.wants_mark)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCommand:
+    """A command for one node, from its order to its outcome. Wall times."""
+
+    aim: Aim
+    limit_us: int
+    """How the node reads must be clear by then."""
+    event_id: str
+    """What caused it."""
+    is_late: bool = False
+    """That its outcome is unclear has been told."""
+    agreed_us: int | None = None
+    """When the first of the looks that found it handed over began; None: the latest look did not."""
+
+    def after(
+        self, status: NodeStatus, *, looked_us: int, now_us: int, poll_us: int, limit_us: int
+    ) -> tuple[NodeCommand, Outcome | None]:
+        """The command after a look that began at `looked_us` and was answered by `now_us`, and its outcome, if any.
+
+        `poll_us`: how far apart looks must be that hand a node over. `limit_us`: how long a new aim has.
+        """
+        cell = TABLE[self.aim][found(self.aim, status)]
+        conclusion = cell.within if now_us < self.limit_us else cell.after
+        if conclusion is Step.AGREE:
+            since_us = looked_us if self.agreed_us is None else self.agreed_us
+            outcome = Outcome.RECLAIMED if looked_us - since_us >= poll_us else None
+            return replace(self, agreed_us=since_us), outcome
+        plain = self.contradicted()
+        if conclusion is Step.GIVE_BACK:
+            return replace(plain, aim=Aim.GIVE_BACK, limit_us=now_us + limit_us, is_late=False), None
+        if not isinstance(conclusion, Outcome):
+            return plain, None
+        if conclusion.is_unclear:
+            return replace(plain, is_late=True), None if self.is_late else conclusion
+        return plain, conclusion
+
+    def contradicted(self) -> NodeCommand:
+        """After a look that did not find it handed over."""
+        return replace(self, agreed_us=None)
