@@ -6,7 +6,7 @@
         balancer.release_nodes(request.nodes)
 
 Every call that changes something carries an idempotency key, so that a lost answer is asked for again without
-doing it twice. Times are seconds of cluster time (since 1970; in a testbed since its start).
+doing it twice. Times are seconds of the service's clock (the wall clock: since 1970).
 """
 
 from __future__ import annotations

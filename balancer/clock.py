@@ -1,13 +1,9 @@
 """The only module that reads the time.
 
-Times are integer microseconds of *cluster time*. In production cluster time is the wall clock. In the
-testbed it is a clock in a file that one process paces and every process reads (`balancer/shared_clock.py`):
-time runs `speed` times faster than life and may stand still while somebody still has work that is due.
-
-A party says what it has to do, and when, through an `Alarm`: *the clock will not pass the time the alarm
-is set to until the alarm is moved*. Among the parties that are due at the same time the one with the lower
-`Rank` goes first, which makes the order of events the same as in virtual time. On the system clock an alarm
-is a plain timer, because life does not wait for anybody.
+Times are integer microseconds since the Unix epoch, or since whatever a clock of its own begins with: a clock is a
+plug-in (`balancer.clocks`), and what the service has to do and when, it says through an `Alarm`. On the wall clock an
+alarm is a plain timer. A clock that is *paced* by somebody else does not pass the time of an alarm until the alarm is
+moved, and stands still inside `Clock.held`; this is how a simulator runs the service in its own time.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -53,29 +48,11 @@ def utc_us() -> int:
     return time.time_ns() // 1000
 
 
-class Rank(IntEnum):
-    """Who goes first among those that are due at the same time (design: order of events)."""
-
-    JOB_END = 0
-    """Also everything that is being worked on at this moment (`Clock.held`)."""
-    CHECKPOINT = 1
-    FORECAST = 2
-    """A predictor: a new slot's reserve comes before the timers that end the old one's."""
-    TIMER = 3
-    COMPLETION = 4
-    ARRIVAL = 5
-    PREDICTED = 6
-    NOTICE = 7
-    SUBMIT = 8
-    SCHEDULE = 9
-    WATCH = 10
-
-
 class Alarm(Protocol):
-    """What one party has to do next, and when. Owned by one thread; `wake` may come from any."""
+    """What is to be done next, and when. Owned by one thread; `wake` may come from any."""
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:
-        """The party has work at `due_us` (NEVER_US: none); `rank` changes the alarm's rank."""
+    def set(self, due_us: int) -> None:
+        """There is work at `due_us` (NEVER_US: none)."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until due (True), or until `wake` was called or the wall-clock timeout ran out (False)."""
@@ -92,7 +69,7 @@ class Clock(Protocol):
 
     def now_us(self) -> int: ...
 
-    def alarm(self, rank: Rank = Rank.TIMER) -> Alarm:
+    def alarm(self) -> Alarm:
         """A new alarm that is set to NEVER_US."""
 
     def held(self) -> AbstractContextManager[int]:
@@ -119,7 +96,7 @@ class SystemClock:
     def not_before(self, at_us: int) -> None:
         self._epoch_us += max(0, at_us - self.now_us())
 
-    def alarm(self, rank: Rank = Rank.TIMER) -> SystemAlarm:  # noqa: ARG002 - life knows no ranks
+    def alarm(self) -> SystemAlarm:
         return SystemAlarm(self)
 
     @contextmanager
@@ -135,7 +112,7 @@ class SystemAlarm:
         self._due_us = NEVER_US
         self._woken = threading.Event()
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
+    def set(self, due_us: int) -> None:
         self._due_us = due_us
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -153,7 +130,7 @@ class SystemAlarm:
 
 
 class ManualClock:
-    """A clock that tests and virtual time move by hand."""
+    """A clock that is moved by hand: by tests, and where the service is tried without being started."""
 
     def __init__(self, now_us: int = 0) -> None:
         self._now_us = now_us
@@ -172,7 +149,7 @@ class ManualClock:
     def not_before(self, at_us: int) -> None:
         self.advance_to(max(self._now_us, at_us))
 
-    def alarm(self, rank: Rank = Rank.TIMER) -> ManualAlarm:  # noqa: ARG002 - one thread moves the clock
+    def alarm(self) -> ManualAlarm:
         return ManualAlarm(self)
 
     @contextmanager
@@ -188,7 +165,7 @@ class ManualAlarm:
         self._due_us = NEVER_US
         self._woken = False
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
+    def set(self, due_us: int) -> None:
         self._due_us = due_us
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from balancer.clock import micros
+from balancer.clocks import make_clock
 from balancer.commands import CommandSettings
 from balancer.engine import EngineSettings
 from balancer.lifecycle.settings import PickOrder, Settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from balancer.algorithms.interface import Algorithm
+    from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver
     from balancer.drivers.cloud import CloudDriver
 
@@ -65,7 +67,7 @@ class Config(BaseModel):
     max_reserves: Annotated[int, Field(ge=1)] = 10_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     ready_file: Path | None = None
-    clock_file: Path | None = None
+    clock: str | dict[str, dict[str, Any]] = "wall"
     threads: Annotated[int, Field(ge=2, le=1000)] = 32
     reconcile_period_s: SomeSeconds = 60.0
     refresh_age_s: SomeSeconds = 1.0
@@ -124,6 +126,13 @@ class Config(BaseModel):
         kind = _load("balancer.cloud_drivers", "cloud", self.cloud)
         made: CloudDriver = _made(kind, "cloud_settings", self.cloud_settings)
         return made
+
+    def make_clock(self) -> Clock:
+        """Raises ConfigError."""
+        try:
+            return make_clock(self.clock)
+        except ValueError as error:
+            raise ConfigError(f"clock: {error}") from error
 
     @property
     def is_loopback(self) -> bool:

@@ -57,7 +57,7 @@ def cli() -> None:
 @click.option(
     "--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready."
 )
-@click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
+@click.option("--clock", help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]")
 @click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
 @click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
 @click.option("--confirm-poll-s", type=float, help="Wall time between looks at a moving node.  [default: 1]")
@@ -240,7 +240,7 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
               help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
 @click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
-@click.option("--clock-file", type=click.Path(path_type=Path), help="A testbed's clock; else the wall clock.")
+@click.option("--clock", default="wall", show_default=True, help="The clock to go by: the service's.")
 def predict(  # noqa: PLR0917
     url: str,
     as_json: bool,
@@ -253,7 +253,7 @@ def predict(  # noqa: PLR0917
     before: Path | None,
     until_s: float | None,
     ready_file: Path | None,
-    clock_file: Path | None,
+    clock: str,
 ) -> None:
     """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
     from balancer.predictors.console import run_predictor
@@ -263,7 +263,7 @@ def predict(  # noqa: PLR0917
     try:
         run_predictor(
             url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
-            clock_file=clock_file, as_json=as_json, before=before, until_s=until_s, ready_file=ready_file,
+            clock=clock, as_json=as_json, before=before, until_s=until_s, ready_file=ready_file,
         )  # fmt: skip
     except ValueError as error:
         _fail(str(error))

@@ -256,7 +256,7 @@ def _trusted(ca_file: str | None) -> ssl.SSLContext:
 def _deadline(limit_s: float) -> Iterator[None]:
     """TimeoutError after `limit_s`, however the time is spent (look-up of the name, a byte a second, ...).
 
-    Signals reach the main thread only; a hook that a testbed calls in another one has the socket's time-outs.
+    Signals reach the main thread only; a hook that is called in another one has the socket's time-outs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -27,7 +27,7 @@ _POOL = {
 
 
 class Metrics:
-    """One set per service (its own registry), so that tests and testbeds can have many in one process."""
+    """One set per service (its own registry), so that a process can have many."""
 
     def __init__(self, driver: str) -> None:
         self.registry = registry = CollectorRegistry()

@@ -22,15 +22,16 @@ from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
-from balancer.clock import Clock, ManualClock, SystemClock
+from balancer.clock import ManualClock
 from balancer.config import Config, ConfigError
 from balancer.engine import Engine
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
-from balancer.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from flask import Flask
+
+    from balancer.clock import Clock
 
 _log = structlog.get_logger()
 
@@ -97,8 +98,6 @@ def check(config: Config) -> None:
     Raises as `make_engine` does.
     """
     config.check_bind()
-    if config.clock_file is not None and not config.clock_file.is_file():
-        raise ConfigError(f"clock_file: there is no clock {config.clock_file}")
     _check_auth(config)
     ledger = make_engine(config, ManualClock()).ledger
     try:
@@ -158,8 +157,9 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn ships no types
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
     """gunicorn with our engine; the engine lives in the worker process."""
 
-    def __init__(self, config: Config, listener: socket.socket) -> None:
+    def __init__(self, config: Config, listener: socket.socket, clock: Clock) -> None:
         self._config = config
+        self._clock = clock
         self._listener = listener
         self._url = url_of(
             listener, tls=config.tls_cert is not None
@@ -188,8 +188,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
 
     def load(self) -> Flask:
         config = self._config
-        clock: Clock = SystemClock() if config.clock_file is None else SharedClock(config.clock_file)
-        self.engine = make_engine(config, clock)
+        self.engine = make_engine(config, self._clock)
         # Overtaken: end, so that whoever watches us starts us again, and we stand by.
         self.engine.ledger.on_lost(lambda: os.kill(self._main_pid, signal.SIGTERM))
         self.engine.start()
@@ -237,6 +236,7 @@ def configure_logs(level: str) -> None:
 def serve(config: Config) -> None:
     """Returns when the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
     configure_logs(config.log_level)
+    clock = config.make_clock()  # before anything is waited for: a wrong one is told at once
     check(config)
     listener = listen(config.host, config.port)
     url = url_of(listener, tls=config.tls_cert is not None)
@@ -244,4 +244,4 @@ def serve(config: Config) -> None:
         f"balancer listens on {url}{'' if config.authenticates else ' without authentication'}\n"
     )
     sys.stdout.flush()
-    Server(config, listener).run()
+    Server(config, listener, clock).run()

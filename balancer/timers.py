@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, Rank, micros
+from balancer.clock import NEVER_US, micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class Timers:
         self._on_wake = on_wake
         self._on_period = on_period
         self._lock = threading.Lock()
-        self._alarm = clock.alarm(Rank.TIMER)
+        self._alarm = clock.alarm()
         self._due_us = self._wake_us = self._period_due_us = NEVER_US
         self._stopped = False
         self._threaded = threaded

@@ -1,4 +1,4 @@
-"""Times at the borders: ISO 8601 in UTC. In a testbed cluster time starts at 0, which reads 1970-01-01."""
+"""Times at the borders: ISO 8601 in UTC. A clock that starts at 0 reads 1970-01-01."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What the life cycle is told (events) and what it asks for (instructions).
 
-Events are facts with the time they became true; instructions are done by somebody else (`engine.py` in the
-service, the mechanism in virtual time), who reports the outcome as another event. Times are cluster time in
-integer microseconds; nodes are host names.
+Events are facts with the time they became true; instructions are done by somebody else (`engine.py`), who
+reports the outcome as another event. Times are cluster time in integer microseconds; nodes are host names.
 """
 
 from __future__ import annotations

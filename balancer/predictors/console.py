@@ -15,12 +15,12 @@ import yaml
 
 from balancer.client import Balancer, BalancerError, environment_token
 from balancer.clock import SystemClock, micros, seconds
+from balancer.clocks import make_clock
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.loader import load_predictor, predictor_names
 from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
-from balancer.shared_clock import SharedClock
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def run_predictor(
     keep: str,
     once: bool,
     dry_run: bool,
-    clock_file: Path | None,
+    clock: str,
     as_json: bool,
     before: Path | None = None,
     until_s: float | None = None,
     ready_file: Path | None = None,
 ) -> None:
     """Run until SIGTERM or Ctrl-C, or one step. Raises ValueError for bad parameters or a failed step."""
-    clock = SharedClock(clock_file) if clock_file is not None else SystemClock()
+    time = make_clock(clock)
     predictor = load_predictor(name, parameters(changes))
     slots = Slots(slots_per_day)
     with _connect(url) as balancer:
@@ -69,14 +69,14 @@ def run_predictor(
 
         if once:
             try:
-                told(runner.step(clock.now_us(), dry_run=dry_run))
+                told(runner.step(time.now_us(), dry_run=dry_run))
             except BalancerError as error:
                 raise ValueError(str(error)) from error
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        runner.run(clock, stop, told)
+        runner.run(time, stop, told)
 
 
 def _connect(url: str) -> Balancer:

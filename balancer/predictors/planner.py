@@ -1,4 +1,4 @@
-"""What the out-of-band predictor does at the beginning of a slot. Pure: the service and virtual time share it.
+"""What the out-of-band predictor does at the beginning of a slot. Pure.
 
 The paper calls `add_reserve(0, N)` at the beginning of each slot (balancer-liu-2018, II-C.3) and lets nodes go
 that were reserved for more than I; it does not say how N nodes then last for six hours. `Keep` has both readings.
@@ -6,15 +6,13 @@ that were reserved for more than I; it does not say how N nodes then last for si
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from balancer.predictors.interface import History, Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from balancer.predictors.interface import Predictor
 
 
@@ -47,26 +45,3 @@ def reservation(
     estimate = predictor.predict(history.until(slot), slot) - (history.requested(slot) or 0)
     keep_us = slots.begin_us(slot + 1) - now_us if keep is Keep.SLOT else None
     return Reservation(min(most, max(0, estimate)), keep_us)
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts requested nodes by slot, where no service keeps a history: in virtual time."""
-
-    slots: Slots
-    before: Sequence[int] = ()
-    """Nodes requested in the slots before slot 0, oldest first."""
-    _counts: list[int] = field(default_factory=list)
-
-    def add(self, now_us: int, nodes: int) -> None:
-        """`nodes` were requested now."""
-        self._reach(self.slots.at(now_us))
-        self._counts[-1] += nodes
-
-    def history(self, now_us: int) -> History:
-        """All slots up to the present one, which is not over."""
-        self._reach(self.slots.at(now_us))
-        return History(-len(self.before), (*self.before, *self._counts), self.slots.a_day)
-
-    def _reach(self, slot: int) -> None:
-        self._counts.extend([0] * (slot + 1 - len(self._counts)))

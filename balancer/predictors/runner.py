@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.client import BalancerError
-from balancer.clock import NEVER_US, US, Rank, micros, seconds
+from balancer.clock import NEVER_US, US, micros, seconds
 from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.planner import Keep, reservation
 
@@ -41,8 +41,8 @@ class Step:
 class PredictorRunner:
     """One predictor for one service. `history_days`: how far back it looks.
 
-    `before` is what was requested in the slots before slot 0, oldest first, where a service with a clock of its
-    own (a testbed's) cannot know it. No slot that begins after `until_us` is begun (None: no end).
+    `before` is what was requested in the slots before slot 0, oldest first, where the service is too young to
+    know it. No slot that begins after `until_us` is begun (None: no end).
     """
 
     balancer: Balancer
@@ -85,7 +85,7 @@ class PredictorRunner:
 
         A Balancer that cannot be asked is told of, and asked again after a minute.
         """
-        alarm = clock.alarm(Rank.FORECAST)
+        alarm = clock.alarm()
         try:
             while not stop.is_set():
                 # On a paced clock the next alarm is set before time may go on.

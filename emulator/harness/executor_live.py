@@ -15,7 +15,9 @@ from concurrent.futures import Future
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US
+from emulator.ranks import Rank
+from emulator.shared_clock import alarm_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -44,7 +46,7 @@ class LiveExecutor:
         self._clock = clock
         self._schedule_pass = schedule_pass
         self._on_due = on_due
-        self._alarm = clock.alarm(Rank.SCHEDULE)
+        self._alarm = alarm_of(clock, Rank.SCHEDULE)
         self._inbox: deque[Work] = deque()
         self._due: list[tuple[int, Rank, int, int, Work]] = []
         self._sequence = count()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.clock import NEVER_US, Rank, wall_us
+from balancer.clock import NEVER_US, wall_us
 from emulator.harness import tables as t
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
@@ -34,6 +34,7 @@ from emulator.harness.mechanism import (
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.tables import node_array
+from emulator.ranks import Rank
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from balancer.clock import NEVER_US, Rank, SystemClock, micros
-from balancer.shared_clock import SharedClock
+from balancer.clock import NEVER_US, SystemClock, micros
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
@@ -24,6 +23,8 @@ from emulator.live.runs import Key, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
+from emulator.ranks import Rank
+from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

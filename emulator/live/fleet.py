@@ -18,7 +18,6 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import seconds, utc_us, wall_us
-from balancer.shared_clock import SharedClockMaster
 from emulator.harness.harness import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
@@ -36,6 +35,7 @@ from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
+from emulator.shared_clock import SharedClockMaster
 from emulator.workload import store
 from emulator.workload.table import Kind
 
@@ -253,7 +253,7 @@ class Fleet:
                 "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
                 "port": 0,
                 "ready_file": self.work / "balancer.ready",
-                "clock_file": self.work / "clock",
+                "clock": {"shared": {"path": self.work / "clock"}},
                 "reconcile_period_s": _RECONCILE_S,
                 "refresh_age_s": 0,
                 "confirm_poll_s": 0.005,
@@ -343,7 +343,8 @@ class Fleet:
             *(f"--set={name}={json.dumps(value)}" for name, value in predictor.parameters.items()),
             "--slots-per-day", str(predictor.slots_per_day), "--keep", predictor.keep,
             "--before", before, "--until-s", repr(seconds(last_submit_us)),
-            "--clock-file", self.work / "clock", "--ready-file", ready,
+            "--clock", json.dumps({"shared": {"path": str(self.work / "clock"), "rank": "forecast"}}),
+            "--ready-file", ready,
             environ={"BALANCER_TOKEN": self.token},
         )  # fmt: skip
         party.wait_until(lambda: read_ready(ready) is not None)

@@ -23,13 +23,14 @@ import requests
 import structlog
 from pydantic import Field
 
-from balancer.clock import Clock, Rank, SystemClock, micros, seconds
-from balancer.shared_clock import SharedClock
+from balancer.clock import Clock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, computing, sleeping, working
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.ranks import Rank
+from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
 
@@ -126,7 +127,7 @@ class Replayer:
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
         self._entry = count()
         self._stopping = False
-        self._alarm = clock.alarm()
+        self._alarm = alarm_of(clock, Rank.TIMER)
         self._fill(table)
         self._set_alarm()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US
 from emulator.live.torque.jobs import sleep_us
+from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable

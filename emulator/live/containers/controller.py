@@ -22,8 +22,7 @@ import requests
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.clock import Rank, micros, seconds, utc_us, wall_us
-from balancer.shared_clock import SharedClock, SharedClockMaster
+from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import STILL_WORKING, BatchSide, collect
@@ -47,10 +46,12 @@ from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import read_accounting
 from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.ranks import Rank
 from emulator.report import files
 from emulator.report.progress import RunProgress
 from emulator.runner import Prepared, describe, make_mechanism, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping
+from emulator.shared_clock import SharedClock, SharedClockMaster
 from emulator.workload import store
 from emulator.workload.files import TraceError
 from emulator.workload.table import Kind

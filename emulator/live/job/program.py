@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US, SystemClock
-from balancer.shared_clock import SharedClock
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.keepers import OVER, PlainKeeper, What, agent_keeper
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
+from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

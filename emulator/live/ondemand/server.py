@@ -12,7 +12,6 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
-from balancer.shared_clock import SharedClock
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
@@ -23,6 +22,7 @@ from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
+from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

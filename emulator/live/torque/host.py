@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US
 from emulator.harness.harness import Harness, _Point
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
+from emulator.ranks import Rank
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

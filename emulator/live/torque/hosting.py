@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US
 from emulator.live.torque import errors
 from emulator.workload.table import Kind
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from emulator.harness.account import Account
     from emulator.harness.record import RunOutcome, RunRecord
     from emulator.live.torque.jobs import JobRequest
+    from emulator.ranks import Rank
     from emulator.workload.table import JobTable
 
 ON_DEMAND_QUEUE = "ondemand"

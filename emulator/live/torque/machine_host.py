@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.clock import NEVER_US, Rank
+from balancer.clock import NEVER_US
 from emulator.harness.account import Account, HasAccounts
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.harness import Harness
@@ -22,6 +22,7 @@ from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import ability
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
+from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

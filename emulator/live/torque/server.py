@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import SystemClock
-from balancer.shared_clock import SharedClock
 from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import LiveExecutor
 from emulator.harness.mechanism import HasMachine, ability, mechanism_of
@@ -33,6 +32,7 @@ from emulator.live.torque.machine_host import MachineHost
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
+from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

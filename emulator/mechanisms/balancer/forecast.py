@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.predictors.interface import Slots
 from balancer.predictors.loader import parse_predictor
-from balancer.predictors.planner import Keep, Tally, reservation
+from balancer.predictors.planner import Keep, reservation
+from emulator.mechanisms.balancer.tally import Tally
 
 if TYPE_CHECKING:
     from balancer.predictors.interface import Predictor

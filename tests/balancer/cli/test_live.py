@@ -117,7 +117,9 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
         (["--nodes", "n[3-1]"], "'3-1' is not a range from low to high"),
         (["--reserve", "-1"], "reserve: Input should be greater than or equal to 0, not -1"),
         (["--db", "/nowhere/x.db"], "the folder /nowhere of the ledger does not exist"),
-        (["--clock-file", "/nowhere/clock"], "there is no clock /nowhere/clock"),
+        (["--clock", "sundial"], "clock: there is no clock 'sundial'; installed are shared, wall"),
+        (["--clock", "{wall: {speed: 2}}"], "clock: clock wall: "),
+        (["--clock", "{shared: {path: /nowhere/clock}}"], "clock: there is no clock /nowhere/clock"),
         (["--config", "/nowhere/c.yaml"], "/nowhere/c.yaml cannot be read"),
     ],
 )

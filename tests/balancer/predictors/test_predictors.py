@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from balancer.predictors.backtest import backtest, pinball
-from balancer.predictors.interface import History, Slots
+from balancer.predictors.interface import History
 from balancer.predictors.loader import BadPredictor, make_predictor, parse_predictor
 from balancer.predictors.peak import Peak
-from balancer.predictors.planner import Keep, Reservation, Tally, reservation
+from balancer.predictors.planner import Keep, Reservation, reservation
 from balancer.predictors.quantiles import weighted_quantile
 from balancer.predictors.recency_weighted import RecencyWeighted
 from balancer.predictors.seasonal_quantile import SeasonalQuantile
@@ -97,9 +97,7 @@ def test_a_reservation_lasts_to_the_end_of_its_slot():
 
 
 def test_called_in_the_middle_of_a_slot_it_takes_off_what_has_come():
-    tally = Tally(Slots(), before=(5,) * 4)
-    tally.add(HOUR_US, 2)
-    history = tally.history(2 * HOUR_US)
+    history = History(-4, (5, 5, 5, 5, 2))
     assert reservation(Peak(), history, 2 * HOUR_US, most=100) == Reservation(3, 4 * HOUR_US)
 
 

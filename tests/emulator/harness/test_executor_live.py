@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from balancer.clock import ManualClock, Rank
-from balancer.shared_clock import SharedClock, SharedClockMaster
+from balancer.clock import ManualClock
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
+from emulator.ranks import Rank
+from emulator.shared_clock import SharedClock, SharedClockMaster
 
 
 class Diary(list):

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from balancer.clock import US, ManualClock, Rank, wall_us
-from balancer.shared_clock import SharedClock, SharedClockMaster
+from balancer.clock import US, ManualClock, wall_us
 from emulator.live.process import read_address
 from emulator.live.torque import commands
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
+from emulator.ranks import Rank
+from emulator.shared_clock import SharedClock, SharedClockMaster
 
 REFERENCE = Path(__file__).parents[4] / "../shared/reference/torque"
 HOME = "/home/alice"

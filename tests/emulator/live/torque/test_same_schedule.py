@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from balancer.clock import NEVER_US, US, Rank
+from balancer.clock import NEVER_US, US
 from emulator.harness.cluster import Cluster
+from emulator.ranks import Rank
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 

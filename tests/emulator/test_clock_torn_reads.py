@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 
-from balancer.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock, SharedClockMaster
 
 _EARLY, _LATE = 0x0101_0101_0101_0101, 0x0202_0202_0202_0202
 _READS = 400_000

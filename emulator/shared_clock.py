@@ -1,4 +1,10 @@
-"""The clock of a testbed: a file that one process paces (`SharedClockMaster`) and every process reads."""
+"""The clock of a live run: a file that one process paces (`SharedClockMaster`) and every process reads.
+
+Time runs `speed` times faster than life and may stand still while somebody still has work that is due: *the clock does
+not pass the time an alarm is set to until the alarm is moved*. Among the parties that are due at the same time the one
+with the lower `Rank` goes first, which makes the order of events the same as in virtual time. To the Balancer it is a
+plug-in (`balancer serve --clock`, entry point `shared`).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,15 @@ from array import array
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from balancer.clock import NEVER_US, US, Rank, micros, seconds, wall_us
+from balancer.clock import NEVER_US, US, micros, seconds, wall_us
+from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from balancer.clock import Alarm, Clock
 
 # The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are atomic on every
 # machine we run on, and each field has one writer: the header the master, a slot its owner. Whether the owner
@@ -72,12 +81,22 @@ def _words_of(path: Path, file: int) -> memoryview[int]:
 
 
 class SharedClock:
-    """A clock in a file, read by every process of a testbed. See `SharedClockMaster`."""
+    """A clock in a file, read by every process of a live run. See `SharedClockMaster`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with path.open("r+b") as file:
-            self._words = _words_of(path, file.fileno())
+    `rank`: that of alarms whose owner names none, in lower case. Raises ValueError for a file that is no clock.
+    """
+
+    def __init__(self, path: Path | str, rank: str = "timer") -> None:
+        if rank.upper() not in Rank.__members__:
+            ranks = ", ".join(each.name.lower() for each in Rank)
+            raise ValueError(f"there is no rank {rank!r}; there are: {ranks}")
+        self.path = path = Path(path)
+        self._rank = Rank[rank.upper()]
+        try:
+            with path.open("r+b") as file:
+                self._words = _words_of(path, file.fileno())
+        except OSError as error:
+            raise ValueError(f"there is no clock {path}: {error.strerror}") from error
         self.speed = self._words[_SPEED_AT] / 1000
         self.is_held = bool(self._words[_HELD_AT])
         self._lock = threading.Lock()
@@ -110,10 +129,10 @@ class SharedClock:
         """True when the run is over and nobody paces the clock any more."""
         return bool(self._words[_STOPPED_AT])
 
-    def alarm(self, rank: Rank = Rank.TIMER) -> SharedAlarm:
+    def alarm(self, rank: Rank | None = None) -> SharedAlarm:
         with self._lock:
             self._next_key += 1
-            return SharedAlarm(self, self._next_key, rank)
+            return SharedAlarm(self, self._next_key, self._rank if rank is None else rank)
 
     @contextmanager
     def held(self) -> Iterator[int]:
@@ -186,6 +205,35 @@ class SharedAlarm:
 
     def close(self) -> None:
         self.set(NEVER_US)
+
+
+class RankedAlarm(Protocol):
+    """An alarm whose owner may say how urgent it is; a clock without ranks does not care."""
+
+    def set(self, due_us: int, rank: Rank | None = None) -> None:
+        """`rank` changes the alarm's rank."""
+
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+
+    def wake(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Unranked:
+    """An alarm of a clock that knows no ranks."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self.wait, self.wake, self.close = alarm.wait, alarm.wake, alarm.close
+
+    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
+        self._alarm.set(due_us)
+
+
+def alarm_of(clock: Clock, rank: Rank) -> RankedAlarm:
+    """A new alarm at any clock, with this rank where there are ranks."""
+    return clock.alarm(rank) if isinstance(clock, SharedClock) else _Unranked(clock.alarm())
 
 
 @dataclass(slots=True)

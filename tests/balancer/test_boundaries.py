@@ -1,0 +1,50 @@
+"""The service stands alone: it needs nothing of the emulator, and nothing in it is there for the emulator only."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import balancer
+
+ROOT = Path(balancer.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+# The emulator's order of events, its clock and itself; `balancer-emulator` is what the installed package is called.
+_ITS_WORDS = re.compile(
+    r"(?i)(?<![a-z])(ranks?|testbeds?|virtual.time|shared.?clock|(?<!balancer-)emulators?)(?![a-z])"
+)
+
+
+def _imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_of_the_balancer_imports_the_emulator(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [name for name in _imported(tree) if name.partition(".")[0] == "emulator"] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_of_the_balancer_speaks_of_the_emulator(path):
+    assert _ITS_WORDS.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_words_are_found():
+    found = _ITS_WORDS.findall(
+        "alarm(rank), shared_clock SharedClock, Virtual time, an emulator, balancer-emulator, frank"
+    )
+    assert [word.lower() for word in found] == [
+        "rank",
+        "shared_clock",
+        "sharedclock",
+        "virtual time",
+        "emulator",
+    ]
