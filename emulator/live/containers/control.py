@@ -1,6 +1,7 @@
 """The controller's small HTTP server: settings for the parties, status and marks for people.
 
-GET  /start/ROLE?name=NODE   200 the role's settings (JSON), 503 what it waits for (text)
+GET  /start/ROLE             200 the role's settings (JSON), 503 what it waits for (text);
+                             a node adds ?name=NODE, or ?host=HOSTNAME to be named by its address
 GET  /status                 where the run is
 POST /marks                  {"text": ..., "fault": number, "do": deed, "host": name}: what was done to the fleet
 """
@@ -8,19 +9,35 @@ POST /marks                  {"text": ..., "fault": number, "do": deed, "host": 
 from __future__ import annotations
 
 import json
+import re
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
-from emulator.live.containers.names import ROLES
+from emulator.live.containers.names import NODE, ROLES, node_name
 
 _MOST_BYTES = 65_536
 
 
 class NotYet(Exception):
     """A party has to wait; the text says for what."""
+
+
+def replica_at(address: str) -> str | None:
+    """The name of the node at an address by its number among the replicas; None where it has none.
+
+    Compose gives a replica no name of its own but in its address's reverse look-up: PROJECT-node-3.NETWORK. The replica
+    itself cannot ask for it: its own hosts file answers first, with the container's id.
+    """
+    try:
+        found, *_ = socket.gethostbyaddr(address)
+    except OSError:
+        return None
+    match = re.search(rf"[-_.]{NODE}[-_.](\d+)(?:\.|$)", found)
+    return None if match is None else node_name(int(match[1]))
 
 
 class Answers(Protocol):
@@ -65,7 +82,10 @@ class _Handler(BaseHTTPRequestHandler):
         match url.path.strip("/").split("/"):
             case ["start", role] if role in ROLES:
                 try:
-                    name = parse_qs(url.query).get("name", [None])[0]
+                    asks = {key: values[0] for key, values in parse_qs(url.query).items()}
+                    name = asks.get("name")
+                    if name is None and "host" in asks:
+                        name = replica_at(self.client_address[0]) or asks["host"]
                     self._json(200, self.answers.start_settings(role, name))
                 except NotYet as error:
                     self._text(503, str(error))

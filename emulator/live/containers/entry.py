@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -21,6 +20,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlencode
 
 from emulator.live.containers.names import (
     BALANCER,
@@ -35,7 +35,6 @@ from emulator.live.containers.names import (
     ROLES,
     SHARED,
     UID,
-    node_name,
 )
 
 if TYPE_CHECKING:
@@ -46,12 +45,9 @@ _CLOCK = SHARED / "clock"
 _OVER = SHARED / "over"
 _ASK_S = 0.3
 _LOOK_S = 1.0
-_TIMEOUT_S = 10.0
 _ANSWER_S = 120.0
 """Hundreds of nodes ask one controller at the same time: who gives up early only asks once more."""
 _UNAVAILABLE = 503
-_RESOLVER = Path("/etc/resolv.conf")
-_POINTER = 0xC0
 _PROGRAMS = {
     BATCH: ("emulator.live.torque.server", "--config", "{config}", "--clock", str(_CLOCK)),
     NODE: ("emulator.live.agent", "--config", "{config}", "--clock", str(_CLOCK)),
@@ -107,7 +103,7 @@ def _stop_on_signals() -> threading.Event:
 def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     """What the controller has for this role; asks for as long as it has nothing. None: told to stop."""
     controller = os.environ.get("FLEET_CONTROLLER", f"{CONTROLLER}:{CONTROLLER_PORT}")
-    query = f"?name={own_name()}" if role == NODE else ""
+    query = f"?{_who_asks()}" if role == NODE else ""
     said = ""
     while not stopping.is_set():
         try:
@@ -129,44 +125,10 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     return None
 
 
-def own_name() -> str:
-    """The node's name: $NODE_NAME, else by its number among the replicas, else its host name.
-
-    Compose gives a replica no name of its own but in its address's reverse look-up: PROJECT-node-3.NETWORK.
-    """
-    given = os.environ.get("NODE_NAME")
-    if given:
-        return given
-    host = socket.gethostname()
-    found = _reverse(socket.gethostbyname(host))
-    match = re.search(rf"[-_.]{NODE}[-_.](\d+)(?:\.|$)", found)
-    return host if match is None else node_name(int(match[1]))
-
-
-def _reverse(address: str) -> str:
-    """The name of an address by DNS alone ('' without one): the container's own hosts file would say its id."""
-    servers = [
-        line.split()[1] for line in _RESOLVER.read_text(encoding="utf-8").splitlines() if "nameserver" in line
-    ]
-    labels = [*reversed(address.split(".")), "in-addr", "arpa"]
-    question = b"".join(bytes([len(label)]) + label.encode() for label in labels) + b"\0\0\x0c\0\x01"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(_TIMEOUT_S)
-        try:
-            asking.sendto(b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0" + question, (servers[0], 53))
-            answer = asking.recv(4096)
-        except (OSError, IndexError):
-            return ""
-    # One answer: its owner's name (or a pointer to it), type, class, time to live and length, then the name asked for.
-    at = 12 + len(question)
-    while at < len(answer) and 0 < answer[at] < _POINTER:
-        at += 1 + answer[at]
-    at += (2 if answer[at : at + 1] >= bytes([_POINTER]) else 1) + 10
-    names = []
-    while at < len(answer) and 0 < (size := answer[at]) < _POINTER:
-        names.append(answer[at + 1 : at + 1 + size].decode(errors="replace"))
-        at += 1 + size
-    return ".".join(names)
+def _who_asks() -> str:
+    """A node says its name, or its host name: then the controller looks up which of the replicas it is."""
+    name = os.environ.get("NODE_NAME")
+    return urlencode({"name": name} if name else {"host": socket.gethostname()})
 
 
 def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
