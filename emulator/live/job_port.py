@@ -1,9 +1,9 @@
 """Where the processes of `emulator-job` call their node's agent, which tells them the time and what happens to them.
 
-One JSON object a line over loopback. Each word of the agent is answered by `wait` or `over`; in between the agent
+One JSON object a line over loopback. Each message of the agent is answered by `wait` or `over`; in between the agent
 holds a paced clock, so that a job never misses its moment and needs no clock of its own.
 
-    {"do": "hello", "key": ..., "total": ...}     ->  {"what": "begin", ...}      the words of `job/keepers.py`
+    {"do": "hello", "key": ..., "total": ...}     ->  {"what": "begin", ...}      the messages of `job/control.py`
     {"do": "wait", "until_us": ..., "done": ...}  ->  {"what": "tick" | "change" | "leave", ...}
     {"do": "over", "done": ...}                   ->  {"do": "noted"}
 """
@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.job.keepers import ADDRESS_VARIABLE, KEY_VARIABLE
+from emulator.live.job.control import ADDRESS_VARIABLE, KEY_VARIABLE
 from emulator.live.torque.protocol import Connection, ProtocolError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class JobLine:
     def __init__(self) -> None:
         self._connection: Connection | None = None
         self._owes_answer = False
-        self._words: deque[dict[str, Any]] = deque()
+        self._messages: deque[dict[str, Any]] = deque()
         self.until_us: int | None = None
         """When it wants to be told the time; None while it does not wait."""
         self.is_over = False
@@ -44,17 +44,17 @@ class JobLine:
 
     @property
     def is_busy(self) -> bool:
-        """A word is under way or waits for its turn."""
-        return self._owes_answer or bool(self._words)
+        """A message is under way or waits for its turn."""
+        return self._owes_answer or bool(self._messages)
 
     def called(self, connection: Connection) -> None:
-        """The process is there; its first word must be among those that wait for it."""
+        """The process is there; its first message must be among those that wait for it."""
         self._connection = connection
         self._send_next()
 
-    def say(self, word: dict[str, Any]) -> None:
+    def say(self, message: dict[str, Any]) -> None:
         """Say this when all that was said before is answered."""
-        self._words.append(word)
+        self._messages.append(message)
         if not self._owes_answer:
             self._send_next()
 
@@ -70,12 +70,12 @@ class JobLine:
             self._connection.close()
 
     def _send_next(self) -> None:
-        if self._connection is None or not self._words or self.is_over:
+        if self._connection is None or not self._messages or self.is_over:
             return
-        word = self._words.popleft()
+        message = self._messages.popleft()
         self._owes_answer, self.until_us = True, None
         try:
-            self._connection.send(word)
+            self._connection.send(message)
         except OSError:
             self._connection.close()  # the process is gone, which its end tells
 

@@ -1,7 +1,7 @@
 """`emulator-job`: does a known amount of work at the rate its nodes allow, and writes down what it does.
 
 It does not burn the processor: work is cluster time on nodes. Each line of its output is a JSON object; `--prove`
-reads them back. How it hears of the time, of other nodes and of its end: `keepers.py`.
+reads them back. How it hears of the time, of other nodes and of its end: `control.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US, SystemClock
 from emulator.live.job.checkpoints import Checkpoints
-from emulator.live.job.keepers import OVER, PlainKeeper, What, agent_keeper
+from emulator.live.job.control import OVER, MessageKind, SignalControl, agent_control
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
 from emulator.shared_clock import SharedClock
@@ -25,7 +25,7 @@ from emulator.shared_clock import SharedClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from emulator.live.job.keepers import Keeper, Word
+    from emulator.live.job.control import JobControl, Message
 
 WORK_LEFT = 75
 """Exit status of a job that left before its end: start it again and it goes on (EX_TEMPFAIL)."""
@@ -33,7 +33,7 @@ WORK_LEFT = 75
 
 @dataclass(slots=True)
 class Job:
-    """One run of a job, from its keeper's first word to its last line. Amounts in node-microseconds.
+    """One run of a job, from its control's first message to its last line. Amounts in node-microseconds.
 
     `step`: how much work a line of output stands for. `every_us`: a checkpoint after so much computing (0: none),
     which takes `write_us`; `setup_us`: time before the first work of each run. A batch system that keeps account
@@ -42,7 +42,7 @@ class Job:
 
     total: int
     step: int
-    keeper: Keeper
+    control: JobControl
     checkpoints: Checkpoints | None
     write_line: Callable[[str], None]
     every_us: int = 0
@@ -61,44 +61,46 @@ class Job:
 
     def run(self) -> int:
         """Work until all is done or the job has to leave. The exit status."""
-        now_us = self._begin(self.keeper.begin(self.total))
+        now_us = self._begin(self.control.begin(self.total))
         while (done := self._phase.at(now_us)) < self.total or self._asked is not None or self._told_end:
-            word = self.keeper.wait(self._due_us(), done)
-            now_us = word.at_us
+            message = self.control.wait(self._due_us(), done)
+            now_us = message.at_us
             self._catch_up(now_us)
-            if word.what == What.CHANGE:
-                self._change(word)
-            elif word.what == What.LEAVE:
-                return self._leave(word)
+            if message.what == MessageKind.CHANGE:
+                self._change(message)
+            elif message.what == MessageKind.LEAVE:
+                return self._leave(message)
         return self._finish(now_us)
 
     def _finish(self, now_us: int) -> int:
         self._say("finished", now_us, done=self.total)
-        self.keeper.over(self.total)
+        self.control.over(self.total)
         return 0
 
-    def _begin(self, word: Word) -> int:
-        self._told_end = word.told_end
-        if word.total is not None and word.total != self.total:
-            self.step = max(1, self.step * word.total // self.total)
-            self.total = word.total
-        found = None if self.checkpoints is None else self.checkpoints.newest(word.begun)
+    def _begin(self, message: Message) -> int:
+        self._told_end = message.told_end
+        if message.total is not None and message.total != self.total:
+            self.step = max(1, self.step * message.total // self.total)
+            self.total = message.total
+        found = None if self.checkpoints is None else self.checkpoints.newest(message.begun)
         if found is not None and found.total != self.total:
             raise ValueError(f"the checkpoint is of a job with other work ({found.total}, not {self.total})")
-        if word.interval_us is not None:
-            self.every_us, self.write_us = word.interval_us, word.cost_us
+        if message.interval_us is not None:
+            self.every_us, self.write_us = message.interval_us, message.cost_us
         done = 0 if found is None else found.done
-        self._new_phase(word, done, word.at_us + self.setup_us if word.since_us is None else word.since_us)
+        self._new_phase(
+            message, done, message.at_us + self.setup_us if message.since_us is None else message.since_us
+        )
         self._told = self._saved = done
-        begun: dict[str, Any] = {"run": word.run, "nodes": word.nodes, "of": self.total, "done": done}
+        begun: dict[str, Any] = {"run": message.run, "nodes": message.nodes, "of": self.total, "done": done}
         if found is not None:
             begun["checkpoint"] = found.number
-        self._say("begins", word.at_us, **begun)
-        return word.at_us
+        self._say("begins", message.at_us, **begun)
+        return message.at_us
 
-    def _new_phase(self, word: Word, done: int, since_us: int) -> None:
+    def _new_phase(self, message: Message, done: int, since_us: int) -> None:
         interval_us = 0 if self.checkpoints is None else self.every_us
-        rate = (word.nodes, word.num, word.den)
+        rate = (message.nodes, message.num, message.den)
         self._phase = Phase(self.total, done, since_us, *rate, interval_us, self.write_us)
         self._own_checkpoints = 0
 
@@ -120,27 +122,31 @@ class Job:
         done = self._phase.at(now_us)
         self._tell(done if done == self.total else done // self.step * self.step, now_us)
 
-    def _change(self, word: Word) -> None:
-        done = self._phase.at(word.at_us)
-        self._tell(done, word.at_us)
-        since_us = max(self._phase.since_us, word.at_us) if word.since_us is None else word.since_us
-        self._new_phase(word, done, since_us)
-        self._asked = None if word.save_us == NEVER_US else (word.save_us, done)
+    def _change(self, message: Message) -> None:
+        done = self._phase.at(message.at_us)
+        self._tell(done, message.at_us)
+        since_us = max(self._phase.since_us, message.at_us) if message.since_us is None else message.since_us
+        self._new_phase(message, done, since_us)
+        self._asked = None if message.save_us == NEVER_US else (message.save_us, done)
         standing = (
-            {} if since_us <= word.at_us else {"stands_until_us": None if since_us == NEVER_US else since_us}
+            {}
+            if since_us <= message.at_us
+            else {"stands_until_us": None if since_us == NEVER_US else since_us}
         )
-        self._say("changed", word.at_us, nodes=word.nodes, rate=f"{word.num}/{word.den}", **standing)
-        self._catch_up(word.at_us)
+        self._say(
+            "changed", message.at_us, nodes=message.nodes, rate=f"{message.num}/{message.den}", **standing
+        )
+        self._catch_up(message.at_us)
 
-    def _leave(self, word: Word) -> int:
-        done = self._phase.at(word.at_us)
-        self._tell(done, word.at_us)
-        if word.why == OVER and done == self.total:
-            return self._finish(word.at_us)
-        if word.save:
-            self._save(done, word.at_us)
-        self._say("leaves", word.at_us, why=word.why, done=done)
-        self.keeper.over(done)
+    def _leave(self, message: Message) -> int:
+        done = self._phase.at(message.at_us)
+        self._tell(done, message.at_us)
+        if message.why == OVER and done == self.total:
+            return self._finish(message.at_us)
+        if message.save:
+            self._save(done, message.at_us)
+        self._say("leaves", message.at_us, why=message.why, done=done)
+        self.control.over(done)
         return WORK_LEFT
 
     def _save(self, done: int, now_us: int) -> None:
@@ -206,14 +212,14 @@ def _parser() -> argparse.ArgumentParser:
 def _job(options: argparse.Namespace) -> Job:
     if options.nodes < 1 or options.speed <= 0 or options.work <= 0 or options.step == 0:
         raise ValueError("--work, --step, --nodes and --speed must be more than 0")
-    keeper: Keeper | None = agent_keeper()
-    if keeper is None:
+    control: JobControl | None = agent_control()
+    if control is None:
         clock = SharedClock(options.clock) if options.clock else SystemClock()
-        keeper = PlainKeeper(clock, options.nodes_file, options.nodes, options.speed)
+        control = SignalControl(clock, options.nodes_file, options.nodes, options.speed)
     return Job(
         total=options.work,
         step=options.step or max(1, options.work // 20),
-        keeper=keeper,
+        control=control,
         checkpoints=Checkpoints(options.checkpoints, options.name) if options.checkpoints else None,
         write_line=_write_line,
         every_us=options.every,

@@ -113,12 +113,12 @@ class TestMachine:
 
     LIAR = """
 import sys
-from emulator.live.job.keepers import What, agent_keeper
-keeper = agent_keeper()
-word = keeper.begin(1)
-while word.what != What.LEAVE:
-    word = keeper.wait(1 << 62, 1)
-keeper.over(1)
+from emulator.live.job.control import MessageKind, agent_control
+control = agent_control()
+message = control.begin(1)
+while message.what != MessageKind.LEAVE:
+    message = control.wait(1 << 62, 1)
+control.over(1)
 """
 
     @pytest.fixture

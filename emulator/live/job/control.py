@@ -29,7 +29,7 @@ OVER = "over"
 """Why a job leaves whose work is all done."""
 
 
-class What(StrEnum):
+class MessageKind(StrEnum):
     """What a job hears of."""
 
     BEGIN = "begin"
@@ -42,7 +42,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Message:
     """One thing a job hears, at a time.
 
     With BEGIN and CHANGE: it computes on `nodes` nodes at the rate `num / den` from `since_us` on (NEVER_US: it stands
@@ -53,7 +53,7 @@ class Word:
     (`why` is OVER), not by itself. With LEAVE: `save` (write a checkpoint before).
     """
 
-    what: What
+    what: MessageKind
     at_us: int
     nodes: int = 1
     num: int = 1
@@ -70,31 +70,31 @@ class Word:
     run: int = 1
 
 
-class Keeper(Protocol):
-    """Gives a job its next word."""
+class JobControl(Protocol):
+    """Gives a job its next message."""
 
-    def begin(self, total: int) -> Word: ...
+    def begin(self, total: int) -> Message: ...
 
-    def wait(self, until_us: int, done: int) -> Word:
-        """Nothing to do before `until_us`; `done` is how far the job is. The next word, TICK at the latest then."""
+    def wait(self, until_us: int, done: int) -> Message:
+        """Nothing to do before `until_us`; `done` is how far the job is. The next message, TICK at the latest then."""
 
     def over(self, done: int) -> None:
         """The job has written its last line."""
 
 
-class AgentKeeper:
-    """The node's agent: each word is answered by the next `wait` or `over`, which lets the clock go on."""
+class AgentControl:
+    """The node's agent: each message is answered by the next `wait` or `over`, which lets the clock go on."""
 
     def __init__(self, address: str, key: str) -> None:
         host, _, port = address.rpartition(":")
         self._connection = connect((host, int(port)))
         self._key = key
 
-    def begin(self, total: int) -> Word:
+    def begin(self, total: int) -> Message:
         self._connection.send({"do": "hello", "key": self._key, "total": total})
         return self._hear()
 
-    def wait(self, until_us: int, done: int) -> Word:
+    def wait(self, until_us: int, done: int) -> Message:
         self._connection.send({"do": "wait", "until_us": until_us, "done": done})
         return self._hear()
 
@@ -102,14 +102,14 @@ class AgentKeeper:
         self._connection.send({"do": "over", "done": done})
         self._connection.receive()  # the agent has taken note
 
-    def _hear(self) -> Word:
+    def _hear(self) -> Message:
         message = self._connection.receive()
         if message is None:
             raise ConnectionResetError("the node's agent is gone, and this job with it")
-        return Word(**message | {"what": What(message["what"])})
+        return Message(**message | {"what": MessageKind(message["what"])})
 
 
-class PlainKeeper:
+class SignalControl:
     """A clock, signals and a file with the number of nodes, for a job without an agent.
 
     SIGUSR1: write a checkpoint. SIGUSR2: look at the file again. SIGTERM: save if that is possible, and leave.
@@ -135,27 +135,27 @@ class PlainKeeper:
         passed_us = self._clock.now_us() - self._origin_us
         return self._origin_us + round(passed_us * self._speed)
 
-    def begin(self, total: int) -> Word:  # noqa: ARG002 - the agent wants to know
-        return Word(What.BEGIN, self._now_us(), nodes=self._read_nodes())
+    def begin(self, total: int) -> Message:  # noqa: ARG002 - the agent wants to know
+        return Message(MessageKind.BEGIN, self._now_us(), nodes=self._read_nodes())
 
-    def wait(self, until_us: int, done: int) -> Word:  # noqa: ARG002
+    def wait(self, until_us: int, done: int) -> Message:  # noqa: ARG002
         self._alarm.set(until_us if until_us == NEVER_US else self._clock_us(until_us))
         while not self._heard:
             if self._alarm.wait():
-                return Word(What.TICK, max(self._now_us(), until_us))
-        return self._word_of(self._heard.popleft())
+                return Message(MessageKind.TICK, max(self._now_us(), until_us))
+        return self._message_of(self._heard.popleft())
 
     def _clock_us(self, time_us: int) -> int:
         """When the clock shows this much of our time, rounded up."""
         return self._origin_us + ceil((time_us - self._origin_us) / self._speed)
 
-    def _word_of(self, number: int) -> Word:
+    def _message_of(self, number: int) -> Message:
         now_us = self._now_us()
         if number == signal.SIGUSR1:
-            return Word(What.CHANGE, now_us, nodes=self._nodes, save_us=now_us)
+            return Message(MessageKind.CHANGE, now_us, nodes=self._nodes, save_us=now_us)
         if number == signal.SIGUSR2:
-            return Word(What.CHANGE, now_us, nodes=self._read_nodes())
-        return Word(What.LEAVE, now_us, save=True, why=signal.Signals(number).name)
+            return Message(MessageKind.CHANGE, now_us, nodes=self._read_nodes())
+        return Message(MessageKind.LEAVE, now_us, save=True, why=signal.Signals(number).name)
 
     def _read_nodes(self) -> int:
         if self._nodes_file is not None:
@@ -170,7 +170,7 @@ class PlainKeeper:
         self._alarm.close()
 
 
-def agent_keeper() -> AgentKeeper | None:
+def agent_control() -> AgentControl | None:
     """The agent that started this process, if one did."""
     address = os.environ.get(ADDRESS_VARIABLE)
-    return AgentKeeper(address, os.environ.get(KEY_VARIABLE, "")) if address else None
+    return AgentControl(address, os.environ.get(KEY_VARIABLE, "")) if address else None
