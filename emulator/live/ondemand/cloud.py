@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import micros, wall_us
-from emulator.live.ondemand.errands import Errands
 from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     Answer,
@@ -25,6 +24,7 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
+from emulator.live.ondemand.retry_queue import RetryQueue
 from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class Cloud:
         *,
         boot_us: int = 0,
         release_linger_s: float = 0.05,
-        errands: Errands | None = None,
+        retries: RetryQueue | None = None,
         memory: Memory | None = None,
     ) -> None:
         self.clock = clock
         self._source = source
         self._boot_us = boot_us
         self._linger_s = release_linger_s
-        self._errands = errands if errands is not None else Errands()
+        self._retries = retries if retries is not None else RetryQueue()
         self._lock = RLock()
         self._servers: dict[str, Server] = {}
         self._past: list[Server] = []
@@ -88,7 +88,7 @@ class Cloud:
     def close(self) -> tuple[str, ...]:
         """Stop working; what could not be returned to the source."""
         self._closing.set()
-        left = self._errands.close()
+        left = self._retries.close()
         self._memory.close()
         return left
 
@@ -186,7 +186,7 @@ class Cloud:
             except SourceUnreachableError as error:
                 reason = str(error)
         # The request may have been heard: ask until we know, and give back what nobody waits for any more.
-        self._errands.add(f"undo request {reservation.id}", lambda: self._undo_request(count, reservation.id))
+        self._retries.add(f"undo request {reservation.id}", lambda: self._undo_request(count, reservation.id))
         return Refused(f"unreachable: {reason}")
 
     def _undo_request(self, count: int, key: str) -> None:
@@ -336,7 +336,7 @@ class Cloud:
             release()
         except SourceUnreachableError as error:
             _log.warning("release_delayed", nodes=nodes, error=str(error))
-            self._errands.add(f"release {', '.join(nodes)}", release)
+            self._retries.add(f"release {', '.join(nodes)}", release)
         except SourceRefusedError as error:
             _log.error("release_refused", nodes=nodes, error=str(error))
 
@@ -344,4 +344,4 @@ class Cloud:
         try:
             self._source.withdraw(request_id)
         except SourceUnreachableError:
-            self._errands.add(f"withdraw {request_id}", lambda: self._source.withdraw(request_id))
+            self._retries.add(f"withdraw {request_id}", lambda: self._source.withdraw(request_id))

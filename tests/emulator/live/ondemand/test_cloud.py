@@ -9,7 +9,6 @@ import pytest
 from balancer.clock import ManualClock, SystemClock
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.cloud import Cloud
-from emulator.live.ondemand.errands import Errands
 from emulator.live.ondemand.nodes import (
     FixedPool,
     Granted,
@@ -18,6 +17,7 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
+from emulator.live.ondemand.retry_queue import RetryQueue
 from emulator.live.ondemand.servers import ServerSpec
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
@@ -77,7 +77,7 @@ def build():
     clouds = []
 
     def build(source, **options):
-        cloud = Cloud(source, ManualClock(1_000_000), errands=Errands(retry_s=0.01), **options)
+        cloud = Cloud(source, ManualClock(1_000_000), retries=RetryQueue(retry_s=0.01), **options)
         clouds.append((cloud, source))
         return cloud
 
@@ -188,7 +188,7 @@ def test_nodes_that_cannot_be_returned_now_are_returned_later(build):
     cloud.delete(reservation.servers[0])
     assert source.told == [("request", 1)]
     source.is_away = False
-    assert cloud._errands.wait_until_done(20)
+    assert cloud._retries.wait_until_done(20)
     assert source.told == [("request", 1), ("release", ("n1",))]
 
 
@@ -199,7 +199,7 @@ def test_a_request_whose_answer_was_lost_is_undone_when_the_source_is_back(build
     reservation = cloud.create(spec())
     settled(cloud, reservation, "ERROR")
     source.is_away = False
-    assert cloud._errands.wait_until_done(20)
+    assert cloud._retries.wait_until_done(20)
     assert source.told == [("request", 1), ("release", ("n1",))]
 
 

@@ -16,8 +16,8 @@ _log = structlog.get_logger(__name__)
 _RETRY_S = 1.0
 
 
-class Errands:
-    """Does each errand on a thread of its own order, again and again until the source has answered.
+class RetryQueue:
+    """Does each action on a thread of its own order, again and again until the source has answered.
 
     So no node is lost while the Balancer is away: what could not be returned at once is returned later.
     """
@@ -29,12 +29,12 @@ class Errands:
         self._closing = False
         self._thread: Thread | None = None
 
-    def add(self, what: str, errand: Callable[[], object]) -> None:
-        """`errand` may raise SourceUnreachableError; anything else it raises is logged and ends it."""
+    def add(self, what: str, action: Callable[[], object]) -> None:
+        """`action` may raise SourceUnreachableError; anything else it raises is logged and ends it."""
         with self._changed:
-            self._open.append((what, errand))
+            self._open.append((what, action))
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="errands", daemon=True)
+                self._thread = Thread(target=self._run, name="retries", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
@@ -57,8 +57,8 @@ class Errands:
                 self._changed.wait_for(lambda: self._closing or self._open)
                 if self._closing:
                     return
-                what, errand = self._open[0]
-            done = self._try(what, errand)
+                what, action = self._open[0]
+            done = self._try(what, action)
             with self._changed:
                 if done:
                     self._open.pop(0)
@@ -67,12 +67,12 @@ class Errands:
                     self._changed.wait_for(lambda: self._closing, self._retry_s)
 
     @staticmethod
-    def _try(what: str, errand: Callable[[], object]) -> bool:
+    def _try(what: str, action: Callable[[], object]) -> bool:
         try:
-            errand()
+            action()
         except SourceUnreachableError as error:
-            _log.warning("errand_delayed", what=what, error=str(error))
+            _log.warning("retry_delayed", what=what, error=str(error))
             return False
-        except Exception:  # noqa: BLE001 - logged in full; the errands behind it must still be done
-            _log.exception("errand_failed", what=what)
+        except Exception:  # noqa: BLE001 - logged in full; the retries behind it must still be done
+            _log.exception("retry_failed", what=what)
         return True
