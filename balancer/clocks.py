@@ -17,9 +17,10 @@ def make_clock(item: object) -> Clock:
     """The clock written as `name` or `{name: {parameter: value}}`, also as text. Raises ValueError."""
     if isinstance(item, str) and item.startswith("{"):
         item = yaml.safe_load(item)
+    values: dict[str, object] = {}
     match item:
         case str():
-            name, values = item, {}
+            name = item
         case dict() if len(item) == 1 and all(isinstance(each, dict) for each in item.values()):
             ((name, values),) = item.items()
         case _:
