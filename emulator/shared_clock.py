@@ -1,7 +1,7 @@
 """The clock of a live run: a file that one process paces (`SharedClockMaster`) and every process reads.
 
 Time runs `speed` times faster than life and may stand still while somebody still has work that is due: *the clock does
-not pass the time an alarm is set to until the alarm is moved*. Among the parties that are due at the same time the one
+not pass the time an alarm is set to until the alarm is moved*. Among the alarms that are due at the same time the one
 with the lower `Rank` goes first, which makes the order of events the same as in virtual time. To the Balancer it is a
 plug-in (`balancer serve --clock`, entry point `shared`).
 """
@@ -168,7 +168,7 @@ class SharedClock:
 
 
 class SharedAlarm:
-    """One party's limit on a shared clock."""
+    """One limit on a shared clock."""
 
     def __init__(self, clock: SharedClock, key: int, rank: Rank) -> None:
         self._clock = clock
@@ -243,13 +243,13 @@ class Pace:
     holds: int = 0
     held_us: int = 0
     longest_hold_us: int = 0
-    dropped_parties: int = 0
+    dropped_processes: int = 0
 
 
 class SharedClockMaster:
     """Paces a clock file: `speed` cluster seconds in each wall second.
 
-    `held` (default): the clock does not pass a party's alarm until that party has dealt with it, so that
+    `held` (default): the clock does not pass an alarm until its owner has dealt with it, so that
     events happen at their exact times however slow the machine is; what was waited is counted in `pace`.
     Not held: the clock runs on regardless; the time between an alarm and its owner's moving it is counted.
     """
@@ -327,7 +327,7 @@ class SharedClockMaster:
                 if lock is not None:
                     self._words[place] = 0
                     os.close(lock)
-                    self.pace.dropped_parties += 1
+                    self.pace.dropped_processes += 1
 
     def living(self) -> int:
         """How many processes have a place at the clock and are alive."""
@@ -394,7 +394,7 @@ class SharedClockMaster:
                 self._count_hold(tick_us - held_since_us)
                 held_since_us = None
             if held_since_us is not None:
-                # Told while it lasts: a party that never moves its alarm would never be counted.
+                # Told while it lasts: an owner that never moves its alarm would never be counted.
                 self.pace.longest_hold_us = max(self.pace.longest_hold_us, tick_us - held_since_us)
                 if tick_us - held_since_us > US:
                     self._drop_dead()

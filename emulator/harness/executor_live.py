@@ -37,7 +37,7 @@ class ExecutorStoppedError(ConnectionError):
 class LiveExecutor:
     """Runs everything that touches one cluster, one thing after the other, in the thread that calls `run`.
 
-    `schedule_pass(now_us)` is one scheduling pass, asked for with `ask_for_pass`; a party that schedules
+    `schedule_pass(now_us)` is one scheduling pass, asked for with `ask_for_pass`; a process that schedules
     nothing (a node agent) has none. `on_due(now_us)` is told before each `run_due`. All methods except `post`,
     `call` and `stop` belong to the executor's own thread.
     """
@@ -165,7 +165,7 @@ class LiveExecutor:
 
     def run_due(self, now_us: int) -> None:
         """Do what is due first; for the executor itself, and for who repeats its past."""
-        # One rank at a time: the alarm is set again after it, so that other parties of this instant whose
+        # One rank at a time: the alarm is set again after it, so that other processes of this instant whose
         # rank lies between ours have their turn.
         first_us, rank = self._next_due()
         if (first_us, rank) <= (self._next_pass_us, Rank.SCHEDULE):

@@ -25,8 +25,8 @@ from emulator.harness.record import Mark
 from emulator.live import shares
 from emulator.live.collect import STILL_WORKING, ask_batch, collect
 from emulator.live.counts import Counts
+from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
-from emulator.live.party import Party, PartyError, read_ready
 from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
@@ -69,7 +69,7 @@ def run_live(
     fleet = Fleet(scenario, prepared, work)
     try:
         return fleet.run(interrupted, quiet=quiet)
-    except (PartyError, shares.CalibrationError) as error:
+    except (FleetProcessError, shares.CalibrationError) as error:
         raise FleetError(str(error)) from error
 
 
@@ -108,7 +108,7 @@ class Fleet:
         self.logs.mkdir()
         self.names = default_node_names(prepared.nodes)
         self.marks: list[Mark] = []
-        self.parties: dict[str, Party] = {}
+        self.processes: dict[str, FleetProcess] = {}
         self._guard: Guard | None = None
         self.balancer_url = ""
         self.epoch_s = _EPOCH_S
@@ -122,7 +122,7 @@ class Fleet:
         with ExitStack() as stack:
             self._guard = Guard()
             stack.callback(self._guard.close)
-            stack.callback(self._stop_parties)
+            stack.callback(self._stop_processes)
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             stack.enter_context(clock)
@@ -135,7 +135,7 @@ class Fleet:
             # Who waits for a server that is gone waits in vain.
             if not all_done and batch.offline is not None:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))
-            self._stop_parties()  # the ledger and the replayer's log are read from their files
+            self._stop_processes()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
             if rates and self.job_folder.exists():  # else it ended before there was a job
                 measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
@@ -169,10 +169,14 @@ class Fleet:
         path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
         return path
 
-    def _party(self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None) -> Party:
-        party = Party(name, [str(argument) for argument in arguments], self.logs, environ, self._guard)
-        self.parties[name] = party
-        return party
+    def _launch(
+        self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None
+    ) -> FleetProcess:
+        process = FleetProcess(
+            name, [str(argument) for argument in arguments], self.logs, environ, self._guard
+        )
+        self.processes[name] = process
+        return process
 
     @property
     def workload(self) -> Path:
@@ -206,10 +210,10 @@ class Fleet:
             hosted = {"mechanism": self.scenario.mechanism, "workload": self.workload}
             settings |= hosted | {"queues": ["batch", "ondemand"], "seed": self.scenario.seed}
         config = self._config("batch", settings)
-        party = self._party(
+        process = self._launch(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
         )
-        party.wait_until(lambda: read_address(self.batch_home) is not None, _COMPILES_S)
+        process.wait_until(lambda: read_address(self.batch_home) is not None, _COMPILES_S)
         address = read_address(self.batch_home)
         assert address is not None  # noqa: S101 - waited for
         install_commands(self.bin, address)
@@ -260,8 +264,8 @@ class Fleet:
             },
         )
         environ = {"TORQUE_USER": "root"}
-        party = self._party("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
-        party.wait_until(lambda: read_ready(self.work / "balancer.ready") is not None)
+        process = self._launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
+        process.wait_until(lambda: read_ready(self.work / "balancer.ready") is not None)
         ready = read_ready(self.work / "balancer.ready")
         assert ready is not None  # noqa: S101 - waited for
         self.balancer_url = ready["url"]
@@ -277,7 +281,7 @@ class Fleet:
         if self.mechanism is not None:
             self._issue_credentials()
             settings["hooks"] = self._hooks()
-        party = self._party(
+        process = self._launch(
             "agent",
             "-m", "emulator.live.agent",
             "--config", self._config("agent", settings),
@@ -288,7 +292,7 @@ class Fleet:
                 "BALANCER_HOOK_KEY_FILE": str(self._node_keys),
             },
         )  # fmt: skip
-        party.wait_until(self._agent_has_registered)
+        process.wait_until(self._agent_has_registered)
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
@@ -326,8 +330,8 @@ class Fleet:
                 "ready_file": self.work / "ondemand.ready",
             },
         )
-        party = self._party("ondemand", "-m", "emulator.live.ondemand", "--config", config)
-        party.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
+        process = self._launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
+        process.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
     def _start_predictor(self, settings: str | dict[str, Any]) -> None:
         """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""
@@ -336,7 +340,7 @@ class Fleet:
         past = [{"nodes_requested": nodes} for nodes in predictor.history]
         before.write_text(json.dumps({"slots": past}), encoding="utf-8")
         last_submit_us = int(self.prepared.jobs.submit_us.max(initial=0))
-        party = self._party(
+        process = self._launch(
             "predictor",
             "-m", "balancer", "predict", "--url", self.balancer_url,
             "--predictor", predictor.name,
@@ -347,7 +351,7 @@ class Fleet:
             "--ready-file", ready,
             environ={"BALANCER_TOKEN": self.token},
         )  # fmt: skip
-        party.wait_until(lambda: read_ready(ready) is not None)
+        process.wait_until(lambda: read_ready(ready) is not None)
 
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
@@ -375,11 +379,11 @@ class Fleet:
                 "balancer_token": self.token,
                 "notice_s": self.mechanism.notice_s or None,
             }
-        party = self._party(
+        process = self._launch(
             "replayer", "-m", "emulator.live.replayer", "--config", self._config("replayer", settings),
             environ={"TORQUE_USER": "alice"},
         )  # fmt: skip
-        party.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
+        process.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
 
     @property
     def ledger(self) -> Path | None:
@@ -405,11 +409,11 @@ class Fleet:
                 lag = self._lag(clock)
                 if lag:
                     return lag
-                failure = self._look_at_parties(clock)
+                failure = self._look_at_processes(clock)
                 if failure:
                     return failure
                 is_replayed = (
-                    self.parties["replayer"].exit_status is not None
+                    self.processes["replayer"].exit_status is not None
                 )  # before its last lines are read
                 counts.look()
                 progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
@@ -437,25 +441,25 @@ class Fleet:
             return f"the machine cannot keep up: {longest_s:.3f} s behind (live.max_lag_s is {live.max_lag_s:g} s)"
         return ""
 
-    def _look_at_parties(self, clock: SharedClockMaster) -> str:
+    def _look_at_processes(self, clock: SharedClockMaster) -> str:
         """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""
-        for name, party in list(self.parties.items()):
-            status = party.exit_status
+        for name, process in list(self.processes.items()):
+            status = process.exit_status
             if status is None or (name in {"replayer", "predictor"} and status == 0):
                 continue
             if name in {"balancer", "ondemand", "predictor"}:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
-                party.stop()  # what is left of its session
-                del self.parties[name]
+                process.stop()  # what is left of its session
+                del self.processes[name]
                 continue
-            log_end = " | ".join(line.strip() for line in party.log_end(3).splitlines())
+            log_end = " | ".join(line.strip() for line in process.log_end(3).splitlines())
             return f"{name} ended with status {status}" + (f": {log_end}" if log_end else "")
         return ""
 
-    def _stop_parties(self) -> None:
+    def _stop_processes(self) -> None:
         """All at once; each of them is stopped even if the user interrupts the wait for another one."""
-        for party in self.parties.values():
-            party.terminate()
+        for process in self.processes.values():
+            process.terminate()
         with ExitStack() as stack:
-            for party in self.parties.values():
-                stack.callback(party.stop)
+            for process in self.processes.values():
+                stack.callback(process.stop)

@@ -23,11 +23,11 @@ _LOOK_S = 0.02
 _STOP_S = 10.0
 
 
-class PartyError(RuntimeError):
+class FleetProcessError(RuntimeError):
     """A process of the fleet did not come up or ended by itself; the message holds the end of its log."""
 
 
-class Party:
+class FleetProcess:
     """A process in a session of its own, whose output goes to `logs/NAME.log`; `guard` ends it should we be killed."""
 
     def __init__(
@@ -63,14 +63,16 @@ class Party:
         return self._process.pid
 
     def wait_until(self, ready: Callable[[], bool], limit_s: float = 60.0) -> None:
-        """Block until `ready`. Raises PartyError if the process ends first or the wall time runs out."""
+        """Block until `ready`. Raises FleetProcessError if the process ends first or the wall time runs out."""
         end_us = wall_us() + micros(limit_s)
         pause = threading.Event()
         while not ready():
             if self.exit_status is not None:
-                raise PartyError(f"{self.name} ended with status {self.exit_status}:\n{self.log_end()}")
+                raise FleetProcessError(
+                    f"{self.name} ended with status {self.exit_status}:\n{self.log_end()}"
+                )
             if wall_us() > end_us:
-                raise PartyError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
+                raise FleetProcessError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
             pause.wait(_LOOK_S)
 
     def log_end(self, lines: int = 15) -> str:

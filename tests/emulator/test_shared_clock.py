@@ -97,12 +97,12 @@ class TestSharedClock:
         for alarm in alarms.values():
             alarm.set(100 * US)
 
-        def party(rank):
+        def owner(rank):
             assert alarms[rank].wait(20)
             order.append(rank)
             alarms[rank].close()
 
-        threads = [threading.Thread(target=party, args=(rank,)) for rank in ranks]
+        threads = [threading.Thread(target=owner, args=(rank,)) for rank in ranks]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -160,7 +160,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         with in_another_process(HOLDS, master.path) as process:
             assert line_of(process) == "held"
             process.kill()  # and nobody asks for its exit status yet: it is a zombie
-            until(lambda: master.pace.dropped_parties == 1)
+            until(lambda: master.pace.dropped_processes == 1)
             stood_us = clock.now_us()
             until(lambda: clock.now_us() > stood_us)
 
@@ -168,7 +168,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         for count in range(1, 3):
             with in_another_process(HOLDS, master.path) as process:
                 assert line_of(process) == "held"
-            until(lambda count=count: master.pace.dropped_parties == count)
+            until(lambda count=count: master.pace.dropped_processes == count)
             assert [path.name for path in master.path.parent.glob("clock.slot*")] == ["clock.slot0"]
 
     def test_nobody_waits_for_a_host_that_is_excused(self, tmp_path):
@@ -189,19 +189,19 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
     def test_a_clock_goes_on_where_its_master_left_it(self, tmp_path):
         first = SharedClockMaster(tmp_path / "clock", speed=FAST, slots=3)
         first.start()
-        party = SharedClock(first.path)
-        until(lambda: party.now_us() > 0)
+        owner = SharedClock(first.path)
+        until(lambda: owner.now_us() > 0)
         first.stand()
-        stood_us = party.now_us()
-        assert not party.stopped
+        stood_us = owner.now_us()
+        assert not owner.stopped
         with SharedClockMaster.resume(first.path) as master:
             assert (master.speed, master.held, master.living()) == (FAST, True, 1)
             assert master.now_us() >= stood_us
-            until(lambda: party.now_us() > stood_us)
+            until(lambda: owner.now_us() > stood_us)
             SharedClock(first.path), SharedClock(first.path)
             with pytest.raises(RuntimeError, match="all 3 places at the clock"):
                 SharedClock(first.path)
-        assert party.stopped
+        assert owner.stopped
 
     def test_at_a_free_pace_time_runs_on_and_the_lag_is_told(self, tmp_path):
         with SharedClockMaster(tmp_path / "clock", speed=FAST, held=False) as master:
@@ -246,7 +246,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         until(lambda: master.pace.holds == 2)
         pace = master.pace
         assert 0 < pace.longest_hold_us <= pace.held_us <= 2 * pace.longest_hold_us
-        assert pace.dropped_parties == 0
+        assert pace.dropped_processes == 0
 
     def test_places_run_out_with_a_clear_error(self, master):
         places = [SharedClock(master.path) for _ in range(32)]
@@ -312,10 +312,10 @@ class TestFreeze:
         alarm = clock.alarm()
         alarm.set(10 * US)
         assert alarm.wait(20)
-        party = threading.Thread(target=lambda: alarm.wait(20) and alarm.set(NEVER_US))
-        party.start()
+        owner = threading.Thread(target=lambda: alarm.wait(20) and alarm.set(NEVER_US))
+        owner.start()
         assert master.freeze()
-        party.join()
+        owner.join()
         frozen_us = clock.now_us()
         assert frozen_us == master.now_us() >= 10 * US
         assert not threading.Event().wait(0.01)

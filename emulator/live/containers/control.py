@@ -1,4 +1,4 @@
-"""The controller's small HTTP server: settings for the parties, status and marks for people.
+"""The controller's small HTTP server: settings for the containers, status and marks for people.
 
 GET  /start/ROLE             200 the role's settings (JSON), 503 what it waits for (text);
                              a node adds ?name=NODE, or ?host=HOSTNAME to be named by its address
@@ -23,7 +23,7 @@ _MOST_BYTES = 65_536
 
 
 class NotYet(Exception):
-    """A party has to wait; the text says for what."""
+    """A container has to wait; the text says for what."""
 
 
 def replica_at(address: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The controller of a fleet in containers: it paces the clock, tells every party its settings, and collects.
+"""The controller of a fleet in containers: it paces the clock, tells every role its settings, and collects.
 
 What `emulator/live/fleet.py` is for processes of one machine. A run belongs to the fleet's volume: a controller that
 finds an unfinished one there goes on with it, clock, ledger, jobs and all; else it begins a new one.
@@ -170,7 +170,7 @@ class Controller:
     def threshold_s(self) -> float:
         return self._scenario.results.bounded_slowdown_threshold_s
 
-    # What parties and people ask (`control.py` calls these from its threads).
+    # What containers and people ask (`control.py` calls these from its threads).
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
@@ -322,10 +322,10 @@ class Controller:
         return None
 
     def _wait_for_replayer(self, stopped: threading.Event) -> bool:
-        """Until time may begin; or go on, with all parties back or without those that stay away."""
+        """Until time may begin; or go on, with all of them back or without those that stay away."""
         since_us = wall_us()
         while not self._shared.replayer_ready.exists() or (
-            self._is_resumed and self._clock.living() <= self._parties and wall_us() - since_us < _RETURN_US
+            self._is_resumed and self._clock.living() <= self._places and wall_us() - since_us < _RETURN_US
         ):
             if stopped.wait(_LOOK_S):
                 return False
@@ -336,7 +336,7 @@ class Controller:
         return True
 
     @property
-    def _parties(self) -> int:
+    def _places(self) -> int:
         """Who has a place at the clock, beside the controller."""
         return self._state.nodes + (_WITH_BALANCER if self._mechanism is not None else _WITHOUT)
 

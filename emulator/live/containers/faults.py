@@ -34,7 +34,7 @@ UNDO = {
     Deed.SLOW: Deed.UNSLOW,
 }
 STILL = {Deed.PAUSE, Deed.DISCONNECT}
-"""A paced clock must not wait for who cannot answer; a killed party is noticed by itself."""
+"""A paced clock must not wait for who cannot answer; a killed process is noticed by itself."""
 
 
 DEFAULT_RATE_KBIT_S = 1000

@@ -124,7 +124,7 @@ def test_nobody_works_faster_than_its_nodes(lawful: RunRecord) -> None:
 
 def live(record: RunRecord, pace: str, dropped: int = 0) -> RunRecord:
     return replace(
-        record, clock="live", scenario={"live": {"pace": pace}}, pace={"dropped_parties": float(dropped)}
+        record, clock="live", scenario={"live": {"pace": pace}}, pace={"dropped_processes": float(dropped)}
     )
 
 

@@ -116,8 +116,8 @@ def kill(name, after):
     """An act: SIGKILL one of the fleet once so many jobs have ended."""
 
     def act(fleet, counts):
-        if counts.ended >= after and name in fleet.parties:
-            os.kill(fleet.parties[name].pid, signal.SIGKILL)
+        if counts.ended >= after and name in fleet.processes:
+            os.kill(fleet.processes[name].pid, signal.SIGKILL)
         return False
 
     return act
@@ -133,7 +133,7 @@ def die_when_asked_for_nodes(after):
             os.link(pbsnodes, real)
             deadly = fleet.bin / "deadly"
             deadly.write_text(
-                f'#!/bin/sh\ncase "$1" in -o) kill -9 {fleet.parties["batch"].pid} ;; esac\nexec {real} "$@"\n'
+                f'#!/bin/sh\ncase "$1" in -o) kill -9 {fleet.processes["batch"].pid} ;; esac\nexec {real} "$@"\n'
             )
             deadly.chmod(0o755)
             deadly.replace(pbsnodes)

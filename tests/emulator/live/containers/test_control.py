@@ -1,4 +1,4 @@
-"""What the controller tells the parties: here, who a node is."""
+"""What the controller tells the containers: here, who a node is."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ class Fleet:
         return [line for line in lines if line.split(";")[1] in kinds]
 
     def kill(self, name, number=signal.SIGKILL):
-        """End a party; where it is an agent, at the instant at which the clock stands, as the server sees it."""
+        """End a process; where it is an agent, at the instant at which the clock stands, as the server sees it."""
         self._end(name, number)
         if name in self.agents and "server" in self.processes:
             served = sum(len(nodes) for agent, nodes in self.agents.items() if agent in self.processes)
