@@ -21,7 +21,7 @@ _FLEET = click.option("--fleet", "name", help="Which fleet (default: the only on
 
 def _guarded(act: Callable[[], int | None]) -> None:
     """Do it; what cannot be done is one clear line."""
-    from emulator.live.containers.engine import FleetError  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.live.containers.docker_engine import FleetError  # noqa: PLC0415 - slow imports only when they are needed
 
     try:
         status = act()
@@ -68,7 +68,7 @@ def up(  # noqa: PLR0917
     the run to its end and carries out its faults, and `emulator fleet down` removes it.
     """
     from emulator.live.containers import fleet as containers  # noqa: PLC0415
-    from emulator.live.containers.engine import engine  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/default.yaml")
@@ -86,7 +86,7 @@ def up(  # noqa: PLR0917
     )  # fmt: skip
 
     def act() -> int:
-        client = engine(threads)
+        client = docker_client(threads)
         containers.up(client, order, _say)
         if detach:
             _say(f"`emulator fleet follow --fleet {name}` sees the run to its end")
@@ -107,7 +107,7 @@ def _say(text: str) -> None:
 
 def _follow(client: Any, name: str) -> int:
     from emulator.live.containers import fleet as containers  # noqa: PLC0415
-    from emulator.live.containers.engine import CpuMeter  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import CpuMeter  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
     with interruptible() as interrupted, RunProgress(jobs=0) as progress:
@@ -135,10 +135,10 @@ def _follow(client: Any, name: str) -> int:
 @_FLEET
 def follow(name: str | None) -> None:
     """See a fleet's run to its end and carry out the faults of its scenario. Exit status: that of the run."""
-    from emulator.live.containers.engine import engine, the_fleet  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import docker_client, the_fleet  # noqa: PLC0415
 
     def act() -> int:
-        client = engine()
+        client = docker_client()
         return _follow(client, the_fleet(client, name))
 
     _guarded(act)
@@ -149,16 +149,16 @@ def follow(name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 def status(name: str | None, as_json: bool) -> None:
     """Show a fleet: its containers, and where its run is."""
-    from emulator.live.containers.engine import (  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import (  # noqa: PLC0415
         controller_of,
         cpu_s,
-        engine,
+        docker_client,
         members,
         the_fleet,
     )
 
     def act() -> None:
-        client = engine()
+        client = docker_client()
         fleet_name = the_fleet(client, name)
         found = members(client, fleet_name)
         run = controller_of(client, fleet_name).status()
@@ -195,11 +195,11 @@ def status(name: str | None, as_json: bool) -> None:
 def down(name: str | None, keep_data: bool) -> None:
     """Remove a fleet that `emulator fleet up` started: containers, network, volumes."""
     from emulator.live.containers import fleet as containers  # noqa: PLC0415
-    from emulator.live.containers.engine import engine  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
 
     def act() -> None:
         timing = containers.Timing()
-        count = containers.down(engine(), name or "fleet", keep_data=keep_data)
+        count = containers.down(docker_client(), name or "fleet", keep_data=keep_data)
         _say(f"{count} containers removed in {timing.passed_s():.1f} s")
 
     _guarded(act)
@@ -223,11 +223,11 @@ def fault(
 
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """
-    from emulator.live.containers import engine as on  # noqa: PLC0415
+    from emulator.live.containers import docker_engine as on  # noqa: PLC0415
     from emulator.live.containers.faults import Deed, Slow  # noqa: PLC0415
 
     def act() -> None:
-        client = on.engine()
+        client = on.docker_client()
         fleet_name = on.the_fleet(client, name)
         for target in targets:
             at_s = on.fault(client, fleet_name, target, Deed(deed), slow=Slow(rate_kbit, delay_ms))

@@ -17,7 +17,7 @@ import docker.errors
 from docker.types import IPAMConfig, IPAMPool
 
 from balancer.clock import seconds, wall_us
-from emulator.live.containers.engine import (
+from emulator.live.containers.docker_engine import (
     FLEET_LABEL,
     NODE_LABEL,
     ROLE_LABEL,

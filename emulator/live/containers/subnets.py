@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.live.containers.engine import FleetError
+from emulator.live.containers.docker_engine import FleetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

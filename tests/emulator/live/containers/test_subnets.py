@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from emulator.live.containers.engine import FleetError
+from emulator.live.containers.docker_engine import FleetError
 from emulator.live.containers.subnets import choose_subnet, host_routes
 
 TABLE = """\

@@ -1,4 +1,4 @@
-"""The containers of a fleet as the engine knows them, and what can be done to one of them.
+"""The containers of a fleet as the Docker Engine knows them, and what can be done to one of them.
 
 A fleet is found by labels: those of `emulator fleet up`, or those that Docker Compose sets.
 """
@@ -54,8 +54,8 @@ class Member:
         return bool(self.container.status in {"running", "paused"})
 
 
-def engine(threads: int = 4) -> Any:
-    """A client of the engine at $DOCKER_HOST. Raises FleetError."""
+def docker_client(threads: int = 4) -> Any:
+    """A client of the Docker Engine at $DOCKER_HOST. Raises FleetError."""
     try:
         client = docker.from_env(timeout=_TIMEOUT_S, max_pool_size=max(threads, 10))
         client.ping()
