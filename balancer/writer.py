@@ -24,7 +24,7 @@ from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, Stal
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, WakeAt
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
 from balancer.version import VERSION

@@ -16,7 +16,7 @@ from balancer.algorithms.basic import Basic
 from balancer.clock import US, wall_us
 from balancer.ledger.replay import differences, replay
 from balancer.ledger.store import Entry, Ledger, StoredEvent
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus
 from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState

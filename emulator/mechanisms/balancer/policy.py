@@ -25,7 +25,7 @@ from balancer.lifecycle.events import (
     Restore,
     TimerFired,
 )
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from balancer.algorithms.loader import BadAlgorithm, make_algorithm
 from balancer.lifecycle.events import NodesRequested, Reclaim, Reject
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
 

@@ -27,7 +27,7 @@ from balancer.lifecycle.events import (
     Restore,
     TimerFired,
 )
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
 

@@ -6,7 +6,7 @@ from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
 from balancer.lifecycle.errors import BadPlan
 from balancer.lifecycle.events import PlanRefused, Reject
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.settings import Settings
 
 

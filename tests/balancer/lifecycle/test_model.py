@@ -30,7 +30,7 @@ from balancer.lifecycle.events import (
     TimerFired,
     WakeAt,
 )
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.settings import PickOrder, Settings
 from balancer.lifecycle.states import NodeState
 

@@ -6,7 +6,7 @@ from balancer.algorithms.basic import Basic
 from balancer.clock import US
 from balancer.lifecycle.diagram import page
 from balancer.lifecycle.events import Reclaim, Restore, TimerFired, WakeAt
-from balancer.lifecycle.machine import Lifecycle
+from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.nodes import NodeTable
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.settings import PickOrder, Settings
