@@ -1,0 +1,48 @@
+"""Which clock the service goes by."""
+
+from __future__ import annotations
+
+import pytest
+
+from balancer.clock import SystemClock
+from balancer.clocks import make_clock
+from balancer.config import ConfigError, read_config
+from emulator.ranks import Rank
+from emulator.shared_clock import SharedClock, SharedClockMaster
+
+
+@pytest.mark.parametrize("item", ["wall", {"wall": {}}, "{wall: {}}"])
+def test_the_wall_clock_is_called_wall(item):
+    assert isinstance(make_clock(item), SystemClock)
+
+
+def test_another_package_brings_its_own_with_parameters(tmp_path):
+    master = SharedClockMaster(tmp_path / "clock", speed=60, start_us=7)
+    clock = make_clock({"shared": {"path": str(tmp_path / "clock"), "rank": "forecast"}})
+    assert isinstance(clock, SharedClock)
+    assert (clock.speed, clock.now_us(), clock.alarm()._rank) == (master.speed, 7, Rank.FORECAST)
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("sundial", "there is no clock 'sundial'; installed are shared, wall"),
+        ({"wall": {"speed": 2}}, "clock wall: .*unexpected keyword argument 'speed'"),
+        (
+            {"shared": {"path": "/nowhere/clock"}},
+            "there is no clock /nowhere/clock: No such file or directory",
+        ),
+        ({"shared": {"path": "x", "rank": "boss"}}, "there is no rank 'boss'; there are: job_end, "),
+        ({"wall": {}, "shared": {}}, "a clock is written as"),
+        (7, "a clock is written as"),
+    ],
+)
+def test_a_wrong_clock_is_an_error_that_says_what_to_do(item, said):
+    with pytest.raises(ValueError, match=said):
+        make_clock(item)
+
+
+def test_the_configuration_names_its_key():
+    config = read_config(None, {"nodes": "n1", "clock": "sundial"})
+    with pytest.raises(ConfigError, match="clock: there is no clock 'sundial'"):
+        config.make_clock()
