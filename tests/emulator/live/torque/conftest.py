@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,8 @@ from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
+from testdata import RECORDED
 
-REFERENCE = Path(__file__).parents[4] / "../shared/reference/torque"
 HOME = "/home/alice"
 TORQUE = "/opt/torque-6.1.3.h5"  # as long as the recorded one, for the folding of lines
 ENVIRON = {
@@ -44,7 +43,7 @@ class Recorded:
 
     @classmethod
     def read(cls, name: str) -> Recorded:
-        text = (REFERENCE / name).read_text(encoding="utf-8")
+        text = (RECORDED / "torque" / name).read_text(encoding="utf-8")
         if "\n--- stdout\n" not in text:  # an experiment: everything is one time line
             text = text.replace("\n", "\n--- stdout\n", 1).replace("--- exit", "--- stderr\n--- exit")
         command, rest = text.removeprefix("$ ").split("\n--- stdout\n", 1)
