@@ -23,7 +23,7 @@ import numpy as np
 from bare_easy import bare_easy
 from rich.console import Console
 from rich.table import Table
-from workloads import LOGS, log_jobs, offered_load, synthetic_jobs
+from workloads import LOGS, TRACES, log_jobs, offered_load, synthetic_jobs
 
 from balancer.clock import US, wall_us
 from emulator.harness.run import simulate
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHARED_TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 CORI_NODES = 12_076
 CORI_JOBS = 2_600_000
 CORI_WIDEST = 512
@@ -129,14 +128,10 @@ def measure(case: Case) -> Figures:
     )
 
 
-def cases(traces: Path | None, *, quick: bool) -> list[Case]:
+def cases(traces: Path, *, quick: bool) -> list[Case]:
     """Whole logs; more jobs; more nodes; a queue that only grows; and a year of a large machine."""
     few = 3 if quick else 9
-    found = [
-        Case("log", name, log=traces / file, repeat=few)
-        for name, file in LOGS.items()
-        if traces is not None and (traces / file).exists()
-    ]
+    found = [Case("log", name, log=traces / file, repeat=few) for name, file in LOGS.items()]
     if quick:
         found = found[:1]
     counts = (10_000, 50_000) if quick else (10_000, 100_000, 1_000_000)
@@ -183,14 +178,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--traces", type=Path, help="folder with the logs (default: ../shared/traces, if there)"
-    )
+    parser.add_argument("--traces", type=Path, default=TRACES, help="folder with the logs (default: traces)")
     parser.add_argument("--only", metavar="GROUP", help="log, jobs, nodes, overload or cori")
     chosen = parser.parse_args()
-    traces = chosen.traces or (SHARED_TRACES if SHARED_TRACES.is_dir() else None)
     wanted = [
-        case for case in cases(traces, quick=chosen.quick) if chosen.only is None or case.group == chosen.only
+        case
+        for case in cases(chosen.traces, quick=chosen.quick)
+        if chosen.only is None or case.group == chosen.only
     ]
     # A process of its own for each case, one after another, so that each has its own peak of memory.
     context = multiprocessing.get_context("spawn")

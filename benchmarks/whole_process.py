@@ -19,11 +19,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from workloads import LOGS
+from workloads import LOGS, TRACES
 
 from balancer.clock import US, wall_us
 
-SHARED_TRACES = Path(__file__).parents[1].parent / "shared" / "traces"
 ROOT = Path(__file__).parents[1]
 EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
 
@@ -57,18 +56,14 @@ def measure(arguments: list[str], shown: str, repeat: int) -> Cost:
     return Cost(f"emulator {shown}", *(statistics.median(values) for values in runs))
 
 
-def commands(traces: Path | None, out: Path, *, quick: bool) -> list[tuple[list[str], str]]:
+def commands(traces: Path, out: Path, *, quick: bool) -> list[tuple[list[str], str]]:
     """Arguments, and how to show them."""
     default = "scenarios/default.yaml"
+    log = traces / LOGS["KTH"]
     found = [
         (["--help"], "--help"),
         (["schedulers"], "schedulers"),
         (["run", default, "--json", "--out", str(out / "default")], f"run {default}"),
-    ]
-    if traces is None:
-        return found
-    log = traces / LOGS["KTH"]
-    found += [
         (["trace", "info", str(log)], "trace info KTH"),
         (["run", "--trace", str(log), "--json", "--out", str(out / "kth")], "run --trace KTH"),
     ]
@@ -82,15 +77,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="each command only once")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--traces", type=Path, help="folder with the logs (default: ../shared/traces, if there)"
-    )
+    parser.add_argument("--traces", type=Path, default=TRACES, help="folder with the logs (default: traces)")
     chosen = parser.parse_args()
-    traces = chosen.traces or (SHARED_TRACES if SHARED_TRACES.is_dir() else None)
     with tempfile.TemporaryDirectory() as folder:
         costs = [
             measure(arguments, shown, 1 if chosen.quick else 5)
-            for arguments, shown in commands(traces, Path(folder), quick=chosen.quick)
+            for arguments, shown in commands(chosen.traces, Path(folder), quick=chosen.quick)
         ]
     if chosen.json:
         print(json.dumps([asdict(cost) for cost in costs], indent=2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from emulator.workload.formats import load as read_log
 from emulator.workload.rules import to_jobs
 from emulator.workload.table import JobTable
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+TRACES = Path(__file__).parents[1] / "traces"
 LOGS = {
-    "KTH": "KTH-SP2-1996-2.1-cln.swf.gz",
-    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
-    "SDSC": "SDSC-SP2-1998-4.2-cln.swf.gz",
-    "UniLu": "UniLu-Gaia-2014-1.swf.gz",
-    "Theta": "theta_2022.swf.gz",
+    "KTH": "KTH-SP2-1996-2.1-cln.swf.xz",
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.xz",
+    "SDSC": "SDSC-SP2-1998-4.2-cln.swf.xz",
+    "UniLu": "UniLu-Gaia-2014-1.swf.xz",
+    "Theta": "theta_2022.swf.xz",
 }
 
 _REQUESTS_S = np.array([600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800])

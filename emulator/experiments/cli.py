@@ -14,6 +14,7 @@ from rich.table import Table
 
 from emulator.commands.run import InputError, interruptible
 from emulator.experiments.claims import judge, worlds
+from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import Options, find_paper
 from emulator.scenario import ScenarioError
 from emulator.sweep.cli import SweepProgress, choose_pool
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 @click.argument("paper")
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              help="Folder with the paper's own logs (docs/reproduce.md); default: a generated stand-in.")  # fmt: skip
+              help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip
+@click.option("--stand-in", is_flag=True, help="Generated workloads in place of the logs.")
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
@@ -44,6 +46,7 @@ def reproduce(  # noqa: PLR0917
     paper: str,
     quick: bool,
     traces: Path | None,
+    stand_in: bool,
     seeds: int | None,
     jobs: int | None,
     dask: str | None,
@@ -58,7 +61,8 @@ def reproduce(  # noqa: PLR0917
     """
     try:
         experiments = find_paper(paper)
-        options = Options(quick=quick, traces=traces, seeds=seeds)
+        folder_of_logs = _logs(paper, experiments, traces, stand_in=stand_in)
+        options = Options(quick=quick, traces=folder_of_logs, seeds=seeds)
         folder = out or Path("reproduce") / paper
         plan = experiments.sweep(options)
         store = Store(folder)
@@ -93,6 +97,18 @@ def reproduce(  # noqa: PLR0917
         _print(experiments, options, verdicts, [*experiments.tables(found)], folder)
     if outcome.failed:
         sys.exit(1)
+
+
+def _logs(name: str, paper: Paper, traces: Path | None, *, stand_in: bool) -> Path | None:
+    """The folder with the logs; None: the paper reads none, or is to run on its stand-in. Raises ScenarioError."""
+    if not paper.reads_logs and (traces is not None or stand_in):
+        raise ScenarioError(
+            f"reproduce {name}: its workloads are generated always, so --traces and --stand-in mean nothing; a"
+            " scenario of your own replays your trace with its mechanism"
+        )
+    if stand_in and traces is not None:
+        raise ScenarioError("give either --traces or --stand-in, not both")
+    return traces if traces is not None or stand_in or not paper.reads_logs else checkout_logs()
 
 
 def _print(

@@ -36,6 +36,8 @@ class Paper(Protocol):
     """The experiments of one paper."""
 
     title: str
+    reads_logs: bool
+    """Whether it replays recorded logs (`Options.traces`); otherwise all its workloads are generated."""
 
     def about(self, options: Options) -> str:
         """What the workloads are and what is calibrated, in a few sentences for the reader of the table."""

@@ -18,10 +18,11 @@ from balancer.clock import seconds, wall_us
 from emulator.cli import main
 from emulator.harness.laws import check
 from emulator.report import files
+from testdata import TRACES
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = ROOT / "scenarios" / "default.yaml"
-KTH = ROOT.parent / "shared" / "traces" / "KTH-SP2-1996-2.swf.gz"
+KTH = TRACES / "KTH-SP2-1996-2.swf.xz"
 RESULTS = ["events.parquet", "jobs.csv", "jobs.parquet", "report.html", "summary.json"]
 JOB = "{number} {submit} 0 60 -1 -1 -1 {nodes} 120 -1 1 -1 -1 -1 -1 -1 -1 -1\n"
 SLOW = {

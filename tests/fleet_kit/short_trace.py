@@ -1,11 +1,12 @@
 """Forty short jobs of a real log, with leases, for a fleet of eight nodes."""
 
-import gzip
-from pathlib import Path
+import lzma
 
 import yaml
 
-KTH = Path(__file__).parents[3] / "shared" / "traces" / "KTH-SP2-1996-2.swf.gz"
+from testdata import TRACES
+
+KTH = TRACES / "KTH-SP2-1996-2.swf.xz"
 NODES = 8
 _SUBMIT, _RUN, _PROCS = 1, 3, 4
 
@@ -13,7 +14,7 @@ _SUBMIT, _RUN, _PROCS = 1, 3, 4
 def write_scenario(folder, *, name, jobs=40, **live):
     """NAME.yaml and its log in `folder`: the first narrow and short jobs of the log, more densely."""
     kept = []
-    for line in gzip.decompress(KTH.read_bytes()).decode().splitlines():
+    for line in lzma.decompress(KTH.read_bytes()).decode().splitlines():
         fields = line.split()
         if line.startswith(";") or not (
             0 < int(fields[_RUN]) <= 3600 and 0 < int(fields[_PROCS]) <= NODES // 2

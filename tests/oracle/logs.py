@@ -1,25 +1,24 @@
-"""Real logs and known schedules of `../shared`, read line by line."""
+"""Real logs and known schedules, read line by line."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-from pathlib import Path
+import lzma
 
 from balancer.clock import US
 from emulator.workload.table import JobTable
-
-SHARED = Path(__file__).parents[2].parent / "shared"
+from testdata import RECORDED, TRACES
 
 
 def read_log(name: str, *, overrun: str = "extend", size: str = "requested") -> JobTable:
-    """A log of the archive by the input rule of `reference/schedules/README.md`.
+    """A log of the archive by the input rule of `tests/recorded/README.md`.
 
     `overrun` is `extend` (the estimate is raised to the run time) or `kill` (the run time is cut at the
     estimate); `size` is `requested` (field 8, else field 5) or `allocated` (field 5).
     """
     rows = []
-    with gzip.open(SHARED / "traces" / f"{name}.swf.gz", "rt") as lines:
+    with lzma.open(TRACES / f"{name}.swf.xz", "rt") as lines:
         for line in lines:
             if line.startswith(";"):
                 continue
@@ -54,7 +53,7 @@ def read_known_schedule(jobs: int) -> dict[int, tuple[int, int]]:
 
 
 def _csv(name: str) -> list[dict[str, str]]:
-    with gzip.open(SHARED / "reference" / "schedules" / f"{name}.csv.gz", "rt") as lines:
+    with gzip.open(RECORDED / "schedules" / f"{name}.csv.gz", "rt") as lines:
         return list(csv.DictReader(lines))
 
 

@@ -19,7 +19,7 @@ WAIT_OF_ALL = "window.mean_wait_s"
 USED, IDLE, ONDEMAND = "window.utilization", "window.reserve_idle_node_h", "window.ondemand_utilization"
 
 SCHEDULER = (
-    "The paper names Maui and Torque and none of their settings. On its own log (--traces) a queue without"
+    "The paper names Maui and Torque and none of their settings. On its own log a queue without"
     " backfilling waits 119 minutes on 372 nodes and 1,065 on 304, close to the paper's figures; EASY backfilling"
     " waits 80 and 361, so merging has less to gain. The stand-in's jobs differ, and near capacity so do waits."
 )

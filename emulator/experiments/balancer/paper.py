@@ -42,11 +42,12 @@ class BalancerPaper:
     title = (
         "Liu, Keahey, Riteau, Weissman: Dynamically Negotiating Capacity Between On-demand and Batch Clusters"
     )
+    reads_logs = True
 
     def about(self, options: Options) -> str:
         if options.traces is None:
             source = (
-                "Workload: a generated stand-in (no --traces): batch jobs with the paper's numbers and loads and the"
+                "Workload: a generated stand-in: batch jobs with the paper's numbers and loads and the"
                 " shapes of other weeks of the same cluster, which is busy from the begin."
             )
         else:

@@ -1,4 +1,4 @@
-"""The paper's workloads: its own logs where the user has them, a generated stand-in with its figures where not.
+"""The paper's workloads: its own logs, or a generated stand-in with its figures.
 
 Nothing here is fitted to a claim. Numbers and loads are the paper's (III-A, Tables I and II); the shapes of the
 stand-in and of the leases come from other weeks of the same machines (`emulator/workload/published.py`).
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.predictors.interface import Slots
+from emulator.experiments.logs import find_log
 from emulator.workload.generators import parse_generators
 from emulator.workload.streams import stream
 
@@ -27,7 +28,7 @@ FACTORS = {1.25: 1, 2.5: 2, 5.0: 4, 10.0: 8, 20.0: 16, 30.0: 24}
 """On-demand load in per cent of the cluster: factor on the nodes of the leases (III-B.2)."""
 BATCH_LOAD = {"U66-N": 0.665, "U66-M": 0.665, "U66-W": 0.665, "U77-M": 0.77, "U88-M": 0.88}
 """The five synthetic batch workloads: narrow, mainstream, wide, and two with jobs injected (III-B.1)."""
-CHALLENGING_WEEK, WEEK_BEFORE = "2015-04-05.csv.xz", "2015-03-29.csv.xz"
+CHALLENGING_WEEK, WEEK_BEFORE = "2015-04-05.csv", "2015-03-29.csv"
 EXPERIMENT_WEEKS = (
     "2014-01-19", "2014-04-27", "2014-05-04", "2014-05-11", "2014-05-18", "2014-05-25", "2014-07-20", "2014-09-21",
 )  # fmt: skip
@@ -54,10 +55,10 @@ class Workloads:
             batch = {"lcrc_batch": {"load": 0.844, "jobs": 24_177}}
             changes += ["wrap_around"] if busy else []
             return {"generate": [batch, leases], "transforms": changes}
-        before = {"trace": str(self.traces / "lcrc" / WEEK_BEFORE), "at_s": WEEK_S}
+        before = {"trace": str(find_log(self.traces / "lcrc", WEEK_BEFORE)), "at_s": WEEK_S}
         changes += [{"preload": before}] if busy else []
         return {
-            "trace": str(self.traces / "lcrc" / CHALLENGING_WEEK),
+            "trace": str(find_log(self.traces / "lcrc", CHALLENGING_WEEK)),
             "origin_s": 0,
             "generate": [leases],
             "transforms": changes,
@@ -68,7 +69,7 @@ class Workloads:
         if self.traces is None or not (self.traces / "aps").is_dir():
             return None
         week = EXPERIMENT_WEEKS[seed % len(EXPERIMENT_WEEKS)]
-        return {"packed_jobs": {"trace": str(self.traces / "aps" / f"{week}.csv.xz")}}
+        return {"packed_jobs": {"trace": str(find_log(self.traces / "aps", f"{week}.csv"))}}
 
     def synthetic(
         self, batch: str, rho: float, *, split: bool = False, leases: Any = "aps_leases"

@@ -27,7 +27,6 @@ from emulator.experiments.hybrid.runs import (
     STRATEGIES,
     experiments,
 )
-from emulator.scenario import ScenarioError
 from emulator.workload.hybrid_kinds import MIXES
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ class HybridPaper:
     """Table III and Figures 6 to 10."""
 
     title = "Fan, Lan, Rich, Allcock, Papka: Hybrid Workload Scheduling on HPC Systems"
+    reads_logs = False
 
     def about(self, options: Options) -> str:
         length = (
@@ -60,10 +60,6 @@ class HybridPaper:
         )
 
     def sweep(self, options: Options) -> Sweep:
-        if options.traces is not None:
-            raise ScenarioError(
-                "reproduce hybrid: it has no use for --traces; to run your own trace, transform it with hybrid_kinds"
-            )
         return experiments(options)
 
     def claims(self, options: Options) -> Sequence[Claim]:

@@ -47,6 +47,7 @@ class MalleablePaper:
     """Tables 1 and 2, Figures 2 to 7 and section 6.1 on the logs KTH, CTC and SDSC."""
 
     title = "Hungershöfer: On the Combined Scheduling of Malleable and Rigid Jobs"
+    reads_logs = True
 
     def about(self, options: Options) -> str:
         which = "KTH alone" if options.quick else "KTH, CTC and SDSC (CHPC and PC2 are not public)"

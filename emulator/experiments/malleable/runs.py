@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulator.experiments.logs import find_log
 from emulator.scenario import ScenarioError
 from emulator.sweep.grid import LABEL, SEED, Run, Sweep, make_run
 
@@ -69,8 +69,9 @@ def factors(options: Options) -> tuple[float, ...]:
 
 def experiments(options: Options) -> Sweep:
     """All runs. What chance has no part in is run once and stands in the rows of every seed. Raises ScenarioError."""
-    folder = (options.traces or Path("traces")).absolute()
-    found = {log.name: _find(folder, log) for log in logs(options)}
+    if options.traces is None:
+        raise ScenarioError("reproduce malleable: there is no stand-in for its logs; leave --stand-in out")
+    found = {log.name: find_log(options.traces, *log.files) for log in logs(options)}
     runs = []
     for seed in seeds(options):
         for label, log, factor, jobs, mechanism in _all(options):
@@ -90,17 +91,6 @@ def experiments(options: Options) -> Sweep:
             run = make_run(document, {LABEL: label}, where=label)
             runs.append(Run({**run.varied, SEED: seed}, run.scenario, run.files))
     return Sweep("malleable", tuple(runs))
-
-
-def _find(folder: Path, log: Log) -> Path:
-    for name in log.files:
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.exists():
-                return path
-    raise ScenarioError(
-        f"{folder}: there is no {log.files[0]}.gz; give --traces a folder with the logs KTH, CTC and SDSC of the"
-        f" Parallel Workloads Archive ({', '.join(log.files)})"
-    )
 
 
 _Item = tuple[str, Log, float, dict[str, float], dict[str, Any]]

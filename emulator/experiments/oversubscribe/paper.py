@@ -35,12 +35,13 @@ class OversubscribePaper:
     """Tables 1 and 3 to 5, Figures 4 to 13, and what the paper leaves to the future."""
 
     title = "Minami, Endo, Nomura: Effectiveness of the Oversubscribing Scheduling on Supercomputer Systems"
+    reads_logs = True
 
     def about(self, options: Options) -> str:
         kit = "KIT: a generated stand-in with the figures of Table 2, calibrated with other seeds."
         if options.traces is None:
             return (
-                "UniLu: a generated stand-in (no --traces) with the figures of Table 1; what only the log can show is"
+                "UniLu: a generated stand-in with the figures of Table 1; what only the log can show is"
                 f" left out. {kit}"
             )
         return (

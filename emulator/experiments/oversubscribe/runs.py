@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.experiments.logs import find_log
 from emulator.sweep.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.paper import Options
 
-LOG = "UniLu-Gaia-2014-1.swf.gz"
+LOG = "UniLu-Gaia-2014-1.swf"
 FOLLOWED = (2819, 918, 9121)
 """The jobs of Table 3."""
 _FIRST_SEED = 1001
@@ -121,7 +122,7 @@ def unilu_workload(traces: Path | None) -> dict[str, Any]:
     """The log as the paper reads it (Table 1), or its stand-in."""
     if traces is None:
         return {"generate": [{"core_jobs_like": {"site": "unilu"}}]}
-    log = str((traces / LOG).absolute())
+    log = str(find_log(traces, LOG))
     return {
         "generate": [{"core_jobs": {"trace": log, "cores": UNILU.cores, "widest_responsive": UNILU.cores}}]
     }

@@ -50,6 +50,7 @@ class RealtimePaper:
     """Figures 1 to 8."""
 
     title = "Wang et al.: Supporting Real-Time Jobs on the IBM Blue Gene/Q: Simulation-Based Study"
+    reads_logs = False
 
     def about(self, options: Options) -> str:
         return (

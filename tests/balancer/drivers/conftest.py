@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from service_kit import FakeBatch
+from testdata import RECORDED
 
 
 def load(name: str, path: Path):
@@ -24,7 +25,6 @@ def load(name: str, path: Path):
 
 
 _KIT = load("balancer_driver_kit", Path(__file__).with_name("conformance.py"))
-REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "torque"
 
 
 class Programs:
@@ -58,7 +58,7 @@ def reference():
     """The recorded run of a real Torque: name -> (stdout, stderr, exit status)."""
 
     def read(name: str) -> tuple[str, str, int]:
-        text = (REFERENCE / name).read_text(encoding="utf-8")
+        text = (RECORDED / "torque" / name).read_text(encoding="utf-8")
         head, _, rest = text.partition("--- stdout\n")
         assert head.startswith("$ ")
         stdout, _, rest = rest.partition("--- stderr\n")

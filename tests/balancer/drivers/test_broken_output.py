@@ -16,8 +16,8 @@ import pytest
 from balancer.drivers import openpbs_json, slurm_text, torque_xml
 from balancer.drivers.base import NodeStatus, UnclearError
 from gates import GATE
+from testdata import RECORDED
 
-SHARED = Path(__file__).parents[4] / "shared" / "reference"
 OURS = Path(__file__).parent / "recordings" / "slurm"
 BANNERS = ("Warning: certificate expires\n", "slurm_load_node: retry\n", "\0", "<b/>", "{}", "\n\n")
 
@@ -55,13 +55,13 @@ def openpbs_busy(text: str) -> str:
 
 CASES = {
     **{
-        f"torque {name}": (torque_xml.parse_nodes, stdout(SHARED / "torque" / f"{name}.txt"))
+        f"torque {name}": (torque_xml.parse_nodes, stdout(RECORDED / "torque" / f"{name}.txt"))
         for name in ("pbsnodes-x-idle", "pbsnodes-x-busy", "pbsnodes-o-busy-after", "pbsnodes-o-with-note")
     },
-    "openpbs idle": (openpbs_json.parse_nodes, stdout(SHARED / "openpbs" / "pbsnodes-json-idle.txt")),
+    "openpbs idle": (openpbs_json.parse_nodes, stdout(RECORDED / "openpbs" / "pbsnodes-json-idle.txt")),
     "openpbs busy": (
         openpbs_json.parse_nodes,
-        openpbs_busy(stdout(SHARED / "openpbs" / "pbsnodes-json-idle.txt")),
+        openpbs_busy(stdout(RECORDED / "openpbs" / "pbsnodes-json-idle.txt")),
     ),
     **{
         f"slurm {nodes}": (slurm_nodes(jobs), stdout(OURS / nodes))
@@ -74,7 +74,7 @@ CASES = {
         )
     },
     **{
-        f"slurm {recorded}": (slurm_nodes("jobs-none.txt"), stdout(SHARED / "slurm" / f"{recorded}.txt"))
+        f"slurm {recorded}": (slurm_nodes("jobs-none.txt"), stdout(RECORDED / "slurm" / f"{recorded}.txt"))
         for recorded in (
             "scontrol-show-node-oneliner-idle",
             "scontrol-show-node-drained",

@@ -14,9 +14,9 @@ from balancer.drivers.openpbs import OpenPbsDriver
 from balancer.drivers.openpbs_json import parse_remaining
 from balancer.drivers.slurm import SlurmDriver
 from balancer.drivers.slurm_text import parse_jobs, parse_nodes, status_of
+from testdata import RECORDED
 
 RECORDINGS = Path(__file__).parent / "recordings" / "slurm"
-SHARED = Path(__file__).parents[4] / "shared" / "reference"
 HEADER = "JOBID|STATE|TIME_LEFT|NODELIST\n"
 TRES = "CfgTRES=cpu=1 AllocTRES="
 
@@ -180,7 +180,7 @@ def test_openpbs_is_told_in_its_own_words(programs):
 
 
 def test_the_time_left_under_openpbs_is_what_was_asked_less_what_was_used():
-    text = recorded("qstat-f-json-running.txt", SHARED / "openpbs")
+    text = recorded("qstat-f-json-running.txt", RECORDED / "openpbs")
     assert parse_remaining(text) == {"0.pbsserver": 300 * US}
 
 

@@ -15,9 +15,10 @@ import balancer
 from balancer.clock import wall_us
 from balancer.hooks import main
 from balancer.hooks_slurm import time_limit_s
+from testdata import RECORDED
 
 SCRIPTS = Path(balancer.__file__).parent / "hook_scripts"
-RECORDED = Path(__file__).parents[4] / "shared" / "reference" / "slurm" / "hooks-env.txt"
+ENVIRONMENTS = RECORDED / "slurm" / "hooks-env.txt"
 
 
 class FakeBalancer:
@@ -65,7 +66,7 @@ def fake(monkeypatch):
 
 def recorded(hook: str) -> dict[str, str]:
     """The environment that a real slurmctld gave to this hook."""
-    part = RECORDED.read_text(encoding="utf-8").split(f"=== {hook} at ")[1].split("\n\n")[0]
+    part = ENVIRONMENTS.read_text(encoding="utf-8").split(f"=== {hook} at ")[1].split("\n\n")[0]
     pairs = (line.strip().partition("=") for line in part.splitlines()[1:])
     return {name: value for name, _, value in pairs if name.startswith("SLURM")}
 

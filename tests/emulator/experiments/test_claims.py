@@ -13,6 +13,7 @@ from emulator.experiments.claims import Between, Claim, judge, percent, worlds
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
 from emulator.scenario import ScenarioError
+from testdata import TRACES
 
 
 def claim(**changes) -> Claim:
@@ -48,8 +49,9 @@ def test_a_claim_without_its_runs_does_not_hold():
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick):
-    options = Options(quick=quick, seeds=1)
+@pytest.mark.parametrize("traces", [TRACES, None])
+def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick, traces):
+    options = Options(quick=quick, traces=traces, seeds=1)
     labels = [run.varied["label"] for run in PAPER.sweep(options).runs]
     assert len(labels) == len(set(labels))
     figures = dict.fromkeys(
@@ -77,7 +79,7 @@ def test_an_unknown_paper_is_an_error_with_the_nearest_name():
 @pytest.mark.timeout(900)
 def test_reproduce_prints_each_claim_as_json(tmp_path):
     done = CliRunner().invoke(
-        main, ["reproduce", "balancer", "--quick", "--json", "--out", str(tmp_path / "out")]
+        main, ["reproduce", "balancer", "--stand-in", "--quick", "--json", "--out", str(tmp_path / "out")]
     )
     assert done.exit_code == 0, done.output
     claims = json.loads(done.output)["claims"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from emulator.experiments.claims import World, judge
 from emulator.experiments.hybrid import PAPER
 from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, TURNAROUND
 from emulator.experiments.paper import Options
-from emulator.scenario import ScenarioError
 
 FIGURES = ("turnaround_h", "turnaround_rigid_h", "turnaround_malleable_h", "useful_utilization",
            "instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable")  # fmt: skip
@@ -64,8 +61,3 @@ def test_tables_show_what_was_run():
     titles = [str(table.title) for table in PAPER.tables([world(options)])]
     assert [title[:8] for title in titles] == ["Table II", *["Figure 6"] * 2, *["Figure 7"] * 2, *["Figure 8"] * 2,
                                                "Figure 9", "Figure 1"]  # fmt: skip
-
-
-def test_it_has_no_use_for_logs(tmp_path):
-    with pytest.raises(ScenarioError, match="hybrid_kinds"):
-        PAPER.sweep(replace(Options(), traces=tmp_path))

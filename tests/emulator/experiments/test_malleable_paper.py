@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,7 @@ from emulator.experiments.claims import World
 from emulator.experiments.malleable import PAPER
 from emulator.experiments.paper import Options, find_paper
 from emulator.scenario import ScenarioError
-
-TRACES = Path(__file__).resolve().parents[4] / "shared/traces"
+from testdata import TRACES
 
 
 class AnyFigure(dict):
@@ -55,6 +53,6 @@ def test_the_paper_is_a_plug_in():
     assert find_paper("malleable") is PAPER
 
 
-def test_a_missing_log_is_named(tmp_path):
-    with pytest.raises(ScenarioError, match=r"there is no KTH-SP2-1996-2\.swf\.gz; give --traces a folder"):
-        PAPER.sweep(Options(traces=tmp_path))
+def test_it_has_no_stand_in():
+    with pytest.raises(ScenarioError, match="there is no stand-in for its logs"):
+        PAPER.sweep(Options())

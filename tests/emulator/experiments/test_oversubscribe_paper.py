@@ -17,11 +17,11 @@ from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
-from oracle.logs import SHARED
+from testdata import TRACES
 
 
 def options(*, quick: bool, log: bool) -> Options:
-    return Options(quick=quick, traces=SHARED / "traces" if log else None, seeds=1)
+    return Options(quick=quick, traces=TRACES if log else None, seeds=1)
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -52,7 +52,7 @@ def test_the_paper_is_found_by_its_name():
 
 
 def figures_of(mechanism: dict) -> dict:
-    workload = unilu_workload(SHARED / "traces")
+    workload = unilu_workload(TRACES)
     scenario = from_mapping({"nodes": UNILU.nodes, "workload": workload, "mechanism": mechanism})
     prepared = prepare(scenario)
     run_virtual(scenario, prepared)  # compiles

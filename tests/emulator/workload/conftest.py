@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-
-
-@pytest.fixture(scope="session")
-def shared():
-    """The reference data beside the checkout."""
-    return SHARED
+from testdata import RECORDED
 
 
 @pytest.fixture
@@ -39,11 +31,11 @@ def swf_file(tmp_path):
 
 
 @pytest.fixture
-def output_of(shared, tmp_path):
+def output_of(tmp_path):
     """What a recorded command printed, as a file: a builder by the reference file's name."""
 
     def build(name):
-        lines = (shared / "reference" / name).read_text().splitlines()
+        lines = (RECORDED / name).read_text().splitlines()
         kept = [line for line in lines if not line.startswith(("$ ", "---"))]
         path = tmp_path / "recorded.txt"
         path.write_text("".join(f"{line}\n" for line in kept))

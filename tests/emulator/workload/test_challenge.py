@@ -9,6 +9,7 @@ import pytest
 from emulator.workload.challenge import most_challenging_week, weeks
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog
+from testdata import TRACES
 
 WEEK = 604_800
 PRINTED_CORE_HOURS = 0.0125 * 372 * 168 * 16
@@ -63,8 +64,8 @@ def test_there_must_be_batch_jobs():
         weeks([SwfLog.build(0)], nodes=10)
 
 
-def test_with_the_printed_usage_the_papers_week_is_the_most_challenging_of_its_logs(shared):
-    lcrc, aps = load(shared / "traces/lcrc"), load(shared / "traces/aps")
+def test_with_the_printed_usage_the_papers_week_is_the_most_challenging_of_its_logs():
+    lcrc, aps = load(TRACES / "lcrc"), load(TRACES / "aps")
     known = {date(2015, 4, 5): PRINTED_CORE_HOURS}
     figures = weeks([lcrc], [aps], nodes=304, known_core_hours=known)
     assert len(figures) == 79
@@ -91,8 +92,8 @@ def test_a_week_so_empty_that_no_usage_makes_it_the_first_has_no_such_figure(log
     assert [week.first_from_core_hours for week in figures] == [0.0, None]
 
 
-def test_less_than_half_of_the_printed_usage_makes_the_papers_week_the_first(shared):
-    figures = weeks([load(shared / "traces/lcrc")], [load(shared / "traces/aps")], nodes=304)
+def test_less_than_half_of_the_printed_usage_makes_the_papers_week_the_first():
+    figures = weeks([load(TRACES / "lcrc")], [load(TRACES / "aps")], nodes=304)
     week = next(week for week in figures if week.begin == date(2015, 4, 5))
     assert week.on_demand_jobs == 0
     assert 5480 < week.first_from_core_hours < PRINTED_CORE_HOURS / 2

@@ -12,6 +12,7 @@ from emulator.workload import store
 from emulator.workload.cli import trace
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
+from testdata import TRACES
 
 APS = "submit_time,start_time,end_time,run_time,wait_time"
 
@@ -52,8 +53,8 @@ def test_a_converted_logs_name_must_end_in_swf(emulator_trace, text_file, tmp_pa
     assert "the name must end in .swf, .swf.gz or .swf.xz" in result.output
 
 
-def test_weeks_show_the_most_challenging_one(emulator_trace, shared):
-    logs = [shared / f"traces/lcrc/{week}.csv.xz" for week in ("2015-03-29", "2015-04-05")]
+def test_weeks_show_the_most_challenging_one(emulator_trace):
+    logs = [TRACES / f"lcrc/{week}.csv.xz" for week in ("2015-03-29", "2015-04-05")]
     result = emulator_trace("weeks", *logs, "--usage", "2015-04-05=12499")
     assert result.exit_code == 0
     (line,) = [line for line in result.output.splitlines() if line.strip().endswith("*")]
@@ -72,8 +73,8 @@ def test_weeks_show_the_most_challenging_one(emulator_trace, shared):
         (["--on-demand", "nowhere"], "nowhere: No such file"),
     ],
 )
-def test_what_weeks_cannot_use_is_one_line_and_status_2(emulator_trace, shared, words, message):
-    result = emulator_trace("weeks", shared / "traces/lcrc/2015-04-05.csv.xz", *words)
+def test_what_weeks_cannot_use_is_one_line_and_status_2(emulator_trace, words, message):
+    result = emulator_trace("weeks", TRACES / "lcrc/2015-04-05.csv.xz", *words)
     assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     assert message in result.output
 

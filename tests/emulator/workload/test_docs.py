@@ -11,6 +11,7 @@ import yaml
 from emulator.scenario import from_mapping
 from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
+from testdata import TRACES
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/traces.md").read_text()
 BLOCKS = re.findall(r"(?:^    .*\n|^\n(?=    ))+", PAGE, flags=re.MULTILINE)
@@ -18,9 +19,8 @@ PYTHON = [block for block in BLOCKS if "import" in block]
 
 
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_the_pages_python_runs(shared, tmp_path, monkeypatch, number):
-    name = "KTH-SP2-1996-2.1-cln.swf.gz"
-    (tmp_path / name).symlink_to(shared / "traces" / name)
+def test_the_pages_python_runs(tmp_path, monkeypatch, number):
+    (tmp_path / "traces").symlink_to(TRACES)
     monkeypatch.chdir(tmp_path)
     code = re.sub("^    ", "", PYTHON[number], flags=re.MULTILINE)
     exec(compile(code, "docs/traces.md", "exec"), {})  # noqa: S102 - our own page

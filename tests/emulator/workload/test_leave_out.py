@@ -12,6 +12,7 @@ from emulator.workload.published import ApsLeases, figures
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
+from testdata import TRACES
 
 
 def jobs() -> JobTable:
@@ -46,8 +47,8 @@ def test_jobs_that_run_to_their_walltime_change_nothing_else():
     assert found.number.tolist() == jobs().number.tolist()
 
 
-def test_the_384_jobs_that_the_paper_has_fewer_than_its_log(shared):
-    week = to_jobs(load(shared / "traces/lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=0).jobs
+def test_the_384_jobs_that_the_paper_has_fewer_than_its_log():
+    week = to_jobs(load(TRACES / "lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=0).jobs
     assert len(week) == 24_561
     assert len(LeaveOut(overrun=True, twins=True).apply(week, nodes=372)) == 24_177
 

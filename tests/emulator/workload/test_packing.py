@@ -15,6 +15,7 @@ from emulator.workload.packing import level, machines, pack, running, to_leases,
 from emulator.workload.streams import stream
 from emulator.workload.swf import SwfLog
 from emulator.workload.table import JobTable, Kind
+from testdata import TRACES
 
 US = 1_000_000
 JOBS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), max_size=60)
@@ -92,8 +93,8 @@ def test_no_jobs_need_no_machines():
     assert len(to_leases(machines(level(nothing, nothing, nothing)))) == 0
 
 
-def test_an_aps_week_becomes_its_leases(shared):
-    leases = pack(load(shared / "traces/aps/2014-04-27.csv.xz"))
+def test_an_aps_week_becomes_its_leases():
+    leases = pack(load(TRACES / "aps/2014-04-27.csv.xz"))
     in_a_minute = np.searchsorted(leases.submit_us, leases.submit_us + 60 * US) - np.arange(len(leases))
     assert (len(leases), int(in_a_minute.max())) == (145, 11)
     assert round(float(leases.run_us.sum()) / 372 / 604_800e6, 5) == 0.00612

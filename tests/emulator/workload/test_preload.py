@@ -12,6 +12,7 @@ from emulator.workload.formats import load
 from emulator.workload.preload import Preload, is_preloaded, put_in_front, running_at
 from emulator.workload.swf import SwfLog
 from emulator.workload.table import JobTable
+from testdata import TRACES
 
 US = 1_000_000
 
@@ -68,17 +69,17 @@ def test_nothing_running_changes_nothing(log):
 
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "ljf", "smallest", "largest"])
-def test_preloaded_jobs_start_at_zero_under_every_queue_order(shared, order):
+def test_preloaded_jobs_start_at_zero_under_every_queue_order(order):
     scenario = from_mapping(
         {
             "nodes": 372,
             "scheduler": f"{order}+easy",
             "workload": {
-                "trace": str(shared / "traces/lcrc/2015-04-05.csv.xz"),
+                "trace": str(TRACES / "lcrc/2015-04-05.csv.xz"),
                 "origin_s": 0,
                 "transforms": [
                     {"limit": 200},
-                    {"preload": {"trace": str(shared / "traces/lcrc/2015-03-29.csv.xz")}},
+                    {"preload": {"trace": str(TRACES / "lcrc/2015-03-29.csv.xz")}},
                 ],
             },
         }
@@ -91,9 +92,9 @@ def test_preloaded_jobs_start_at_zero_under_every_queue_order(shared, order):
     assert (record.start_us[~first] > 0).all()
 
 
-def test_a_folder_of_weeks_says_the_same_as_the_week_before(shared):
-    week = running_at(load(shared / "traces/lcrc/2015-03-29.csv.xz"), 604_800, nodes=372)
-    folder = running_at(load(shared / "traces/lcrc"), 78 * 604_800, nodes=372)
+def test_a_folder_of_weeks_says_the_same_as_the_week_before():
+    week = running_at(load(TRACES / "lcrc/2015-03-29.csv.xz"), 604_800, nodes=372)
+    folder = running_at(load(TRACES / "lcrc"), 78 * 604_800, nodes=372)
     assert np.array_equal(week.run_us, folder.run_us)
 
 

@@ -12,6 +12,7 @@ from emulator.workload.published import PUBLISHED, ApsLeases, LcrcBatch, compare
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
+from testdata import TRACES
 
 US = 1_000_000
 SEEDS = range(1, 9)
@@ -68,10 +69,10 @@ def test_no_walltime_is_below_the_run_time_and_no_job_wider_than_the_cluster():
     assert jobs.nodes.max() == 20
 
 
-def test_bursts_and_durations_are_those_of_eight_other_weeks(shared):
+def test_bursts_and_durations_are_those_of_eight_other_weeks():
     sizes, spread = [], []
     for week in EXPERIMENTS:
-        leases = pack(load(shared / f"traces/aps/{week}.csv.xz"))
+        leases = pack(load(TRACES / f"aps/{week}.csv.xz"))
         burst = np.cumsum(np.diff(leases.submit_us, prepend=-(10**12)) > 60 * US) - 1
         sizes.append(np.bincount(burst))
         spread.append(np.log(leases.run_us).std())
@@ -83,8 +84,8 @@ def test_bursts_and_durations_are_those_of_eight_other_weeks(shared):
     assert size.max() == ApsLeases().peak
 
 
-def test_widths_are_those_of_the_lcrc_weeks_before(shared):
-    logs = to_jobs(load(shared / "traces/lcrc"), nodes=372, origin_s=0).jobs
+def test_widths_are_those_of_the_lcrc_weeks_before():
+    logs = to_jobs(load(TRACES / "lcrc"), nodes=372, origin_s=0).jobs
     before = logs.nodes[logs.submit_us < 78 * 604_800 * US]
     made = generate(LcrcBatch(load=5)).nodes
     for width in (1, 2, 5, 8):

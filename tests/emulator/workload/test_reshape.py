@@ -13,6 +13,7 @@ from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import Limit, RandomTransform, Transform, apply_transforms, parse_transforms
+from testdata import TRACES
 
 US = 1_000_000
 WEEK_US = 604_800 * US
@@ -157,9 +158,9 @@ def test_no_jobs_stay_no_jobs(transform):
     assert len(apply_transforms([transform], JobTable.empty(), nodes=4, seed=1)) == 0
 
 
-def test_the_papers_workloads_come_out_of_its_logs(shared):
+def test_the_papers_workloads_come_out_of_its_logs():
     # Table II of Liu et al. 2018: average nodes 2.9, 5.7 and 1.6.
-    jobs = to_jobs(load(shared / "traces/lcrc"), nodes=372, origin_s=0).jobs
+    jobs = to_jobs(load(TRACES / "lcrc"), nodes=372, origin_s=0).jobs
     main = Sample(0.01).apply_random(jobs, nodes=372, rng=rng())
     wide, narrow = Widen().apply_random(main, nodes=372, rng=rng()), Narrow().apply(main, nodes=372)
     assert (len(jobs), len(main), len(wide)) == (853_168, 8_532, 4_266)

@@ -14,6 +14,7 @@ from emulator.workload.formats import TraceError, load
 from emulator.workload.rules import cluster_size, to_jobs, to_log
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import COLUMNS, JobTable, Kind
+from testdata import RECORDED, TRACES
 
 US = 1_000_000
 
@@ -180,7 +181,7 @@ def test_a_log_with_malformed_lines_only_is_an_error_that_says_so(swf_file):
 def test_batch_jobs_survive_being_written_as_a_log(tmp_path):
     jobs = JobTable.build(submit_us=[0, 3 * US // 2], run_us=[9 * US, US], estimate_us=[10 * US, 2 * US],
                           nodes=[1, 4], user=[3, -1], queue=2)  # fmt: skip
-    path = tmp_path / "made.swf.gz"
+    path = tmp_path / "made.swf.xz"
     write_swf(to_log(jobs, nodes=4, note="made\nhere"), path)
     workload = to_jobs(load(path), nodes=None)
     assert workload.nodes == 4
@@ -195,10 +196,10 @@ def test_leases_are_not_written_as_batch_jobs():
 
 
 @pytest.mark.parametrize("count", [1000, 5000])
-def test_the_first_replayable_jobs_of_sdsc_are_those_of_the_reference_schedules(shared, count):
-    with gzip.open(shared / f"reference/schedules/input_sdsc-sp2-cln_{count}.csv.gz", "rt") as file:
+def test_the_first_replayable_jobs_of_sdsc_are_those_of_the_reference_schedules(count):
+    with gzip.open(RECORDED / f"schedules/input_sdsc-sp2-cln_{count}.csv.gz", "rt") as file:
         rows = [tuple(map(int, row.values())) for row in csv.DictReader(file)]
-    workload = to_jobs(load(shared / "traces/SDSC-SP2-1998-4.2-cln.swf.gz"), nodes=128)
+    workload = to_jobs(load(TRACES / "SDSC-SP2-1998-4.2-cln.swf.xz"), nodes=128)
     jobs = workload.jobs.take(np.arange(count))
     columns = (jobs.submit_us // US, jobs.run_us // US, jobs.estimate_us // US, jobs.nodes)
     ours = list(zip(*(column.tolist() for column in columns), strict=True))

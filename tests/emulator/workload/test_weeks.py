@@ -6,13 +6,14 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
+from testdata import TRACES
 
 LCRC = "SubmitTime,StartTime,EndTime,QueuedTime,RunTime,NodesRequested,walltime,bslowdown"
 APS = "submit_time,start_time,end_time,run_time,wait_time"
 
 
-def test_the_challenging_week_has_its_known_figures(shared):
-    log = load(shared / "traces/lcrc/2015-04-05.csv.xz")
+def test_the_challenging_week_has_its_known_figures():
+    log = load(TRACES / "lcrc/2015-04-05.csv.xz")
     workload = to_jobs(log, nodes=372)
     jobs = workload.jobs
     assert (len(jobs), int((jobs.nodes == 2).sum()), int(jobs.nodes.max())) == (24_561, 22_576, 256)
@@ -22,10 +23,10 @@ def test_the_challenging_week_has_its_known_figures(shared):
     assert workload.shift_s == 47
 
 
-def test_with_an_origin_time_counts_from_there(shared):
-    workload = to_jobs(load(shared / "traces/lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=0)
+def test_with_an_origin_time_counts_from_there():
+    workload = to_jobs(load(TRACES / "lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=0)
     assert (workload.shift_s, workload.jobs.submit_us[0]) == (0, 47_000_000)
-    later = to_jobs(load(shared / "traces/lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=300_000)
+    later = to_jobs(load(TRACES / "lcrc/2015-04-05.csv.xz"), nodes=372, origin_s=300_000)
     assert later.left_out["submitted before the origin"] + len(later.jobs) == 24_561
     assert later.jobs.submit_us[0] >= 0
 
@@ -57,8 +58,8 @@ def test_a_folder_of_weeks_is_one_log_with_gaps_where_weeks_are_missing(text_fil
     assert rows_of(log, "number", "submit_s", "wait_s") == [(1, 10, 2), (2, 3 * 604_800 - 4, 7)]
 
 
-def test_an_empty_week_is_a_log_without_jobs(shared):
-    assert len(load(shared / "traces/aps/2013-12-22.csv.xz")) == 0
+def test_an_empty_week_is_a_log_without_jobs():
+    assert len(load(TRACES / "aps/2013-12-22.csv.xz")) == 0
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from testdata import RECORDED
+
 pytestmark = pytest.mark.live
 
-RECORDED = Path(__file__).parents[4] / ".." / "shared" / "reference" / "nova" / "50-cli.json"
 OPENSTACK = Path(sys.executable).with_name("openstack")
 
 
 def recorded(command):
     """Exit code and output of the recorded command."""
-    for entry in json.loads(RECORDED.read_text())["commands"]:
+    for entry in json.loads((RECORDED / "nova" / "50-cli.json").read_text())["commands"]:
         if entry["command"] == f"openstack {command}":
             return entry
     raise AssertionError(f"not recorded: {command}")

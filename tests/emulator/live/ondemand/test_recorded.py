@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,10 +17,10 @@ from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.image import image_id
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.ondemand.site import provider_id, service_id
+from testdata import RECORDED
 
 pytestmark = pytest.mark.live
 
-RECORDED = Path(__file__).parents[4] / ".." / "shared" / "reference" / "nova"
 PREFIX = {5000: "/identity", 8774: "/compute", 9292: "/image", 8778: "/placement", 9696: "/network"}
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -72,7 +71,7 @@ OPEN_KEYS = {"cpu_info"}
 
 
 def load(name):
-    return json.loads((RECORDED / f"{name}.json").read_text())["exchanges"]
+    return json.loads((RECORDED / "nova" / f"{name}.json").read_text())["exchanges"]
 
 
 def shape(value):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +20,8 @@ from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, SharedClockMaster
+from testdata import RECORDED
 
-REFERENCE = Path(__file__).parents[4] / "../shared/reference/torque"
 HOME = "/home/alice"
 TORQUE = "/opt/torque-6.1.3.h5"  # as long as the recorded one, for the folding of lines
 ENVIRON = {
@@ -45,7 +44,7 @@ class Recorded:
 
     @classmethod
     def read(cls, name: str) -> Recorded:
-        text = (REFERENCE / name).read_text(encoding="utf-8")
+        text = (RECORDED / "torque" / name).read_text(encoding="utf-8")
         if "\n--- stdout\n" not in text:  # an experiment: everything is one time line
             text = text.replace("\n", "\n--- stdout\n", 1).replace("--- exit", "--- stderr\n--- exit")
         command, rest = text.removeprefix("$ ").split("\n--- stdout\n", 1)

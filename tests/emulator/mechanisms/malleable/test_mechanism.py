@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,9 +16,10 @@ from emulator.runner import Prepared, prepare, run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
+from testdata import TRACES
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
-KTH = Path(__file__).resolve().parents[5] / "shared/traces/KTH-SP2-1996-2.swf.gz"
+KTH = TRACES / "KTH-SP2-1996-2.swf.xz"
 
 
 def jobs_of(*rows, **extra) -> JobTable:

@@ -20,7 +20,7 @@ from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.swf import SwfLog
 from emulator.workload.table import JobTable, Kind
-from oracle.logs import SHARED
+from testdata import TRACES
 
 EASY = SchedulerConfig.parse("fcfs+easy")
 
@@ -244,7 +244,7 @@ def test_cores_are_spread_evenly_over_the_fewest_nodes():
 
 
 def test_the_jobs_of_table_1_are_found():
-    trace = str(SHARED / "traces" / "UniLu-Gaia-2014-1.swf.gz")
+    trace = str(TRACES / "UniLu-Gaia-2014-1.swf.xz")
     jobs = CoreJobs(trace=trace, cores=12, widest_responsive=12).generate(np.random.default_rng(0), nodes=150)
     hrr = jobs.queue == 0
     procs = jobs.nodes * jobs.column("cores")

@@ -1,0 +1,199 @@
+"""The commands of README and docs: each exists and takes its options; what it reads is there; the cheap ones run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from balancer.console import cli as balancer
+from balancer.ledger.cli import ledger
+from emulator.cli import main as emulator
+from emulator.live.job.program import _parser as job_parser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "traces" / "README.md", *(ROOT / "docs").rglob("*.md")])
+OURS = {"emulator", "balancer", "emulator-job", "python"}
+GIVEN = {
+    "mine.swf", "torque.swf.gz", "history.csv", "reserve.yaml", "realtime.yaml", "out", "server.yaml", "agent.yaml",
+    "/var/spool/torque/server_priv/accounting", "/var/lib/balancer/ledger.db", "/etc/balancer/balancer.yaml",
+}  # fmt: skip
+"""What a page has its reader bring along."""
+QUICK = re.compile(
+    r"emulator (mechanisms|schedulers|report|compare|sweep .*--dry-run|run (?!.*--clock live)|trace (info|generate)"
+    r"|trace pack \S+\.xz)|balancer (predictor list|algorithms)"
+)
+_READ = re.compile(r"(scenarios|traces|tests|benchmarks)/|.*\.yaml$")
+SLOW = re.compile(
+    r"emulator (reproduce \w+ --quick$|trace weeks|trace pack traces/aps |study merge .*--quick$)"
+)
+
+
+def lines_of(page: Path) -> list[str]:
+    """Lines of indented and fenced blocks, those that go on after a backslash joined."""
+    found, fenced = [], False
+    for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            found.append(line.strip().removeprefix("$ "))
+    return found
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """The commands of a page as words, without environment, redirections and comments."""
+    found: list[list[str]] = []
+    variables: dict[str, str] = {}
+    for line in lines_of(page):
+        if re.match(r"([A-Za-z_]+=\S* )*(emulator|balancer|emulator-job|python|scripts/[\w-]+)( |$)", line):
+            lexer = shlex.shlex(string_with(line, variables), posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            found += split(list(lexer))
+        elif given := re.fullmatch(r'(\w+)="([^"]*)"', line):
+            variables[given[1]] = given[2]
+    return found
+
+
+def string_with(line: str, variables: dict[str, str]) -> str:
+    for name, value in variables.items():
+        line = line.replace(f"${name}", value)
+    return line
+
+
+def split(words: list[str]) -> list[list[str]]:
+    """The simple commands of a line that are ours."""
+    commands: list[list[str]] = [[]]
+    to_file = False
+    for word in words:
+        if re.fullmatch(r"[;&|()]+", word):
+            commands.append([])
+        elif re.fullmatch(r"[<>]+", word):
+            to_file = True
+        elif to_file:
+            to_file = False
+        elif commands[-1] or not re.fullmatch(r"\w+=.*", word):
+            commands[-1].append(word)
+    return [words for words in commands if words and (words[0] in OURS or words[0].startswith("scripts/"))]
+
+
+COMMANDS = [
+    pytest.param(command, id=f"{page.relative_to(ROOT)}: {shlex.join(command)}")
+    for page in PAGES
+    for command in commands_of(page)
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A place like the checkout after the commands before, with what readers bring along."""
+    for name in ("scenarios", "traces", "tests", "benchmarks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in GIVEN:
+        path = tmp_path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for name in ("default", "default-live", "unilu-r7", "unilu-m4"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check_click(command: click.Command, name: str, words: list[str]) -> None:
+    """Parse without running: unknown commands and options and missing files are errors of click."""
+    context = command.make_context(name, words)
+    if isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found is not None
+        check_click(found, str(name), rest)
+
+
+def check(words: list[str]) -> None:
+    missing = [word for word in words if _READ.match(word) and not Path(word).exists()]
+    assert missing == []
+    program, *rest = words
+    if program == "emulator":
+        check_click(emulator, program, rest)
+    elif program == "balancer":
+        balancer.add_command(ledger)
+        check_click(balancer, program, rest)
+    elif program == "emulator-job":
+        job_parser().parse_args(rest)
+    elif program == "python" and rest[0] == "-m":
+        assert importlib.util.find_spec(rest[1]) is not None
+    elif program != "python" or rest[0] != "-c":
+        script = ROOT / (rest.pop(0) if program == "python" else program)
+        text = script.read_text(encoding="utf-8")
+        assert program == "python" or os.access(script, os.X_OK)
+        if script.name == "simulate":
+            text = (ROOT / "tests" / "simulation" / "__main__.py").read_text(encoding="utf-8")
+        unknown = [word for word in rest if word.startswith("--") and word.partition("=")[0] not in text]
+        assert unknown == []
+
+
+def here(words: list[str], folder: Path) -> list[str]:
+    return [f"{folder}{word}" if word in GIVEN and word.startswith("/") else word for word in words]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_of_the_docs_exists_and_finds_its_files(words, folder):
+    check(here(words, folder))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["emulator", "runn"],
+        ["emulator", "run", "--no-such-option"],
+        ["emulator", "trace", "info", "scenarios/absent.swf", "--plott", "x"],
+        ["emulator", "sweep", "absent.yaml"],
+        ["balancer", "ledger", "tale"],
+        ["scripts/simulate", "--no-such-option"],
+    ],
+)
+def test_a_wrong_command_is_noticed(words, folder):
+    with pytest.raises((click.ClickException, AssertionError)):
+        check(words)
+
+
+def run(words: list[str]) -> None:
+    command = {"emulator": emulator, "balancer": balancer}[words[0]]
+    done = CliRunner().invoke(command, words[1:], prog_name=words[0])
+    assert done.exit_code == 0, done.output
+
+
+def those(pattern: re.Pattern[str]) -> list[list[str]]:
+    """Different commands of all pages that match, without those that need what a reader brings along."""
+    found = {shlex.join(param.values[0]): param.values[0] for param in COMMANDS}
+    return [words for text, words in found.items() if pattern.match(text) and not GIVEN & {*words}]
+
+
+@pytest.mark.timeout(600)
+def test_the_quick_commands_of_the_docs_run(folder):
+    commands = [words for words in those(QUICK) if "runs/unilu-r7" not in words]  # a run of minutes made that
+    assert len(commands) > 15
+    for name in ("default", "default-live"):  # in virtual time both
+        run(["emulator", "run", "scenarios/default.yaml", "--out", f"runs/{name}"])
+    for words in sorted(commands, key=lambda words: words[1] not in {"report", "compare"}):
+        run(words)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("words", those(SLOW), ids=shlex.join)
+def test_the_slower_commands_of_the_docs_run(words, folder):
+    run(words)
+
+
+def test_the_sweep_of_the_page_is_the_one_in_the_checkout():
+    (block,) = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    file = ROOT / "scenarios" / "sweeps" / "reserve.yaml"
+    assert yaml.safe_load(block) == yaml.safe_load(file.read_text(encoding="utf-8"))
