@@ -174,6 +174,7 @@ def those(pattern: re.Pattern[str]) -> list[list[str]]:
     return [words for text, words in found.items() if pattern.match(text) and not GIVEN & {*words}]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_quick_commands_of_the_docs_run(folder):
     commands = [words for words in those(QUICK) if "runs/unilu-r7" not in words]  # a run of minutes made that
