@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from balancer.clock import micros
-from balancer.clocks import make_clock
 from balancer.commands import CommandSettings
 from balancer.engine import EngineSettings
 from balancer.lifecycle.settings import PickOrder, Settings
 from balancer.nodelist import NodeListError, expand, read_nodes
+from balancer.plugin_files import Pluggable, reason, resolved
+from balancer.plugins import (
+    ALGORITHMS,
+    BATCH_DRIVERS,
+    CLOCKS,
+    CLOUD_DRIVERS,
+    PluginError,
+    make_plugin,
+    name_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,17 +43,18 @@ class ConfigError(ValueError):
     """The configuration cannot be used; the text says which key and why."""
 
 
-class Config(BaseModel):
-    """What `balancer serve` needs to know. Times are cluster time, but for `confirm_*` (wall time)."""
+class Config(Pluggable):
+    """What `balancer serve` needs to know. Times are cluster time, but for `confirm_*` (wall time).
+
+    `plugins`: those from files, `FILE.py:NAME`.
+    """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     nodes: list[str] | str
-    driver: str = "torque"
-    driver_settings: dict[str, Any] = {}
-    cloud: str | None = None
-    cloud_settings: dict[str, Any] = {}
-    algorithm: str = "basic"
+    driver: str | dict[str, Any] = "torque"
+    cloud: str | dict[str, Any] | None = None
+    algorithm: str | dict[str, Any] = "basic"
     reserve: Annotated[int, Field(ge=0)] = 0
     wait_s: SomeSeconds = 0.0
     idle_hold_s: SomeSeconds = 600.0
@@ -108,31 +117,40 @@ class Config(BaseModel):
 
     def make_algorithm(self) -> Algorithm:
         """Raises ConfigError."""
-        made: Algorithm = _load("balancer.algorithms", "algorithm", self.algorithm)()
+        made: Algorithm = self._made("algorithm", ALGORITHMS, self.algorithm)
         return made
+
+    @property
+    def algorithm_name(self) -> str:
+        """Raises ConfigError."""
+        try:
+            return name_of(ALGORITHMS, self.algorithm)
+        except PluginError as error:
+            raise ConfigError(f"algorithm: {error}") from error
 
     def make_driver(self) -> BatchDriver:
         """Raises ConfigError."""
-        kind = _load("balancer.batch_drivers", "driver", self.driver)
-        made: BatchDriver = _made(kind, "driver_settings", self.driver_settings)
+        made: BatchDriver = self._made("driver", BATCH_DRIVERS, self.driver)
         return made
 
     def make_cloud(self) -> CloudDriver | None:
         """None: reconcile asks no cloud. Raises ConfigError."""
         if self.cloud is None:
-            if self.cloud_settings:
-                raise ConfigError("cloud_settings: which cloud are they for? Give `cloud` as well")
             return None
-        kind = _load("balancer.cloud_drivers", "cloud", self.cloud)
-        made: CloudDriver = _made(kind, "cloud_settings", self.cloud_settings)
+        made: CloudDriver = self._made("cloud", CLOUD_DRIVERS, self.cloud)
         return made
 
     def make_clock(self) -> Clock:
         """Raises ConfigError."""
+        made: Clock = self._made("clock", CLOCKS, self.clock)
+        return made
+
+    def _made(self, key: str, group: str, item: object) -> Any:
         try:
-            return make_clock(self.clock)
-        except ValueError as error:
-            raise ConfigError(f"clock: {error}") from error
+            with self.plugged_in():
+                return make_plugin(group, item)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{key}: {error}") from error
 
     @property
     def is_loopback(self) -> bool:
@@ -184,6 +202,10 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
         if not isinstance(loaded, dict):
             raise ConfigError(f"{path} must hold keys and values, like `nodes: n[001-064]`")
         values = loaded
+        try:
+            values |= {"plugins": resolved(values["plugins"], path.parent)} if "plugins" in values else {}
+        except ValueError as error:
+            raise ConfigError(f"{path}: plugins: {reason(error)}") from error
     values |= {name: value for name, value in options.items() if value is not None}
     try:
         return Config.model_validate(values)
@@ -192,28 +214,10 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
         raise ConfigError("\n".join(where + _explain(dict(each)) for each in error.errors())) from error
 
 
-def plugins(group: str) -> dict[str, Any]:
-    """Entry points of a group by name."""
-    return {entry.name: entry for entry in entry_points(group=group)}
-
-
-def _load(group: str, key: str, name: str) -> Any:
-    known = plugins(group)
-    if name not in known:
-        raise ConfigError(f"{key}: there is no {key} {name!r}; installed are {', '.join(sorted(known))}")
-    return known[name].load()
-
-
-def _made(kind: Any, key: str, settings: Mapping[str, Any]) -> Any:
-    from_settings = getattr(kind, "from_settings", None)
-    try:
-        return kind() if from_settings is None else from_settings(settings)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{key}: {error}") from error
-
-
 def _explain(error: dict[str, Any]) -> str:
     key = ".".join(str(part) for part in error["loc"])
+    if not key:
+        return str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return f"{key}: there is no such key"
     if error["type"] == "missing":

@@ -20,6 +20,39 @@ if TYPE_CHECKING:
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
+class _Item(click.ParamType[Any]):
+    """A plug-in as in a file: its name, or YAML with its parameters."""
+
+    name = "plug-in"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        import yaml
+
+        try:
+            return yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError as error:
+            self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
+
+
+_ITEM = _Item()
+
+
+def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
+    if given:
+        from balancer.plugin_files import use_files
+
+        try:
+            use_files(context, given)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+
+_PLUGIN = click.option(
+    "--plugin", metavar="FILE.py:NAME", multiple=True, expose_value=False, is_eager=True, callback=_use_files,
+    help="A plug-in from a file of your own. Repeatable.",
+)  # fmt: skip
+
+
 def _fail(text: str) -> None:
     """Bad input or a service that says no: one clear text, exit status 2."""
     click.echo(f"balancer: {text}", err=True)
@@ -39,14 +72,17 @@ def cli() -> None:
 
 
 @cli.command()
+@_PLUGIN
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it."
 )
 @click.option(
     "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
 )
-@click.option("--driver", help="The batch system.  [default: torque]")
-@click.option("--algorithm", help="See `balancer algorithms`.  [default: basic]")
+@click.option("--driver", type=_ITEM, help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
+              " `balancer drivers`).  [default: torque]")  # fmt: skip
+@click.option("--algorithm", type=_ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
+              "  [default: basic]")  # fmt: skip
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
 @click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
 @click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
@@ -57,7 +93,9 @@ def cli() -> None:
 @click.option(
     "--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready."
 )
-@click.option("--clock", help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]")
+@click.option(
+    "--clock", type=_ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]"
+)
 @click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
 @click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
 @click.option("--confirm-poll-s", type=float, help="Wall time between looks at a moving node.  [default: 1]")
@@ -80,19 +118,43 @@ def serve(config: Path | None, **options: Any) -> None:
 
 
 @cli.command()
+@_PLUGIN
 @click.option("--json", "as_json", is_flag=True)
 def algorithms(as_json: bool) -> None:
-    """List the installed algorithms."""
-    from balancer.config import plugins
+    """List the algorithms with their parameters. In the configuration: `algorithm: {NAME: {PARAMETER: VALUE}}`."""
+    from balancer.plugins import ALGORITHMS
 
-    found = plugins("balancer.algorithms")
-    rows = [[name, (found[name].load().__doc__ or "").strip().splitlines()[0]] for name in sorted(found)]
-    _show(
-        as_json,
-        [{"name": name, "summary": summary} for name, summary in rows],
-        ["ALGORITHM", "SUMMARY"],
-        rows,
-    )
+    _list_plugins(ALGORITHMS, as_json)
+
+
+@cli.command()
+@_PLUGIN
+@click.option("--json", "as_json", is_flag=True)
+def drivers(as_json: bool) -> None:
+    """List the drivers of batch systems and clouds with their parameters."""
+    from balancer.plugins import BATCH_DRIVERS, CLOUD_DRIVERS
+
+    _list_plugins(BATCH_DRIVERS, as_json)
+    _list_plugins(CLOUD_DRIVERS, as_json)
+
+
+def _list_plugins(group: str, as_json: bool) -> None:
+    """A line for each, and one for each of its parameters with its default."""
+    from balancer.plugins import listing, noun
+
+    found = listing(group)
+    if as_json:
+        _show(as_json, [{"name": name, "kind": noun(group), **one} for name, one in found.items()], [], [])
+        return
+    rows = []
+    for name, one in found.items():
+        rows.append([name, one["about"]])
+        rows += [["", f"{key}: {_default(value)}"] for key, value in one["parameters"].items()]
+    _show(as_json, found, [noun(group).upper(), "SUMMARY, PARAMETERS AND DEFAULTS"], rows)
+
+
+def _default(value: Any) -> str:
+    return "(needed)" if value == "..." else json.dumps(value, default=str)
 
 
 @cli.command()
@@ -229,7 +291,9 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
 
 
 @_client_command("predict")
-@click.option("--predictor", default="peak", show_default=True, help="See `balancer predictor list`.")
+@_PLUGIN
+@click.option("--predictor", type=_ITEM, default="peak", show_default=True,
+              help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer predictor list`).")  # fmt: skip
 @click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help="A parameter of it. Repeatable.")
 @click.option("--slots-per-day", type=int, default=4, show_default=True)
 @click.option("--keep", type=click.Choice(["slot", "hold"]), default="slot", show_default=True,
@@ -240,11 +304,13 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
               help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
 @click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
-@click.option("--clock", default="wall", show_default=True, help="The clock to go by: the service's.")
+@click.option(
+    "--clock", type=_ITEM, default="wall", show_default=True, help="The clock to go by: the service's."
+)
 def predict(  # noqa: PLR0917
     url: str,
     as_json: bool,
-    predictor: str,
+    predictor: Any,
     changes: tuple[str, ...],
     slots_per_day: int,
     keep: str,
@@ -253,7 +319,7 @@ def predict(  # noqa: PLR0917
     before: Path | None,
     until_s: float | None,
     ready_file: Path | None,
-    clock: str,
+    clock: Any,
 ) -> None:
     """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
     from balancer.predictors.console import run_predictor
@@ -275,18 +341,17 @@ def predictor() -> None:
 
 
 @predictor.command("list")
+@_PLUGIN
 @click.option("--json", "as_json", is_flag=True)
 def list_predictors(as_json: bool) -> None:
-    """List the installed predictors."""
-    from balancer.config import plugins
+    """List the predictors with their parameters."""
+    from balancer.plugins import PREDICTORS
 
-    found = plugins("balancer.predictors")
-    rows = [[name, (found[name].load().__doc__ or "").strip().splitlines()[0]] for name in sorted(found)]
-    shown = [{"name": name, "summary": summary} for name, summary in rows]
-    _show(as_json, shown, ["PREDICTOR", "SUMMARY"], rows)
+    _list_plugins(PREDICTORS, as_json)
 
 
 @predictor.command("backtest")
+@_PLUGIN
 @click.argument("names", metavar="[PREDICTOR...]", nargs=-1)
 @click.option("--url", envvar="BALANCER_URL", help="Take the history of this service.")
 @click.option("--history", type=click.Path(path_type=Path, dir_okay=False),

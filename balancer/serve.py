@@ -84,7 +84,7 @@ def make_engine(config: Config, clock: Clock) -> Engine:
             clock=clock,
             metrics=Metrics(driver.name),
             settings=config.engine_settings(),
-            algorithm_name=config.algorithm,
+            algorithm_name=config.algorithm_name,
             cloud=cloud,
         )
     except Exception:

@@ -21,6 +21,7 @@ _COMMANDS = {
         "fleet",
         "A live fleet of containers: up, status, follow, fault, down.",
     ),
+    "plugins": ("emulator.commands.plugins", "plugins", "List all plug-ins, or those of one kind."),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),
 }

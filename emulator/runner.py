@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
+from balancer.plugins import IN_USE
 from emulator.harness.cluster import Cluster
 from emulator.harness.harness import Harness
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of
@@ -21,6 +22,7 @@ from emulator.workload.transforms import apply_transforms, parse_transforms
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from balancer.plugins import Plugins
     from emulator.harness.harness import OnProgress
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord
@@ -41,6 +43,11 @@ class Prepared:
 
 def prepare(scenario: Scenario) -> Prepared:
     """Read or generate the jobs and transform them. Raises ScenarioError or the reader's TraceError."""
+    with scenario.plugged_in():
+        return _prepare(scenario)
+
+
+def _prepare(scenario: Scenario) -> Prepared:
     part = scenario.workload
     try:
         transforms = parse_transforms(part.transforms)
@@ -49,7 +56,8 @@ def prepare(scenario: Scenario) -> Prepared:
         raise ScenarioError(f"workload: {error}") from error
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
-        work = _read_trace(part.model_copy(update=_NO_CHANGES).model_dump_json(), scenario.nodes, changed_ns)
+        text = part.model_copy(update=_NO_CHANGES).model_dump_json()
+        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get())
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:
@@ -78,7 +86,7 @@ def prepare(scenario: Scenario) -> Prepared:
 
 
 @lru_cache(maxsize=2)
-def _read_trace(part_json: str, nodes: int | None, changed_ns: int) -> Workload:  # noqa: ARG001
+def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) -> Workload:  # noqa: ARG001
     """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways."""
     part = WorkloadPart.model_validate_json(part_json)
     log = load(cast("Path", part.trace), lenient=part.lenient)
@@ -97,7 +105,8 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
     if scenario.mechanism is None:
         return None
     try:
-        return mechanism_of(scenario.mechanism)
+        with scenario.plugged_in():
+            return mechanism_of(scenario.mechanism)
     except (ValueError, TypeError) as error:
         raise ScenarioError(f"mechanism: {error}") from error
 
@@ -106,9 +115,13 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     """The mechanism's own machine if it brings one, else whole nodes and a queue over them."""
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
     if maker is None:
-        return Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
+        with scenario.plugged_in():
+            return Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
     try:
-        machine = maker.make_machine(prepared.nodes, scenario.scheduler_config, prepared.jobs, scenario.seed)
+        with scenario.plugged_in():
+            machine = maker.make_machine(
+                prepared.nodes, scenario.scheduler_config, prepared.jobs, scenario.seed
+            )
     except ValueError as error:
         raise ScenarioError(f"mechanism: {error}") from error
     if ability(mechanism, HasArrival) is None:  # type: ignore[type-abstract]
@@ -126,7 +139,8 @@ def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress 
     mechanism = make_mechanism(scenario)
     machine = make_machine(scenario, prepared, mechanism)
     harness = Harness(machine, mechanism, node_names=getattr(machine, "node_names", None))
-    complete = harness.run(on_progress)
+    with scenario.plugged_in():
+        complete = harness.run(on_progress)
     return describe(
         harness.record(interrupted="" if complete else "stopped by the user"),
         scenario,

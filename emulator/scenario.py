@@ -13,6 +13,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from balancer.plugin_files import Pluggable, reason, resolved
+from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
 
 
@@ -95,8 +97,13 @@ class ResultsPart(_Part):
         return value
 
 
-class Scenario(_Part):
-    """A run. `mechanism` is a plug-in as `name: {parameters}`; null: on-demand leases are rejected."""
+class Scenario(Pluggable, _Part):
+    """A run. `mechanism` is a plug-in as `name: {parameters}`; null: on-demand leases are rejected.
+
+    `plugins`: those from files, `FILE.py:NAME`. They are known inside `plugged_in()`.
+    """
+
+    plugin_kinds = KINDS
 
     name: str = "unnamed"
     seed: int = Field(default=1, ge=0)
@@ -115,11 +122,12 @@ class Scenario(_Part):
 
     @property
     def scheduler_config(self) -> SchedulerConfig:
-        return _scheduler(self.scheduler)
+        with self.plugged_in():
+            return _scheduler(self.scheduler)
 
     def as_json(self) -> dict[str, Any]:
         """The scenario with all defaults filled in, as it is stored with the results."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude=None if self.plugins else {"plugins"})
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
@@ -138,6 +146,10 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
     for change in changes:
         apply_change(document, change)
+    try:
+        document |= {"plugins": resolved(document["plugins"], path.parent)} if "plugins" in document else {}
+    except ValueError as error:
+        raise ScenarioError(f"{path}: plugins: {reason(error)}") from error
     scenario = from_mapping(document, str(path))
     return scenario.model_copy(update={"workload": _with_files(scenario.workload, path.parent)})
 

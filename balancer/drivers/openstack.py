@@ -7,7 +7,7 @@ reader role has both).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
 import openstack
 from keystoneauth1 import exceptions as auth_errors
@@ -15,10 +15,7 @@ from openstack import exceptions as sdk_errors
 
 from balancer.drivers.base import DriverError, RefusedError, UnclearError, UnreachableError
 from balancer.drivers.cloud import CloudStatus
-from balancer.drivers.programs import checked_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from balancer.plugins import check_number
 
 _REFUSED = (401, 403, 404, 409)
 
@@ -35,23 +32,19 @@ class OpenStackSettings:
     gate: Literal["filter", "service"] = "filter"
     timeout_s: float = 15.0
 
+    def __post_init__(self) -> None:
+        check_number("openstack", "timeout_s", self.timeout_s, above=0)
+
 
 class OpenStackDriver:
     """`balancer.drivers.cloud.CloudDriver` for Nova."""
 
     name = "openstack"
+    settings_type = OpenStackSettings
 
     def __init__(self, settings: OpenStackSettings | None = None, connection: Any = None) -> None:
         self.settings = settings or OpenStackSettings()
         self._connection = connection
-
-    @classmethod
-    def from_settings(cls, values: Mapping[str, Any]) -> Self:
-        """From the configuration file. Raises ValueError naming the key."""
-        settings: OpenStackSettings = checked_settings(OpenStackSettings, values, "openstack")
-        if settings.gate not in ("filter", "service"):
-            raise ValueError(f"gate must be filter or service, not {settings.gate!r}")
-        return cls(settings)
 
     def get_status_of_hosts(self) -> dict[str, CloudStatus]:
         """Every host with a compute service. Raises DriverError; an answer is whole or none."""

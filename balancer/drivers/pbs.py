@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from balancer.drivers.base import RefusedError
-from balancer.drivers.programs import batches, checked_settings, longest_left, run_program
+from balancer.drivers.programs import batches, longest_left, run_program
+from balancer.plugins import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,9 @@ class PbsSettings:
     timeout_s: float = 15.0
     ask_for_cycle: bool = True
 
+    def __post_init__(self) -> None:
+        check_number("pbs", "timeout_s", self.timeout_s, above=0)
+
 
 Settings = TypeVar("Settings", bound=PbsSettings)
 
@@ -37,11 +41,6 @@ class PbsDriver(Generic[Settings]):
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
-
-    @classmethod
-    def from_settings(cls, values: Mapping[str, Any]) -> Self:
-        """From the configuration file. Raises ValueError naming the key."""
-        return cls(checked_settings(cls.settings_type, values, cls.name))
 
     def _give_back(self, nodes: Sequence[str], options: Sequence[str]) -> None:
         """Put them online and ask for a scheduling cycle, for those that did change at least."""

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
 
@@ -86,20 +85,6 @@ def batches(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
     """At most so many nodes as one command line takes well."""
     for start in range(0, len(nodes), _NODES_PER_CALL):
         yield nodes[start : start + _NODES_PER_CALL]
-
-
-def checked_settings(kind: type[Any], values: Mapping[str, Any], driver: str) -> Any:
-    """`kind`, a dataclass of str, float and bool, from the configuration file. Raises ValueError naming the key."""
-    known = {each.name: str(each.type) for each in fields(kind)}
-    for name, value in values.items():
-        if name not in known:
-            raise ValueError(f"{driver} has no setting {name!r}; it has {', '.join(known)}")
-        wanted: Any = {"float": (int, float), "bool": bool}.get(known[name], str)
-        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-            raise ValueError(f"{name} must be a {known[name]}, not {value!r}")
-        if wanted == (int, float) and value <= 0:
-            raise ValueError(f"{name} must be more than 0, not {value!r}")
-    return kind(**values)
 
 
 def longest_left(jobs: Sequence[str], left_us: Mapping[str, int]) -> int | None:

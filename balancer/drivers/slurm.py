@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted
-from balancer.drivers.programs import batches, checked_settings, run_program
+from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_text import JOBS_FORMAT, NodeLine, is_ours, parse_jobs, parse_nodes, status_of
+from balancer.plugins import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,22 +38,20 @@ class SlurmSettings:
     mark: str = "balancer"
     reason: str = "lent to on-demand"
 
+    def __post_init__(self) -> None:
+        check_number("slurm", "timeout_s", self.timeout_s, above=0)
+        if not self.mark or not self.mark.replace("-", "").isalnum():
+            raise ValueError(f"slurm: mark must be letters, digits and '-', not {self.mark!r}")
+
 
 class SlurmDriver:
     """`balancer.drivers.base.BatchDriver` for Slurm. `marked` means: drained, and by us."""
 
     name = "slurm"
+    settings_type = SlurmSettings
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
-
-    @classmethod
-    def from_settings(cls, values: Mapping[str, Any]) -> Self:
-        """From the configuration file. Raises ValueError naming the key."""
-        settings: SlurmSettings = checked_settings(SlurmSettings, values, "slurm")
-        if not settings.mark or not settings.mark.replace("-", "").isalnum():
-            raise ValueError(f"mark must be letters, digits and '-', not {settings.mark!r}")
-        return cls(settings)
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`scontrol update state=drain`, for the nodes that nobody has drained yet."""

@@ -15,10 +15,9 @@ import yaml
 
 from balancer.client import Balancer, BalancerError, environment_token
 from balancer.clock import SystemClock, micros, seconds
-from balancer.clocks import make_clock
+from balancer.plugins import CLOCKS, PREDICTORS, PluginError, make_plugin, name_and_values, plugin_names
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
-from balancer.predictors.loader import load_predictor, predictor_names
 from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
 from balancer.timestamps import iso, parse_iso
@@ -27,27 +26,29 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from balancer.clock import Clock
+
 _LONGEST_DAYS = 400
 
 
 def run_predictor(
     url: str,
-    name: str,
+    item: object,
     changes: Sequence[str],
     *,
     slots_per_day: int,
     keep: str,
     once: bool,
     dry_run: bool,
-    clock: str,
+    clock: object,
     as_json: bool,
     before: Path | None = None,
     until_s: float | None = None,
     ready_file: Path | None = None,
 ) -> None:
-    """Run until SIGTERM or Ctrl-C, or one step. Raises ValueError for bad parameters or a failed step."""
-    time = make_clock(clock)
-    predictor = load_predictor(name, parameters(changes))
+    """Run the predictor until SIGTERM or Ctrl-C, or for one step. Raises ValueError if that or a parameter fails."""
+    time: Clock = make_plugin(CLOCKS, clock)
+    predictor = make_plugin(PREDICTORS, with_parameters(item, changes))
     slots = Slots(slots_per_day)
     with _connect(url) as balancer:
         runner = PredictorRunner(
@@ -95,15 +96,18 @@ def _write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def parameters(changes: Sequence[str]) -> dict[str, object]:
-    """`NAME=VALUE`s, values in YAML. Raises ValueError."""
-    found: dict[str, object] = {}
+def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:
+    """The predictor with `NAME=VALUE`s (values in YAML) over what it was written with. Raises ValueError."""
+    predictor, values = name_and_values(PREDICTORS, item)
+    if values is not None and not isinstance(values, dict) and changes:
+        raise PluginError(f"predictor {predictor}: --set goes with parameters by name, not {values!r}")
+    found: dict[str, object] = {} if values is None else dict(values)
     for change in changes:
         name, equals, text = change.partition("=")
         if not equals or not name:
             raise ValueError(f"--set {change}: expected NAME=VALUE, for example quantile=0.95")
         found[name] = yaml.safe_load(text)
-    return found
+    return {predictor: found}
 
 
 def backtest_table(
@@ -121,8 +125,8 @@ def backtest_table(
     slots = Slots(slots_per_day)
     history = read_file(path, slots) if path is not None else _from_service(str(url), slots)
     scores = {
-        name: backtest(load_predictor(name), history, quantile=quantile, warmup_days=warmup_days)
-        for name in names or predictor_names()
+        name: backtest(make_plugin(PREDICTORS, name), history, quantile=quantile, warmup_days=warmup_days)
+        for name in names or plugin_names(PREDICTORS)
     }
     best_first = sorted(scores.items(), key=lambda item: (item[1].pinball_loss, item[0]))
     shown = [{"predictor": name, **asdict(score), "covered": score.covered} for name, score in best_first]

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, RunError, interruptible
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def fleet() -> None:
 
 
 @fleet.command()
+@plugin_option
 @click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
 @click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many node containers.")
 @click.option(
@@ -80,6 +82,10 @@ def up(  # noqa: PLR0917
     if scenario.workload.trace is not None:
         folders.add(scenario.workload.trace.resolve().parent)
         changes += (f"workload.trace={scenario.workload.trace.resolve()}",)
+    if scenario.plugins:
+        folders |= {each.file.resolve().parent for each in scenario.plugins}
+        sources = (f"{each.file.resolve()}:{each.name}" for each in scenario.plugins)
+        changes += (f"plugins=[{','.join(sources)}]",)
     order = containers.Order(
         fleet=name, nodes=nodes, scenario=path, out=out, changes=changes, images=images, subnet=subnet,
         threads=threads, node_cores=node_cores, node_memory_kib=node_memory_kib, folders=tuple(sorted(folders)),

@@ -1,45 +1,42 @@
-"""`emulator mechanisms` and `emulator schedulers`: what there is, with parameters and defaults."""
+"""`emulator plugins`, `emulator mechanisms` and `emulator schedulers`: what there is, with parameters and defaults."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
-from importlib.metadata import entry_points
 from typing import Any, get_args, get_type_hints
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-
-def _parameters(plugin: type) -> dict[str, Any]:
-    """Name and default of each field that a scenario may set; required ones have `...`."""
-    return {
-        field.name: "..." if field.default is dataclasses.MISSING else field.default
-        for field in dataclasses.fields(plugin)
-        if field.init and not field.name.startswith("_")
-    }
+from balancer.plugins import about, listing, nearest, noun
+from emulator.commands.options import plugin_option
+from emulator.commands.run import InputError
+from emulator.plugins import KINDS, find_plugin
 
 
 def _text(values: dict[str, Any]) -> str:
-    return "\n".join(f"{name}: {json.dumps(value)}" for name, value in values.items())
+    return "\n".join(f"{name}: {_default(value)}" for name, value in values.items())
+
+
+def _default(value: Any) -> str:
+    return "(needed)" if value == "..." else json.dumps(value, default=str)
 
 
 @click.command()
+@plugin_option
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def mechanisms(as_json: bool) -> None:
-    """List the mechanisms that are installed, with their parameters and defaults.
+    """List the mechanisms, with their parameters and defaults.
 
     In a scenario: `mechanism: {NAME: {PARAMETER: VALUE}}`.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for entry in sorted(entry_points(group="emulator.mechanisms"), key=lambda entry: entry.name):
-        plugin = entry.load()
-        about = (inspect.getdoc(plugin) or "").strip()
-        found[entry.name] = {"about": about, "parameters": _parameters(plugin)}
+    group = "emulator.mechanisms"
+    found = {name: one | {"about": about(find_plugin(group, name))} for name, one in listing(group).items()}
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(found, indent=2, default=str))
         return
     console = Console()
     for name, one in found.items():
@@ -49,6 +46,32 @@ def mechanisms(as_json: bool) -> None:
 
 
 @click.command()
+@plugin_option
+@click.argument("kind", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def plugins(kind: str | None, as_json: bool) -> None:
+    """List all plug-ins, or those of one KIND (such as transform): parameters with defaults, and what each does.
+
+    A plug-in is named by NAME, or by {NAME: {PARAMETER: VALUE}} (docs/plugins.md).
+    """
+    words = {noun(group).replace(" ", "_"): group for group in KINDS}
+    asked = None if kind is None else kind.replace(" ", "_").replace("-", "_")
+    if asked is not None and asked not in words:
+        raise InputError(f"there is no kind of plug-in {kind!r}{nearest(asked, words)}")
+    found = {word: listing(group) for word, group in words.items() if asked in (None, word)}
+    if as_json:
+        click.echo(json.dumps(found, indent=2, default=str))
+        return
+    console = Console()
+    for word, ones in found.items():
+        table = Table(word, "parameters and defaults", "what it does", title=f"{word}", title_justify="left")
+        for name, one in ones.items():
+            table.add_row(name, Text(_text(one["parameters"])), Text(one["about"]))
+        console.print(table)
+
+
+@click.command()
+@plugin_option
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def schedulers(as_json: bool) -> None:
     """List queue orders, kinds of backfilling and the options of the scheduler.
@@ -58,10 +81,7 @@ def schedulers(as_json: bool) -> None:
     """
     from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415 - only here
 
-    orders = {
-        entry.name: (inspect.getdoc(entry.load()) or "").split("\n")[0]
-        for entry in sorted(entry_points(group="emulator.queue_orders"), key=lambda entry: entry.name)
-    }
+    orders = {name: one["about"] for name, one in listing("emulator.queue_orders").items()}
     hints = get_type_hints(SchedulerConfig)
     options = {
         field.name.rstrip("_"): {
@@ -76,8 +96,8 @@ def schedulers(as_json: bool) -> None:
         return
     console = Console()
     table = Table("order", "serves first", title="Queue orders", title_justify="left")
-    for name, about in orders.items():
-        table.add_row(name, about)
+    for name, first_line in orders.items():
+        table.add_row(name, first_line)
     console.print(table)
     table = Table("option", "values (default first)", title="Options", title_justify="left")
     for name, one in options.items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from emulator.commands.options import plugin_option
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def interruptible() -> Iterator[Interrupted]:
 
 
 @click.command()
+@plugin_option
 @click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
 @click.option("--clock", type=click.Choice(["virtual", "live"]), default="virtual", show_default=True,
               help="Virtual time, or real processes on an accelerated clock.")  # fmt: skip

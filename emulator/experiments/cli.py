@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, interruptible
 from emulator.experiments.claims import judge, worlds
 from emulator.experiments.logs import checkout_logs
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@plugin_option
 @click.argument("paper")
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from emulator.plugins import find_plugin
+from emulator.plugins import make_plugin
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -60,13 +59,9 @@ class DrawsFigures(Protocol):
         """Title, caption and plot of each."""
 
 
-def paper_names() -> list[str]:
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
-
-
 def find_paper(name: str) -> Paper:
     """The paper of this name. Raises ScenarioError with the nearest right name."""
     try:
-        return cast("Paper", find_plugin(GROUP, name))
+        return cast("Paper", make_plugin(GROUP, name))
     except ValueError as error:
         raise ScenarioError(str(error)) from error

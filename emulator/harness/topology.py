@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from balancer.plugins import IN_USE
 from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from balancer.plugins import Plugins
 
 GROUP = "emulator.topologies"
 MIDPLANE_NODES = 512
@@ -100,11 +103,11 @@ class Topology(Protocol):
 
 def layout_of(item: object, node_count: int) -> Layout:
     """What the topology that a scenario asks for (`flat`, `{flat: {unit_nodes: 16}}`) offers. Raises ValueError."""
-    return _layout(json.dumps(item, sort_keys=True), node_count)
+    return _layout(json.dumps(item, sort_keys=True), node_count, IN_USE.get())
 
 
 @lru_cache(maxsize=8)
-def _layout(item_json: str, node_count: int) -> Layout:
+def _layout(item_json: str, node_count: int, _: Plugins) -> Layout:
     """Made once: the runs of a sweep have the same machine."""
     return check_topology(json.loads(item_json)).layout(node_count)
 

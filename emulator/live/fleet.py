@@ -18,6 +18,8 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import seconds, utc_us, wall_us
+from balancer.plugin_files import files_of
+from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
 from emulator.harness.harness import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
@@ -31,7 +33,6 @@ from emulator.live.process import read_address
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.mechanisms.balancer.forecast import PredictorSettings
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
@@ -42,7 +43,9 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from balancer.plugin_files import PluginFile
     from emulator.harness.record import RunRecord
+    from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
@@ -157,8 +160,8 @@ class Fleet:
                 partial(self._start_balancer, self.mechanism),
                 partial(self._start_manager, self.mechanism),
             ]
-            if self.mechanism.predictor is not None:
-                steps.append(partial(self._start_predictor, self.mechanism.predictor))
+            if self.mechanism.forecasts is not None:
+                steps.append(partial(self._start_predictor, self.mechanism.forecasts))
         for step in (*steps, self._start_replayer):
             if interrupted:
                 return
@@ -204,6 +207,7 @@ class Fleet:
             "scheduler": scheduler,
             "epoch_s": self.epoch_s,
             "cycle_after_offline": True,
+            "plugins": self.scenario.as_json().get("plugins", []),
         }
         if self.hosted:
             store.save(self.prepared.jobs, self.workload)
@@ -242,9 +246,11 @@ class Fleet:
             "balancer",
             {
                 "nodes": self.names,
-                "driver": "torque",
-                "driver_settings": {"pbsnodes": str(self.bin / "pbsnodes"), "qmgr": str(self.bin / "qmgr")},
+                "driver": {
+                    "torque": {"pbsnodes": str(self.bin / "pbsnodes"), "qmgr": str(self.bin / "qmgr")}
+                },
                 "algorithm": mechanism.algorithm,
+                "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
                 "reserve": mechanism.static_reserve,
                 "wait_s": mechanism.wait_s,
                 "idle_hold_s": mechanism.idle_hold_s,
@@ -269,6 +275,11 @@ class Fleet:
         ready = read_ready(self.work / "balancer.ready")
         assert ready is not None  # noqa: S101 - waited for
         self.balancer_url = ready["url"]
+
+    def _plugins(self, group: str) -> tuple[PluginFile, ...]:
+        """The plug-ins of this kind that files bring."""
+        with self.scenario.plugged_in():
+            return files_of(IN_USE.get(), (group,))
 
     def _start_agent(self) -> None:
         settings: dict[str, Any] = {
@@ -333,9 +344,8 @@ class Fleet:
         process = self._launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
-    def _start_predictor(self, settings: str | dict[str, Any]) -> None:
+    def _start_predictor(self, predictor: PredictorSettings) -> None:
         """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""
-        predictor = PredictorSettings.parse(settings)
         before, ready = self.work / "before.json", self.work / "predictor.ready"
         past = [{"nodes_requested": nodes} for nodes in predictor.history]
         before.write_text(json.dumps({"slots": past}), encoding="utf-8")
@@ -343,9 +353,9 @@ class Fleet:
         process = self._launch(
             "predictor",
             "-m", "balancer", "predict", "--url", self.balancer_url,
-            "--predictor", predictor.name,
-            *(f"--set={name}={json.dumps(value)}" for name, value in predictor.parameters.items()),
-            "--slots-per-day", str(predictor.slots_per_day), "--keep", predictor.keep,
+            *(f"--plugin={each.source}" for each in self._plugins(PREDICTORS)),
+            "--predictor", json.dumps(predictor.predictor),
+            "--slots-per-day", str(predictor.slots.a_day), "--keep", predictor.keep,
             "--before", before, "--until-s", repr(seconds(last_submit_us)),
             "--clock", json.dumps({"shared": {"path": str(self.work / "clock"), "rank": "forecast"}}),
             "--ready-file", ready,

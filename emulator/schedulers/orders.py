@@ -5,11 +5,11 @@ A plug-in of the group `emulator.queue_orders` is such a function; its first doc
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
+
+from emulator.plugins import find_plugin, plugin_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,13 +59,10 @@ def priority(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:
     return keys
 
 
-@cache
 def known_orders() -> tuple[str, ...]:
-    return tuple(sorted(entry.name for entry in entry_points(group=GROUP)))
+    return tuple(plugin_names(GROUP))
 
 
-@cache
 def order_named(name: str) -> QueueOrder:
     """The plug-in of this name (`SchedulerConfig` has checked that there is one)."""
-    (entry,) = entry_points(group=GROUP, name=name)
-    return cast("QueueOrder", entry.load())
+    return cast("QueueOrder", find_plugin(GROUP, name))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from emulator.commands.options import plugin_option
+
 if TYPE_CHECKING:
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
@@ -47,6 +49,7 @@ def study() -> None:
 
 
 @study.command()
+@plugin_option
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
 @click.option("--ondemand", "--on-demand", required=True, type=click.Path(path_type=Path),
               help="Log of the on-demand cluster.")  # fmt: skip
@@ -167,7 +170,7 @@ def _merge(**options: Any) -> None:
 
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
-    from balancer.predictors.loader import load_predictor, predictor_names  # noqa: PLC0415
+    from balancer.plugins import PREDICTORS, make_plugin, plugin_names  # noqa: PLC0415
     from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.study.settings import default_reserves, settings  # noqa: PLC0415
 
@@ -176,10 +179,10 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
         reserves = _numbers(options["reserve"], "--reserve")
         if any(each != int(each) for each in reserves):
             raise InputError(f"--reserve {options['reserve']}: nodes are whole numbers")
-    names = options["predictors"] or predictor_names()
+    names = options["predictors"] or plugin_names(PREDICTORS)
     try:
         for name in names:
-            load_predictor(name)
+            make_plugin(PREDICTORS, name)
     except ValueError as error:
         raise InputError(f"--predictor: {error}") from error
     return settings(

@@ -46,8 +46,7 @@ class Setting:
         if self.algorithm == SPLIT:
             return {"static_partition": {"ondemand_nodes": ondemand_nodes}}
         if self.is_predictive:
-            predictor = {"name": self.algorithm, "history": list(history)}
-            return {"balancer": {"algorithm": "hint", "predictor": predictor}}
+            return {"balancer": {"algorithm": "hint", "predictor": self.algorithm, "history": list(history)}}
         if self.algorithm == "hint":
             return {"balancer": {"algorithm": "hint", "notice_s": 60 * self.notice_min}}
         return {"balancer": {"static_reserve": self.reserve, "wait_s": 60 * self.wait_min}}

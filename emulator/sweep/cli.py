@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from balancer.clock import US, wall_us
+from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, interruptible
 from emulator.scenario import ScenarioError
 
@@ -68,6 +69,7 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
 
 
 @click.command()
+@plugin_option
 @click.argument("grid", metavar="GRID.yaml", type=click.Path(path_type=Path))
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option(

@@ -95,11 +95,12 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
 
 def _prepared_for(scenario: Scenario) -> Prepared:
     workload = scenario.workload.model_dump(mode="json")
-    return _prepared(json.dumps([workload, scenario.seed, scenario.nodes]))
+    plugins = scenario.model_dump(mode="json", include={"plugins"})
+    return _prepared(json.dumps([workload, scenario.seed, scenario.nodes, plugins]))
 
 
 @lru_cache(maxsize=4)
 def _prepared(key: str) -> Prepared:
     """Many runs of a sweep have the same jobs: they are read or made once in a process."""
-    workload, seed, nodes = json.loads(key)
-    return prepare(from_mapping({"workload": workload, "seed": seed, "nodes": nodes}))
+    workload, seed, nodes, plugins = json.loads(key)
+    return prepare(from_mapping({"workload": workload, "seed": seed, "nodes": nodes, **plugins}))

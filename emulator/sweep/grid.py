@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from balancer.plugin_files import reason, resolved
+from balancer.plugins import IN_USE
 from emulator.scenario import ScenarioError, from_mapping, set_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from balancer.plugins import Plugins
     from emulator.scenario import Scenario
 
 LABEL, SEED, REPEAT, CLOCK = "label", "seed", "repeat", "clock"
@@ -162,7 +165,11 @@ def make_run(
     where: str = "run",
 ) -> Run:
     """A run of a scenario, checked as far as it can be without reading its workload. Raises ScenarioError."""
-    scenario = from_mapping(dict(document), where)
+    try:
+        plugins = {"plugins": resolved(document["plugins"], folder)} if "plugins" in document else {}
+    except ValueError as error:
+        raise ScenarioError(f"{where}: plugins: {reason(error)}") from error
+    scenario = from_mapping({**document, **plugins}, where)
     trace = scenario.workload.trace
     if trace is not None:
         beside = folder / trace
@@ -172,23 +179,23 @@ def make_run(
         workload = scenario.workload.model_copy(update={"trace": trace})
         scenario = scenario.model_copy(update={"workload": workload})
     files = tuple(path for path in _traces(scenario.workload.model_dump(mode="json")) if path.exists())
-    problem = _mechanism_problem(json.dumps(scenario.mechanism))
+    with scenario.plugged_in():
+        problem = _mechanism_problem(json.dumps(scenario.mechanism), IN_USE.get())
     if problem:
         raise ScenarioError(f"{where}: {problem}")
     return Run({**varied, SEED: scenario.seed, REPEAT: repeat}, scenario, files)
 
 
 @cache
-def _mechanism_problem(mechanism_json: str) -> str:
+def _mechanism_problem(mechanism_json: str, _: Plugins) -> str:
     """What is wrong with a mechanism and its parameters; empty if nothing is."""
-    from balancer.algorithms.loader import BadAlgorithm  # noqa: PLC0415 - next to its use
     from emulator.harness.mechanism import mechanism_of  # noqa: PLC0415 - slow, and `--help` needs this module
 
     mechanism = json.loads(mechanism_json)
     try:
         if mechanism is not None:
             mechanism_of(mechanism)
-    except (ValueError, TypeError, BadAlgorithm) as error:
+    except (ValueError, TypeError) as error:
         return f"mechanism: {error}"
     return ""
 

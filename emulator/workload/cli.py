@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from emulator.commands.options import plugin_option
+
 if TYPE_CHECKING:
     from datetime import date
 
@@ -38,6 +40,7 @@ def trace() -> None:
 
 
 @trace.command()
+@plugin_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
@@ -95,6 +98,7 @@ def info(  # noqa: PLR0917 - click passes them by name
 
 
 @trace.command()
+@plugin_option
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 @_lenient
@@ -114,6 +118,7 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
 
 
 @trace.command()
+@plugin_option
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the batch cluster; without it, the size in the header.")
 @click.option(
@@ -168,6 +173,7 @@ def weeks(  # noqa: PLR0917
 
 
 @trace.command()
+@plugin_option
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--nodes", type=int, default=372, show_default=True, help="The cluster that the utilisation is of."
@@ -225,6 +231,7 @@ def pack(  # noqa: PLR0917
 
 
 @trace.command()
+@plugin_option
 @click.argument("generator", metavar="GENERATOR")
 @click.option("--nodes", type=int, default=372, show_default=True, help="Size of the cluster.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random stream.")

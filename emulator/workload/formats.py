@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from emulator.plugins import find_plugin, plugin_names
+from emulator.plugins import make_plugin, plugin_names
 from emulator.workload.files import TraceError, open_trace
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient:
                 raise TraceError(f"{path}: the file is empty")
     names = plugin_names(GROUP) if trace_format is None else [trace_format]
     for name in names:
-        reader: TraceFormat = find_plugin(GROUP, name)()
+        reader: TraceFormat = make_plugin(GROUP, name)
         if folder and not getattr(reader, "reads_folders", False):
             continue
         if trace_format is not None or reader.can_read(path):

@@ -200,16 +200,16 @@ def _announced(
     """Hint and predictive, the latter under each reading of what the paper leaves open."""
     other = workloads.history(seed, rho, weekly=False, leases=leases)
     alike = workloads.history(seed, rho, weekly=True, leases=leases)
-    predictors = {
-        "predictive": {"name": "peak", "history": other},
-        "predictive-weekly": {"name": "peak", "history": alike},
-        "predictive-hold": {"name": "peak", "history": other, "keep": "hold"},
-        "predictive-window": {"name": "peak", "history": other, "window": True},
-        "seasonal": {"name": "seasonal_quantile", "history": other},
-        "recency": {"name": "recency_weighted", "history": other},
+    predictors: dict[str, dict[str, Any]] = {
+        "predictive": {"predictor": "peak", "history": other},
+        "predictive-weekly": {"predictor": "peak", "history": alike},
+        "predictive-hold": {"predictor": "peak", "history": other, "keep": "hold"},
+        "predictive-window": {"predictor": {"peak": {"window": True}}, "history": other},
+        "seasonal": {"predictor": "seasonal_quantile", "history": other},
+        "recency": {"predictor": "recency_weighted", "history": other},
     }
     return {
         "H15": {"algorithm": "hint", "notice_s": 900},
         "H30": {"algorithm": "hint", "notice_s": 1800},
-        **{name: {"algorithm": "hint", "predictor": predictor} for name, predictor in predictors.items()},
+        **{name: {"algorithm": "hint", **predictor} for name, predictor in predictors.items()},
     }

@@ -23,6 +23,8 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
+from balancer.plugin_files import files_of
+from balancer.plugins import ALGORITHMS, IN_USE
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import STILL_WORKING, BatchSide, collect
@@ -184,16 +186,15 @@ class Controller:
                 "files": self._node_files(name),
             }
         if role == BATCH:
-            return {
-                "config": settings.batch(
-                    scenario,
-                    shared,
-                    self._state.nodes,
-                    _EPOCH_S,
-                    np=self._slots_per_node,
-                    hosted=bool(self._hosted),
-                )
-            }
+            config = settings.batch(
+                scenario,
+                shared,
+                self._state.nodes,
+                _EPOCH_S,
+                np=self._slots_per_node,
+                hosted=bool(self._hosted),
+            )
+            return settings.with_plugins(scenario.plugins, config)
         facts = self._facts()
         if role == REPLAYER:
             if mechanism is not None:
@@ -204,7 +205,10 @@ class Controller:
         if mechanism is None:
             return {"config": {}, "needed": False}
         if role == BALANCER:
-            return {"config": settings.balancer(mechanism, shared, facts), "environ": environ}
+            with scenario.plugged_in():
+                plugins = files_of(IN_USE.get(), (ALGORITHMS,))
+            config = settings.balancer(mechanism, shared, facts)
+            return settings.with_plugins(plugins, config) | {"environ": environ}
         self._pass(BALANCER, self._balancer_answers)
         return {"config": settings.ondemand(mechanism, shared, facts)}
 

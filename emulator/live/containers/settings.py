@@ -1,8 +1,9 @@
-"""What each container of a fleet is told when it starts: the settings of its program. No I/O."""
+"""What each container of a fleet is told when it starts: the settings of its program, and files of the user's."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import seconds
@@ -18,9 +19,9 @@ from emulator.live.containers.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.scenario import Scenario
@@ -143,8 +144,7 @@ def hook_environment() -> str:
 def balancer(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict[str, Any]:
     return {
         "nodes": list(facts.node_names),
-        "driver": "torque",
-        "driver_settings": {"pbsnodes": f"{COMMANDS}/pbsnodes", "qmgr": f"{COMMANDS}/qmgr"},
+        "driver": {"torque": {"pbsnodes": f"{COMMANDS}/pbsnodes", "qmgr": f"{COMMANDS}/qmgr"}},
         "algorithm": mechanism.algorithm,
         "reserve": mechanism.static_reserve,
         "wait_s": mechanism.wait_s,
@@ -210,6 +210,19 @@ def replayer(
             "notice_s": mechanism.notice_s or None,
         }
     return config
+
+
+def with_plugins(plugins: Sequence[PluginFile], config: dict[str, Any]) -> dict[str, Any]:
+    """A role's settings with the user's files, as they are now: they lie beside the settings in its container."""
+    names = {
+        file: f"{place}-{file.name}" for place, file in enumerate(dict.fromkeys(p.file for p in plugins))
+    }
+    there = [
+        each.model_copy(update={"file": Path(PRIVATE) / names[each.file]}).model_dump(mode="json")
+        for each in plugins
+    ]
+    files = {name: file.read_text(encoding="utf-8") for file, name in names.items()}
+    return {"config": config | {"plugins": there}, "files": files} if plugins else {"config": config}
 
 
 ENVIRONMENT: Mapping[str, Mapping[str, str]] = {

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator, model_validator
 
 from balancer.clock import US, micros
+from balancer.plugin_files import Pluggable
 from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
+from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class ServerConfig(Settings):
+class ServerConfig(Pluggable, Settings):
     """`emulator.live.torque.server --config FILE`; durations in seconds of cluster time.
 
     `home` holds the accounting log, the marks that survive a restart, and `address` (where it listens).
@@ -27,7 +29,7 @@ class ServerConfig(Settings):
     that register, and remembers them. `keep_jobs`: a server that is started again knows all its jobs.
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
-    a file of `emulator.workload.store`, and no others are taken then. `seed` is the run's.
+    a file of `emulator.workload.store`, and no others are taken then. `seed` is the run's, `plugins` are its files.
     """
 
     home: Path
@@ -53,6 +55,8 @@ class ServerConfig(Settings):
     mechanism: str | dict[str, Any] | None = None
     workload: Path | None = None
     seed: int = 0
+
+    plugin_kinds = KINDS
 
     @model_validator(mode="after")
     def _mechanism_knows_its_jobs(self) -> ServerConfig:

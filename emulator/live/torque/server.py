@@ -10,6 +10,7 @@ import re
 import socket
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -415,14 +416,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--clock", type=Path, help="clock file of the run; without it the machine's time is used"
     )
     options = parser.parse_args(arguments)
-    try:
-        config = load_settings(options.config, ServerConfig)
-        server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
-    except (SettingsError, OSError, ValueError) as error:
-        sys.stderr.write(f"torque server: {error}\n")
-        return 2
-    stop_on_signal(server.stop)
-    server.run()
+    with ExitStack() as stack:
+        try:
+            config = load_settings(options.config, ServerConfig)
+            stack.enter_context(config.plugged_in())
+            server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
+        except (SettingsError, OSError, ValueError) as error:
+            sys.stderr.write(f"torque server: {error}\n")
+            return 2
+        stop_on_signal(server.stop)
+        server.run()
     return 0
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.algorithms.loader import BadAlgorithm, load_algorithm
 from balancer.clock import micros
 from balancer.lifecycle.settings import PickOrder, Settings
-from emulator.mechanisms.balancer.forecast import Forecast, parse_forecast
+from balancer.plugins import ALGORITHMS, PluginError
+from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
-from emulator.plugins import check_number
+from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,20 +28,26 @@ if TYPE_CHECKING:
 class BalancerMechanism:
     """Moves idle nodes between batch and on-demand (balancer-liu-2018); the same decisions as the service.
 
-    `algorithm`: `basic`, `hint`, or another plug-in. `static_reserve`: R, nodes that stay on-demand.
+    `algorithm`: `basic`, `hint`, or another plug-in, with parameters if it has some (`{NAME: {PARAMETER: VALUE}}`).
+    `static_reserve`: R, nodes that stay on-demand.
     `wait_s`: W, how long a request may wait for nodes. `idle_hold_s`: I, how long a node beyond the reserve
     stays on-demand. `pick`: which idle node goes first. `notice_s`: H, how long before its arrival each lease
-    is announced to the Balancer (0: not at all). `predictor`: a name, or `{name: NAME, PARAMETER: VALUE, ...}`,
-    of the predictor that reserves nodes at the beginning of each slot (see `forecast.py` for its parameters).
+    is announced to the Balancer (0: not at all). `predictor`: the plug-in that reserves nodes at the beginning of each
+    slot, a name or `{NAME: {PARAMETER: VALUE}}`. For it: `slots_per_day`; `keep`: a reserve lasts as long as its
+    `slot`, or is on `hold` for I, as in the paper's text; `history`: nodes requested in the slots before time 0, oldest
+    first (what a service remembers).
     """
 
-    algorithm: str = "basic"
+    algorithm: str | dict[str, Any] = "basic"
     static_reserve: int = 0
     wait_s: float = 0
     idle_hold_s: float = 600
     pick: str = "longest_idle"
     notice_s: float = 0
     predictor: str | dict[str, Any] | None = None
+    slots_per_day: int = 4
+    keep: str = "slot"
+    history: Sequence[int] = ()
     notice_us: int = field(init=False)
     _algorithm: Algorithm = field(init=False, repr=False)
     _policy: BalancerPolicy = field(init=False, repr=False)
@@ -57,12 +63,12 @@ class BalancerMechanism:
         if self.pick not in list(PickOrder):
             raise ValueError(f"balancer: pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")
         try:
-            self._algorithm = load_algorithm(self.algorithm)
-        except BadAlgorithm as error:
+            self._algorithm = make_plugin(ALGORITHMS, self.algorithm)
+        except PluginError as error:
             raise ValueError(f"balancer: {error}") from error
         self.settings()
-        if self.predictor is not None:
-            parse_forecast(self.predictor)
+        if self.forecasts is not None:
+            self.forecasts.begin()
 
     def settings(self) -> Settings:
         """The Balancer's own settings."""
@@ -73,6 +79,13 @@ class BalancerMechanism:
             pick=PickOrder(self.pick),
         )
 
+    @property
+    def forecasts(self) -> PredictorSettings | None:
+        """What reserves nodes ahead, if something does. Raises ValueError."""
+        if self.predictor is None:
+            return None
+        return PredictorSettings.checked(self.predictor, self.slots_per_day, self.keep, self.history)
+
     def on_begin(self, act: Actions) -> None:
         nodes = act.cluster.node_count
         if self.static_reserve > nodes:
@@ -82,9 +95,10 @@ class BalancerMechanism:
         self._policy = BalancerPolicy(act.node_names, self._algorithm, self.settings(), _BatchPool(act))
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
-        if self.predictor is not None:
-            self._forecast = parse_forecast(self.predictor)
-            self._forecast.begin(nodes, int(act.cluster.job_table().submit_us.max(initial=0)))
+        if self.forecasts is not None:
+            self._forecast = self.forecasts.begin(
+                nodes, int(act.cluster.job_table().submit_us.max(initial=0))
+            )
         self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
 

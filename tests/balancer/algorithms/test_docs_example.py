@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from balancer.algorithms.loader import BadAlgorithm, make_algorithm
 from balancer.lifecycle.events import NodesRequested, Reclaim, Reject
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
+from balancer.plugins import ALGORITHMS, PluginError, made
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def keep_some(request):
 
 
 def test_the_example_lends_nodes_while_enough_are_left_for_batch(keep_some):
-    algorithm = make_algorithm("keep_some", keep_some, {"keep": 2})
+    algorithm = made(ALGORITHMS, "keep_some", keep_some, {"keep": 2})
     lifecycle = Lifecycle(["a", "b", "c", "d", "e"], algorithm, Settings(), initial=NodeState.OA_IDLE)
 
     assert lifecycle.handle(NodesRequested(at_us=0, request_id="r", count=3)) == [
@@ -34,5 +34,5 @@ def test_the_example_lends_nodes_while_enough_are_left_for_batch(keep_some):
 
 
 def test_the_examples_parameters_are_checked(keep_some):
-    with pytest.raises(BadAlgorithm, match="no parameter 'keeps'; did you mean 'keep'"):
-        make_algorithm("keep_some", keep_some, {"keeps": 2})
+    with pytest.raises(PluginError, match="no parameter 'keeps'; did you mean 'keep'"):
+        made(ALGORITHMS, "keep_some", keep_some, {"keeps": 2})

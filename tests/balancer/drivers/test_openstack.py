@@ -8,6 +8,7 @@ import pytest
 from balancer.drivers.base import DriverError, RefusedError
 from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.openstack import OpenStackDriver, OpenStackSettings
+from balancer.plugins import CLOUD_DRIVERS, make_plugin
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
@@ -73,4 +74,4 @@ def test_a_cloud_that_refuses_or_is_away_is_a_driver_error_and_no_answer(cloud):
 @pytest.mark.parametrize("settings", [{"gate": "door"}, {"colour": "red"}, {"timeout_s": 0}])
 def test_a_wrong_setting_is_named(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
-        OpenStackDriver.from_settings(settings)
+        make_plugin(CLOUD_DRIVERS, {"openstack": settings})

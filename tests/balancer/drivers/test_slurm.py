@@ -10,10 +10,10 @@ import pytest
 
 from balancer.clock import US
 from balancer.drivers.base import NodeStatus, RefusedError, UnclearError
-from balancer.drivers.openpbs import OpenPbsDriver
 from balancer.drivers.openpbs_json import parse_remaining
 from balancer.drivers.slurm import SlurmDriver
 from balancer.drivers.slurm_text import parse_jobs, parse_nodes, status_of
+from balancer.plugins import BATCH_DRIVERS, make_plugin
 from testdata import RECORDED
 
 RECORDINGS = Path(__file__).parent / "recordings" / "slurm"
@@ -163,13 +163,13 @@ def test_only_nodes_that_nobody_has_drained_are_taken_and_only_ours_given_back(p
 )
 def test_wrong_settings_are_named(values):
     with pytest.raises(ValueError, match=next(iter(values))):
-        SlurmDriver.from_settings(values)
+        make_plugin(BATCH_DRIVERS, {"slurm": values})
 
 
 def test_openpbs_is_told_in_its_own_words(programs):
     programs.put("pbsnodes", "exit 0")
     programs.put("qmgr", "exit 0")
-    driver = OpenPbsDriver.from_settings({"comment": "lent"})
+    driver = make_plugin(BATCH_DRIVERS, {"openpbs": {"comment": "lent"}})
     driver.reclaim_nodes(["p01", "p02"])
     driver.restore_nodes(["p01"])
     assert programs.calls == [

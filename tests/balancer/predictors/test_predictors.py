@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from balancer.plugins import PREDICTORS, PluginError, make_plugin
 from balancer.predictors.backtest import backtest, pinball
 from balancer.predictors.interface import History
-from balancer.predictors.loader import BadPredictor, make_predictor, parse_predictor
 from balancer.predictors.peak import Peak
 from balancer.predictors.planner import Keep, Reservation, reservation
 from balancer.predictors.quantiles import weighted_quantile
@@ -106,19 +106,24 @@ def test_called_in_the_middle_of_a_slot_it_takes_off_what_has_come():
     [
         ("peek", "there is no predictor 'peek'; did you mean 'peak'?"),
         (
-            {"name": "peak", "combin": "max"},
+            {"peak": {"combin": "max"}},
             "predictor peak has no parameter 'combin'; did you mean 'combine'?",
         ),
-        ({"name": "peak", "combine": "min"}, "combine must be one of max, mean, last, not 'min'"),
-        ({"name": "seasonal_quantile", "quantile": 1}, "quantile must lie between 0 and 1"),
-        (7, "a predictor is written as its name or as"),
+        ({"peak": {"combine": "min"}}, "combine must be one of max, mean, last, not 'min'"),
+        ({"seasonal_quantile": {"quantile": 1}}, "quantile must lie between 0 and 1"),
+        (7, "a predictor is written as `name` or `name: {parameter: value}`, not 7"),
     ],
 )
 def test_a_wrong_predictor_is_an_error_that_says_what_to_do(item, text):
-    with pytest.raises(BadPredictor) as error:
-        parse_predictor(item)
+    with pytest.raises(ValueError) as error:
+        make_plugin(PREDICTORS, item)
     assert text in str(error.value)
 
 
 def test_parameters_are_converted_to_their_types():
-    assert make_predictor("x", RecencyWeighted, {"half_life_days": 3}) == RecencyWeighted(half_life_days=3.0)
+    made = make_plugin(PREDICTORS, {"recency_weighted": {"half_life_days": 3}})
+    assert made == RecencyWeighted(half_life_days=3.0)
+    with pytest.raises(
+        PluginError, match=r"predictor recency_weighted: half_life_days: .* valid number, not 'long'"
+    ):
+        make_plugin(PREDICTORS, {"recency_weighted": {"half_life_days": "long"}})

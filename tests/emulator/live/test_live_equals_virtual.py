@@ -32,12 +32,9 @@ PREDICTED = {
     "algorithm": "hint",
     "idle_hold_s": 300,
     # Six slots of 36 minutes before the run, and as many in it.
-    "predictor": {
-        "name": "seasonal_quantile",
-        "slots_per_day": 40,
-        "history": [0, 3, 2, 1, 4, 2] * 7,
-        "quantile": 0.8,
-    },
+    "predictor": {"seasonal_quantile": {"quantile": 0.8}},
+    "slots_per_day": 40,
+    "history": [0, 3, 2, 1, 4, 2] * 7,
 }
 HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
 

@@ -38,16 +38,15 @@ BUSY = table((0.5, 10, 4, Kind.BATCH), (2, 1, 2, Kind.ON_DEMAND), (20, 1, 1, Kin
 
 def test_a_predicted_reserve_serves_the_lease_that_would_have_been_rejected():
     assert run(BUSY, 4, {"balancer": {}})["ondemand_rejected"] == 1
-    predictor = {"name": "peak", "history": [2, 0, 0, 0]}
-    figures = run(BUSY, 4, {"balancer": {"predictor": predictor}})
+    figures = run(BUSY, 4, {"balancer": {"predictor": "peak", "history": [2, 0, 0, 0]}})
     assert figures["ondemand_rejected"] == 0
     # Two nodes from 0:00 to the request at 2:00, and for I = 10 minutes after the lease.
     assert figures["reserve_idle_node_h"] == pytest.approx(4 + 2 / 6)
 
 
 def test_a_reserve_of_the_papers_text_is_gone_after_i():
-    predictor = {"name": "peak", "history": [2, 0, 0, 0], "keep": "hold"}
-    assert run(BUSY, 4, {"balancer": {"predictor": predictor}})["ondemand_rejected"] == 1
+    balancer = {"predictor": "peak", "history": [2, 0, 0, 0], "keep": "hold"}
+    assert run(BUSY, 4, {"balancer": balancer})["ondemand_rejected"] == 1
 
 
 def test_requests_of_the_run_itself_are_history_too():
@@ -58,17 +57,21 @@ def test_requests_of_the_run_itself_are_history_too():
 
 
 @pytest.mark.parametrize(
-    ("predictor", "text"),
+    ("balancer", "text"),
     [
-        ({"name": "peak", "history": [1.5]}, "history is a list of whole numbers"),
-        ({"name": "peak", "keep": "forever"}, "keep must be one of slot, hold, not 'forever'"),
-        ({"name": "peak", "slots_per_day": 0}, "slots_per_day must be a whole number from 1"),
-        ("peek", "did you mean 'peak'"),
+        ({"predictor": "peak", "history": [1.5]}, "history is a list of whole numbers"),
+        ({"predictor": "peak", "keep": "forever"}, "keep must be one of slot, hold, not 'forever'"),
+        ({"predictor": "peak", "slots_per_day": 0}, "slots_per_day must be a whole number from 1"),
+        ({"predictor": "peek"}, "did you mean 'peak'"),
+        (
+            {"predictor": {"peak": {"combin": "max"}}},
+            "predictor peak has no parameter 'combin'; did you mean 'combine'",
+        ),
     ],
 )
-def test_a_wrong_predictor_is_an_error_before_the_run(predictor, text):
+def test_a_wrong_predictor_is_an_error_before_the_run(balancer, text):
     with pytest.raises(ValueError, match=text):
-        run(BUSY, 4, {"balancer": {"predictor": predictor}})
+        run(BUSY, 4, {"balancer": balancer})
 
 
 def test_a_static_partition_serves_leases_from_its_own_nodes_and_no_others():

@@ -1,0 +1,252 @@
+"""Plug-ins from files of the user's own: `my.py:MyThing`, with nothing installed.
+
+What kind of plug-in it is can be seen from its methods (`balancer.plugins.KINDS`), or it says so itself
+(`plugin_kind = "transform"`). It is known by its attribute `name`, else as `my_thing`. Which files are in use is a
+value of the context: set for as long as a command or a run lasts, so that two runs of one process may have others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
+
+from balancer.plugins import IN_USE, KINDS, FromFile, PluginError, Plugins, a_noun, is_like, nearest, noun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import click
+    from pydantic import ModelWrapValidatorHandler
+
+_LOADING = Lock()
+"""Two threads of one process must not make two modules of one file."""
+
+
+class PluginFile(BaseModel):
+    """A plug-in in a file: as written, `FILE.py:NAME`; as stored with results, also the hash of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: Path
+    name: str
+    sha256: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, written: Any) -> Any:
+        if not isinstance(written, str):
+            return written
+        file, colon, name = written.rpartition(":")
+        if not colon or not file or not name.isidentifier():
+            raise ValueError(
+                f"a plug-in is given as FILE.py:NAME, for example my.py:MyThing, not {written!r}"
+            )
+        return {"file": file, "name": name}
+
+    @field_serializer("file")
+    def _text(self, file: Path) -> str:
+        return str(file)
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.name}"
+
+
+class Pluggable(BaseModel):
+    """Settings with a key `plugins`: a list of `FILE.py:NAME`. What the command gave (`--plugin`) is added to it."""
+
+    plugins: tuple[PluginFile, ...] = ()
+
+    plugin_kinds: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = KINDS
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _plugged_in(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(values, dict) or not (values.get("plugins") or IN_USE.get().things):
+            return handler(values)
+        given = values.get("plugins") or ()
+        if isinstance(given, str) or not isinstance(given, list | tuple):
+            raise ValueError(f"plugins: a list of FILE.py:NAME is expected, not {given!r}")  # noqa: TRY004 - a border: one kind of error
+        files = [PluginFile.model_validate(each) for each in given]
+        plugins = load(files, cls.plugin_kinds, IN_USE.get())
+        with in_use(plugins):
+            return handler({**values, "plugins": files_of(plugins)})
+
+    @contextmanager
+    def plugged_in(self) -> Iterator[None]:
+        """For as long as the block lasts, these plug-ins are known by their names. Raises PluginError."""
+        with in_use(load(self.plugins, self.plugin_kinds)):
+            yield
+
+
+@contextmanager
+def in_use(plugins: Plugins) -> Iterator[None]:
+    """These plug-ins, and no others from files, are known in the block."""
+    before = IN_USE.set(plugins)
+    try:
+        yield
+    finally:
+        IN_USE.reset(before)
+
+
+def files_of(plugins: Plugins, groups: Sequence[str] | None = None) -> tuple[PluginFile, ...]:
+    """As they are stored; only those of these kinds if some are given."""
+    found = []
+    for each in plugins.things:
+        if groups is None or each.group in groups:
+            file, _, name = each.source.rpartition(":")
+            found.append(PluginFile(file=Path(file), name=name, sha256=each.sha256))
+    return tuple(found)
+
+
+def load(
+    files: Sequence[PluginFile],
+    kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
+    besides: Plugins | None = None,
+) -> Plugins:
+    """The plug-ins of these files, after those of `besides`. Raises PluginError, naming file and line."""
+    things = list(besides.things) if besides is not None else []
+    for file in files:
+        found = _load(file, kinds)
+        if found in things:
+            continue
+        taken = next((each for each in things if (each.group, each.name) == (found.group, found.name)), None)
+        installed = next(iter(entry_points(group=found.group, name=found.name)), None)
+        if taken is not None or installed is not None:
+            who = taken.source if taken is not None else installed.value if installed is not None else ""
+            raise PluginError(
+                f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({who}); "
+                "give it another name with an attribute `name`"
+            )
+        things.append(found)
+    return Plugins(tuple(things))
+
+
+def use_files(
+    context: click.Context,
+    given: Sequence[str],
+    kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
+) -> None:
+    """`--plugin FILE.py:NAME`: from here to its end the command knows the plug-ins. Raises PluginError."""
+    try:
+        files = [_absolute(PluginFile.model_validate(each), Path()) for each in given]
+    except ValueError as error:
+        raise PluginError(reason(error)) from error
+    context.with_resource(in_use(load(files, kinds, IN_USE.get())))
+
+
+def resolved(written: Any, folder: Path) -> Any:
+    """The key `plugins` of a file with its paths taken relative to the file's folder, or to where the user stands."""
+    if not isinstance(written, list):
+        return written
+    return [_absolute(PluginFile.model_validate(each), folder).model_dump(mode="json") for each in written]
+
+
+def _absolute(file: PluginFile, folder: Path) -> PluginFile:
+    there = folder / file.file
+    return file.model_copy(update={"file": (there if there.exists() else file.file).absolute()})
+
+
+def reason(error: ValueError) -> str:
+    """What is wrong, in one line, whoever found it."""
+    errors = getattr(error, "errors", None)
+    return str(error) if errors is None else str(errors()[0]["msg"]).removeprefix("Value error, ")
+
+
+def _load(file: PluginFile, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) -> FromFile:
+    module, sha256 = _module(file.file)
+    if file.sha256 not in ("", sha256):
+        raise PluginError(
+            f"{file.file} has changed since it was written down (it was {file.sha256[:12]}, it is {sha256[:12]}); "
+            "take its `sha256` out of the scenario to use it as it is now"
+        )
+    own = {
+        name: thing
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and getattr(thing, "__module__", module.__name__) == module.__name__
+    }
+    if file.name not in vars(module):
+        raise PluginError(f"{file.file} has no {file.name!r}{nearest(file.name, own)}")
+    thing = vars(module)[file.name]
+    return FromFile(_group(file.source, thing, kinds), _name(file.name, thing), file.source, sha256, thing)
+
+
+def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) -> str:
+    """What kind of plug-in it is. Raises PluginError where that cannot be told."""
+    words = {noun(group).replace(" ", "_"): group for group in kinds}
+    said = getattr(thing, "plugin_kind", None)
+    if said is not None:
+        if said not in words:
+            raise PluginError(f"{source}: there is no kind of plug-in {said!r}{nearest(str(said), words)}")
+        return words[said]
+    found = [group for group, alternatives in kinds.items() if is_like(thing, alternatives)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        could = " or ".join(a_noun(group) for group in found)
+        raise PluginError(
+            f"{source} could be {could}; say which with `plugin_kind = {noun(found[0]).replace(' ', '_')!r}`"
+        )
+    wanted = "; ".join(
+        f"{noun(group)}: {' or '.join(_methods(names) for names in alternatives)}"
+        for group, alternatives in kinds.items()
+    )
+    raise PluginError(f"{source}: what kind of plug-in is it? It has not what one of them needs ({wanted})")
+
+
+def _methods(names: tuple[str, ...]) -> str:
+    return "a function" if names == ("__code__",) else ", ".join(names)
+
+
+def _name(written: str, thing: Any) -> str:
+    """Its attribute `name`, unless that is a parameter; else the name in the file, in lower case with underscores."""
+    is_parameter = is_dataclass(thing) and any(each.name == "name" for each in fields(thing))
+    name = getattr(thing, "name", None)
+    if isinstance(name, str) and name and not is_parameter:
+        return name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", written).lower()
+
+
+def _module(path: Path) -> tuple[ModuleType, str]:
+    """The file as a module, by its content: one that has changed is another module. Raises PluginError."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise PluginError(f"{path}: {error.strerror or error}") from error
+    sha256 = hashlib.sha256(text).hexdigest()
+    name = f"plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}_{sha256[:16]}"
+    with _LOADING:
+        if name not in sys.modules:
+            module = ModuleType(name, f"{path}")
+            module.__file__ = str(path)
+            sys.modules[name] = module  # dataclasses look their own module up
+            try:
+                exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own file
+            except BaseException as error:
+                del sys.modules[name]
+                if not isinstance(error, Exception):
+                    raise
+                raise PluginError(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
+        return sys.modules[name], sha256
+
+
+def _place(error: Exception, path: Path) -> str:
+    """File and line of an error at import: the last line of the file that was being done."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}, line {error.lineno}"
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    return f"{path}, line {lines[-1]}" if lines else str(path)

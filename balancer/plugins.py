@@ -1,0 +1,298 @@
+"""Plug-ins of all kinds: found by name, made with the parameters that a file or a command gives them.
+
+A kind is an entry-point group. A plug-in is a class (its parameters are those of its constructor), or a function or
+an object that is used as it is. It comes with an installed package, which declares it in the group, or from a file
+(`balancer/plugin_files.py`). Wherever one is named, the syntax is `name` or `{name: {parameter: value}}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from contextvars import ContextVar
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+from math import isfinite
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ALGORITHMS = "balancer.algorithms"
+PREDICTORS = "balancer.predictors"
+BATCH_DRIVERS = "balancer.batch_drivers"
+CLOUD_DRIVERS = "balancer.cloud_drivers"
+CLOCKS = "balancer.clocks"
+
+KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    ALGORITHMS: (("plan",),),
+    PREDICTORS: (("predict",),),
+    BATCH_DRIVERS: (("reclaim_nodes", "restore_nodes", "get_status_of_nodes", "get_status_of_all_nodes"),),
+    CLOUD_DRIVERS: (("get_status_of_hosts",),),
+    CLOCKS: (("now_us", "not_before", "alarm", "held"),),
+}
+"""What a plug-in of each kind of the Balancer must have: all the methods of one of the tuples."""
+
+
+class PluginError(ValueError):
+    """No such plug-in, one that cannot be loaded, or a wrong parameter; says which and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """A plug-in that a user's file brought."""
+
+    group: str
+    name: str
+    source: str
+    """FILE:NAME."""
+    sha256: str
+    """Of the file."""
+    thing: Any = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The plug-ins from files that are in use. Never changed: others are another value."""
+
+    things: tuple[FromFile, ...] = ()
+
+    def find(self, group: str, name: str) -> FromFile | None:
+        return next((each for each in self.things if (each.group, each.name) == (group, name)), None)
+
+
+_NONE = Plugins()
+IN_USE: ContextVar[Plugins] = ContextVar("plug-ins from files", default=_NONE)
+"""Set by `plugin_files.in_use` for as long as a command or a run lasts, and only there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a plug-in may be told."""
+
+    name: str
+    default: Any = MISSING
+    annotation: Any = Any
+
+
+def plugin_names(group: str) -> list[str]:
+    """The names of this kind: of installed packages, and of files that are in use; sorted."""
+    installed = {entry.name for entry in entry_points(group=group)}
+    return sorted(installed | {each.name for each in IN_USE.get().things if each.group == group})
+
+
+def find_plugin(group: str, name: str) -> Any:
+    """The class, function or object behind a name. Raises PluginError; for an unknown name with the nearest one."""
+    found = IN_USE.get().find(group, name)
+    return found.thing if found is not None else _installed(group, name)
+
+
+def make_plugin(group: str, item: object) -> Any:
+    """The plug-in that a file or a command asks for.
+
+    An item is a name (`daily_batch`), a name with parameters (`window: {begin_s: 0, end_s: 3600}`), or, where there
+    is exactly one parameter, a name with its value (`limit: 1000`). Values are converted to the declared types.
+    Raises PluginError, or the TypeError or ValueError of a class that does not like its parameters.
+    """
+    name, values = name_and_values(group, item)
+    return made(group, name, find_plugin(group, name), values)
+
+
+def made(group: str, name: str, plugin: Any, values: Any = None) -> Any:
+    """The plug-in with these parameters; raises as `make_plugin` does."""
+    owner = f"{noun(group)} {name}"
+    known = parameters_of(plugin)
+    values = {} if values is None else values
+    if not isinstance(values, dict):
+        if len(known) != 1:
+            names = ", ".join(each.name for each in known)
+            takes = f"takes parameters by name ({names})" if known else "has no parameters"
+            raise PluginError(f"{owner} {takes}, not {values!r}")
+        values = {known[0].name: values}
+    for key in values:
+        if key not in {each.name for each in known}:
+            hint = nearest(str(key), [each.name for each in known], none="it has none")
+            raise PluginError(f"{owner} has no parameter {key!r}{hint}")
+    for each in known:
+        if each.default is MISSING and each.name not in values:
+            raise PluginError(f"{owner} needs the parameter {each.name!r}")
+    thing = plugin
+    if inspect.isclass(plugin):
+        settings_type = getattr(plugin, "settings_type", None)
+        thing = _called(owner, settings_type or plugin, values, known)
+        thing = thing if settings_type is None else cast("Any", plugin)(thing)
+    if group in KINDS and not is_like(thing, KINDS[group]):
+        raise PluginError(f"{owner} is no {noun(group)}: it has no {' and '.join(KINDS[group][0])}")
+    return thing
+
+
+def is_like(thing: Any, alternatives: Iterable[Iterable[str]]) -> bool:
+    """Whether it has all the methods of one of the alternatives."""
+    return any(all(hasattr(thing, name) for name in names) for names in alternatives)
+
+
+def parameters_of(plugin: Any) -> tuple[Parameter, ...]:
+    """What the plug-in may be told: what its constructor takes, or what the dataclass `settings_type` of it has."""
+    if not inspect.isclass(plugin):
+        return ()
+    of = getattr(plugin, "settings_type", plugin)
+    if of.__init__ is object.__init__:
+        return ()
+    defaults = {each.name: each.default_factory for each in fields(of)} if is_dataclass(of) else {}
+    found = []
+    for each in inspect.signature(of).parameters.values():
+        if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+            continue
+        default = MISSING if each.default is each.empty else each.default
+        factory = defaults.get(each.name, MISSING)
+        if callable(factory):
+            default = factory()
+        annotation = Any if each.annotation is each.empty else each.annotation
+        found.append(Parameter(each.name, default, annotation))
+    return tuple(found)
+
+
+def name_and_values(group: str, item: object) -> tuple[str, Any]:
+    """The two halves of `name` or `{name: parameters}`. Raises PluginError."""
+    if isinstance(item, str):
+        return item, None
+    if isinstance(item, dict) and len(item) == 1:
+        ((name, values),) = item.items()
+        return str(name), values
+    raise PluginError(f"{a_noun(group)} is written as `name` or `name: {{parameter: value}}`, not {item!r}")
+
+
+def name_of(group: str, item: object) -> str:
+    """The name alone. Raises PluginError."""
+    return name_and_values(group, item)[0]
+
+
+def about(plugin: Any) -> str:
+    """What it says of itself; empty for a dataclass that only repeats its fields."""
+    text = inspect.getdoc(plugin) or ""
+    is_made_up = inspect.isclass(plugin) and text.startswith(f"{plugin.__name__}(")
+    return "" if is_made_up else text.strip()
+
+
+def listing(group: str) -> dict[str, dict[str, Any]]:
+    """What there is of a kind: first line about it, parameters with defaults (`...`: needed), and whence it comes."""
+    found = {}
+    for name in plugin_names(group):
+        plugin = find_plugin(group, name)
+        from_file = IN_USE.get().find(group, name)
+        entry = next(iter(entry_points(group=group, name=name)), None)
+        found[name] = {
+            "about": about(plugin).split("\n")[0],
+            "parameters": {
+                each.name: "..." if each.default is MISSING else each.default
+                for each in parameters_of(plugin)
+                if not each.name.startswith("_")
+            },
+            "from": from_file.source if from_file is not None else entry.value if entry is not None else "",
+        }
+    return found
+
+
+def noun(group: str) -> str:
+    """The kind in words: `emulator.queue_orders` is `queue order`."""
+    text = group.rpartition(".")[2].replace("_", " ")
+    return f"{text[:-3]}y" if text.endswith("ies") else text.removesuffix("s")
+
+
+def a_noun(group: str) -> str:
+    return f"{'an' if noun(group)[0] in 'aeiou' else 'a'} {noun(group)}"
+
+
+def nearest(name: str, known: Iterable[str], *, none: str = "there are: none") -> str:
+    """What was probably meant, or all there is."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are: {', '.join(names)}" if names else f"; {none}"
+
+
+def check_number(
+    owner: str,
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
+) -> None:
+    """Raise ValueError unless the parameter is a finite number within its bounds."""
+    kind = "a whole number" if whole else "a number"
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not is_number or not isfinite(value):  # type: ignore[arg-type]
+        raise ValueError(f"{owner}: {name} must be {kind}, not {value!r}")
+    if above is not None and not value > above:  # type: ignore[operator]
+        raise ValueError(f"{owner}: {name} must be more than {above:g}, not {value!r}")
+    if at_least is not None and not value >= at_least:  # type: ignore[operator]
+        raise ValueError(f"{owner}: {name} must be at least {at_least:g}, not {value!r}")
+    if at_most is not None and not value <= at_most:  # type: ignore[operator]
+        raise ValueError(f"{owner}: {name} must be at most {at_most:g}, not {value!r}")
+
+
+@cache
+def _installed(group: str, name: str) -> Any:
+    """Looking through what is installed takes longer than a small run, and nothing is installed while one goes on."""
+    for entry in entry_points(group=group, name=name):
+        try:
+            return entry.load()
+        except Exception as error:
+            raise PluginError(f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}") from error
+    raise PluginError(f"there is no {noun(group)} {name!r}{nearest(name, plugin_names(group))}")
+
+
+def _called(owner: str, made_of: Any, values: Mapping[str, Any], known: Iterable[Parameter]) -> Any:
+    """The class, called. What it says itself about a value of a wrong type goes before what can be said here."""
+    wrong: PluginError | None = None
+    converted = {}
+    for each in known:
+        if each.name in values:
+            converted[each.name] = value = values[each.name]
+            try:
+                converted[each.name] = _converted(value, _type_of(made_of, each))
+            except ValidationError as error:
+                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+                wrong = wrong or PluginError(f"{owner}: {each.name}: {reason}, not {value!r}")
+    try:
+        thing = made_of(**converted)
+    except Exception as error:
+        if wrong is not None and not isinstance(error, ValueError):
+            raise wrong from error
+        raise
+    if wrong is not None:
+        raise wrong
+    return thing
+
+
+def _converted(value: Any, wanted: Any) -> Any:
+    """The value, as files have it, in the declared type. Raises ValidationError.
+
+    Text is no number, nor is a truth value; a list becomes the tuple, a word the constant that is wanted. A whole
+    number stays one where a fraction could be.
+    """
+    try:
+        adapter = TypeAdapter(wanted)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return value  # a type that is not for files: the class knows what to do
+    found = adapter.validate_json(json.dumps(value, default=str), strict=True)
+    return value if type(value) is int and type(found) is float else found
+
+
+def _type_of(owner: Any, parameter: Parameter) -> Any:
+    """The declared type; Any if that is known to type checkers only."""
+    try:
+        names = vars(sys.modules[owner.__module__])
+        holder = type("_", (), {"__annotations__": {parameter.name: parameter.annotation}})
+        return get_type_hints(holder, globalns=dict(names), include_extras=True)[parameter.name]
+    except NameError:
+        return Any
