@@ -47,7 +47,10 @@ def scenario_file(tmp_path):
         ("workload.transform=[]", "scenario: unknown key 'workload.transform'; did you mean 'transforms'?"),
         ("results.x=3", "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s, window_s"),
         ("mechanism=balanser", "mechanism: there is no mechanism 'balanser'; did you mean 'balancer'?"),
-        ("mechanism.balancer.wait=3", "mechanism: balancer has no parameter 'wait'; did you mean 'wait_s'?"),
+        (
+            "mechanism.balancer.wait=3",
+            "mechanism: mechanism balancer has no parameter 'wait'; did you mean 'wait_s'?",
+        ),
         (
             "mechanism.balancer.algorithm=basik",
             "mechanism: balancer: there is no algorithm 'basik'; did you mean 'basic'?",
@@ -61,12 +64,12 @@ def scenario_file(tmp_path):
         ),
         (
             "workload.generate=[{daily_batch: {dais: 1}}]",
-            "workload: daily_batch has no parameter 'dais'; did you mean 'days'?",
+            "workload: generator daily_batch has no parameter 'dais'; did you mean 'days'?",
         ),
         ("workload.transforms=[limt: 3]", "workload: there is no transform 'limt'; did you mean 'limit'?"),
         (
             "workload.transforms=[{window: {begn_s: 3}}]",
-            "workload: window has no parameter 'begn_s'; did you mean 'begin_s'?",
+            "workload: transform window has no parameter 'begn_s'; did you mean 'begin_s'?",
         ),
     ],
 )
@@ -105,7 +108,7 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(change, message):
         ),
         (
             "mechanism.other.x=1",
-            "mechanism: a mechanism is written as `name: parameters`, not {'balancer': ",
+            "mechanism: a mechanism is written as `name` or `name: {parameter: value}`, not {'balancer': ",
         ),
         (
             "workload.generate=[{daily_batch: {days: -1}}]",
