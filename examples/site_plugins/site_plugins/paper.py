@@ -15,6 +15,7 @@ class Backfilling:
     """Backfilling shortens the wait: one claim, two runs a seed."""
 
     title = "Does backfilling help?"
+    reads_logs = False
 
     def about(self, options):
         return "A made day of 100 jobs on 16 nodes."
