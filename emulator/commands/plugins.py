@@ -16,10 +16,16 @@ from rich.table import Table
 def _parameters(plugin: type) -> dict[str, Any]:
     """Name and default of each field that a scenario may set; required ones have `...`."""
     return {
-        field.name: "..." if field.default is dataclasses.MISSING else field.default
+        field.name: _default(field)
         for field in dataclasses.fields(plugin)
         if field.init and not field.name.startswith("_")
     }
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return "..." if field.default is dataclasses.MISSING else field.default
 
 
 def _text(values: dict[str, Any]) -> str:
@@ -48,18 +54,29 @@ def mechanisms(as_json: bool) -> None:
         console.print(_text(one["parameters"]), markup=False)
 
 
+def _order(order: Any) -> dict[str, Any]:
+    """What a queue order serves first, when it is asked, and its parameters."""
+    is_class = isinstance(order, type)
+    return {
+        "about": (inspect.getdoc(order) or "").split("\n")[0],
+        "asked": "at each pass" if hasattr(order, "score") or hasattr(order, "priority") else "once",
+        "parameters": _parameters(order) if is_class else {},
+    }
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def schedulers(as_json: bool) -> None:
     """List queue orders, kinds of backfilling and the options of the scheduler.
 
     Short form: ORDER[+BACKFILL[+CHOICE]], for example fcfs+easy or sjf+easy+best_fit. In a scenario also
-    `scheduler: {order: fcfs, backfill: easy, OPTION: VALUE}`. What each means: docs/schedulers.md.
+    `scheduler: {order: {ORDER: {PARAMETER: VALUE}}, backfill: easy, OPTION: VALUE}`. What each means:
+    docs/schedulers.md.
     """
     from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415 - only here
 
     orders = {
-        entry.name: (inspect.getdoc(entry.load()) or "").split("\n")[0]
+        entry.name: _order(entry.load())
         for entry in sorted(entry_points(group="emulator.queue_orders"), key=lambda entry: entry.name)
     }
     hints = get_type_hints(SchedulerConfig)
@@ -75,9 +92,9 @@ def schedulers(as_json: bool) -> None:
         click.echo(json.dumps({"orders": orders, "options": options}, indent=2))
         return
     console = Console()
-    table = Table("order", "serves first", title="Queue orders", title_justify="left")
-    for name, about in orders.items():
-        table.add_row(name, about)
+    table = Table("order", "serves first", "asked", "parameters", title="Queue orders", title_justify="left")
+    for name, order in orders.items():
+        table.add_row(name, order["about"], order["asked"], _text(order["parameters"]))
     console.print(table)
     table = Table("option", "values (default first)", title="Options", title_justify="left")
     for name, one in options.items():
