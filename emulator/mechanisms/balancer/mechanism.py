@@ -92,7 +92,9 @@ class BalancerMechanism:
             raise ValueError(
                 f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
             )
-        self._policy = BalancerPolicy(act.node_names, self._algorithm, self.settings(), _BatchPool(act))
+        self._policy = BalancerPolicy(
+            act.node_names, self._algorithm, self.settings(), _BatchPool(act), algorithm_name=self.algorithm
+        )
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
         if self.forecasts is not None:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.harness.cluster import Cluster, IllegalJobTransition
-from emulator.harness.harness import Harness
 from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.work import WIDTH
@@ -66,9 +66,9 @@ class Script:
 
 def run(nodes, jobs, deeds, scheduler="fcfs+easy"):
     script = Script(deeds)
-    harness = Harness(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
-    assert harness.run()
-    record = harness.record()
+    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
+    assert loop.run()
+    record = loop.record()
     assert_lawful(record, jobs_in=len(jobs))
     return record, script
 
