@@ -29,7 +29,7 @@ small = st.integers(1, 64)
     run_us=st.integers(1, 10**9), width=small, nodes=small, share=st.tuples(small, small), now_us=times,
     since_us=times, part=st.floats(0, 1), own=st.tuples(st.integers(0, 10**8), st.integers(0, 10**7)),
 )  # fmt: skip
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_a_job_counts_its_work_as_the_harness_does(
     *, run_us, width, nodes, share, now_us, since_us, part, own
 ):
