@@ -31,12 +31,14 @@ def scheduling() -> list[dict[str, Any]]:
     return json.loads(output_of("benchmarks/scheduling.py", "--quick", "--json"))
 
 
+@pytest.mark.slow
 def test_scheduling_with_node_identities_keeps_up_with_counting(scheduling: list[dict[str, Any]]) -> None:
     assert {"jobs", "nodes"} <= {row["group"] for row in scheduling}
     slow = [row for row in scheduling if row["ratio"] < 0.2]
     assert slow == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["jobs", "nodes"])
 def test_a_job_costs_about_the_same_among_many_jobs_and_on_many_nodes(
     group: str, scheduling: list[dict[str, Any]]
@@ -45,6 +47,7 @@ def test_a_job_costs_about_the_same_among_many_jobs_and_on_many_nodes(
     assert max(costs) < 4 * min(costs)
 
 
+@pytest.mark.slow
 def test_whole_commands_are_measured() -> None:
     costs = json.loads(output_of("benchmarks/whole_process.py", "--quick", "--json"))
     commands = {cost["command"]: cost for cost in costs}
