@@ -53,12 +53,3 @@ def test_whole_commands_are_measured() -> None:
     commands = {cost["command"]: cost for cost in costs}
     assert {"emulator --help", "emulator schedulers", "emulator run scenarios/default.yaml"} <= set(commands)
     assert all(cost["wall_s"] > 0 and cost["peak_mib"] > 0 for cost in costs)
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("schedulers",), ("sweep", "--help")])
-def test_commands_that_run_nothing_do_not_load_the_compiler(arguments: tuple[str, ...]) -> None:
-    program = (
-        "import sys; from emulator.cli import main; main(standalone_mode=False);"
-        "print('loaded:', *{'numba', 'matplotlib', 'pyarrow'} & set(sys.modules))"
-    )
-    assert output_of("-c", program, *arguments).splitlines()[-1].split() == ["loaded:"]
