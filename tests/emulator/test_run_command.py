@@ -323,7 +323,7 @@ class TestInterrupt:
 
     def test_ctrl_c_leaves_a_valid_partial_result(self, long_run, tmp_path):
         long_run.send_signal(signal.SIGINT)
-        _, errors = long_run.communicate(timeout=60)
+        _, errors = long_run.communicate(timeout=200)
         assert long_run.returncode == 130
         assert "emulator: stopped by the user; what was done is in out" in errors
         summary = files.load_summary(tmp_path / "out")
@@ -336,7 +336,7 @@ class TestInterrupt:
 
     def test_sigterm_ends_it_in_the_same_way(self, long_run, tmp_path):
         long_run.terminate()
-        long_run.communicate(timeout=60)
+        long_run.communicate(timeout=200)
         assert long_run.returncode == 143
         assert files.load_summary(tmp_path / "out")["interrupted"]
 

@@ -300,7 +300,7 @@ class TestCtrlC:
     def test_it_leaves_a_partial_result_with_logs_and_no_process(self, long_run, tmp_path, processes):
         assert len(processes()) >= 6
         long_run.send_signal(signal.SIGINT)
-        _, errors = long_run.communicate(timeout=60)
+        _, errors = long_run.communicate(timeout=200)
         assert long_run.returncode == 130, errors
         assert "emulator: stopped by SIGINT; what was done is in out" in errors
         assert files.load_summary(tmp_path / "out")["interrupted"] == "stopped by SIGINT"
@@ -314,7 +314,7 @@ class TestCtrlC:
         while "once more stops at once" not in long_run.stderr.readline():
             pass
         long_run.send_signal(signal.SIGINT)
-        long_run.communicate(timeout=60)
+        long_run.communicate(timeout=200)
         assert long_run.returncode == 130
         assert not (tmp_path / "out").exists()
         assert processes() == []
