@@ -131,7 +131,7 @@ class RealSlurm:
 
 
 def _kept_port() -> socket.socket:
-    """A port that Slurm can have: below those that the kernel gives out, and taken for others of ours by its UDP half."""
+    """A port for Slurm: below those that the kernel gives out, and taken for others of ours by its UDP half."""
     kept = socket.socket(type=socket.SOCK_DGRAM)
     for port in range(20_000, 30_000):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
