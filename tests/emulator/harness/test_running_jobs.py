@@ -239,7 +239,7 @@ def test_a_checkpoint_is_whole_when_it_is_written_though_the_job_was_resized_mea
 ACTIONS = ("checkpoint", "resize", "rate", "suspend", "resume", "preempt", "save", "nothing")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     job=st.tuples(
         st.integers(1, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 6), st.integers(0, 4)

@@ -227,7 +227,7 @@ COMMAND = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.tuples(COMMAND, st.integers(0, 90)), max_size=30), defer=st.sampled_from([0, 50]))
 def test_jobs_nodes_and_cluster_agree_whatever_is_done(make_world, tmp_path, lines, defer):
     for left in tmp_path.glob("server/server_priv/marks.json"):
