@@ -93,7 +93,11 @@ class BalancerMechanism:
                 f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
             )
         self._policy = BalancerPolicy(
-            act.node_names, self._algorithm, self.settings(), _BatchPool(act), algorithm_name=name_of(ALGORITHMS, self.algorithm)
+            act.node_names,
+            self._algorithm,
+            self.settings(),
+            _BatchPool(act),
+            algorithm_name=name_of(ALGORITHMS, self.algorithm),
         )
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
