@@ -142,7 +142,7 @@ class Cluster(TableViews):
             self._asked.use(self._job, self._queue, self._runs, self._reg)
 
     def _check_order(self) -> None:
-        """Raises QueueOrderError if the queue order failed in the compiled loop."""
+        """Raises PluginError if the queue order failed in the compiled loop."""
         if self._asked is not None:
             self._asked.check()
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from emulator.harness.decisions import Decisions
+from emulator.harness.failure import PluginError
 from emulator.harness.loop import points_of
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
@@ -124,7 +125,10 @@ class MechanismScheduler:
         self._actions.run_lost(row)
 
     def schedule_pass(self, now_us: int) -> Sequence[int]:
-        rows: list[int] = self.cluster.schedule_pass(now_us).tolist()
+        try:
+            rows: list[int] = self.cluster.schedule_pass(now_us).tolist()
+        except PluginError as error:  # of the queue order: the record tells of it
+            self._decisions.machine_failed("schedule_pass", error)
         return rows
 
     def pass_over(self, now_us: int) -> None:

@@ -18,6 +18,7 @@ def toy(tmp_path, monkeypatch):
         "[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\nfailing = rota:Failing\n"
         "failing_machine = rota:FailingMachine\n[balancer.algorithms]\nfailing_plan = failing_plan:FailingPlan\n"
         "[emulator.queue_orders]\nfailing_order = rota:failing_order\n"
+        "late_failing_order = rota:LateFailingOrder\n"
     )
     for place in (TOY, info.parent):
         monkeypatch.syspath_prepend(str(place))

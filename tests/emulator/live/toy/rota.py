@@ -286,3 +286,20 @@ def failing_order(jobs, config):
     if len(jobs):
         raise RuntimeError("that was too much")
     return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LateFailingOrder:
+    """Fails at the first pass at `at_s` or later."""
+
+    at_s: float
+    how: str = "raise"
+
+    def priority(self, now_us, queue):
+        if now_us < self.at_s * 1e6:
+            return np.zeros(len(queue))
+        if self.how == "nan":
+            return np.full(len(queue), np.nan)
+        if self.how == "short":
+            return np.zeros(0)
+        raise ValueError("that was too much")
