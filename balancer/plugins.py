@@ -199,7 +199,7 @@ def listing(group: str) -> dict[str, dict[str, Any]]:
 
 
 def noun(group: str) -> str:
-    """The kind in words: `emulator.queue_orders` is `queue order`."""
+    """The kind in words: `balancer.batch_drivers` is `batch driver`."""
     text = group.rpartition(".")[2].replace("_", " ")
     return f"{text[:-3]}y" if text.endswith("ies") else text.removesuffix("s")
 
