@@ -71,10 +71,11 @@ Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 @dataclass
 class Service:
-    """The application's own state. At most `waiting` calls may block at a time: hooks must find a thread."""
+    """The application's own state. At most `waiting` calls may block, and `streams` go on, at a time."""
 
     engine: Engine
     waiting: threading.BoundedSemaphore
+    streams: threading.BoundedSemaphore
     disable_file: str | None = None
     routes: dict[str, str] = field(default_factory=dict)
 
