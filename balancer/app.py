@@ -22,8 +22,10 @@ from balancer.api import (
     requests,
     reserves,
     sessions,
+    status,
 )
 from balancer.api.document import complete
+from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
@@ -77,13 +79,14 @@ def create_app(
                 engine,
                 waiting=threading.BoundedSemaphore(max_waiting),
                 streams=threading.BoundedSemaphore(max_streams),
+                pools=PoolHistory(engine.ledger, engine.counted),
                 disable_file=disable_file,
             ),
         )
         browsers.install(app, hosts)
         access.install(app, who or access.Access())
         bodies.install(app)
-    for module in (nodes, requests, reserves, history, events, health, dashboard, sessions):
+    for module in (nodes, requests, reserves, history, events, status, health, dashboard, sessions):
         app.register_blueprint(module.blueprint)
 
     app.spec_processor(complete)

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from balancer.clock import micros
 from balancer.commands import CommandSettings
 from balancer.engine import EngineSettings
+from balancer.freeze import Freeze
 from balancer.lifecycle.settings import PickOrder, Settings
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
@@ -89,6 +90,8 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
+    unreachable_s: PositiveSeconds = 90.0
+    freeze_file: Path | None = None
     disable_file: str | None = None
 
     @property
@@ -115,6 +118,7 @@ class Config(Pluggable):
         return EngineSettings(
             reconcile_period_s=self.reconcile_period_s,
             refresh_age_s=self.refresh_age_s,
+            unreachable_s=self.unreachable_s,
             max_waiting_requests=self.max_waiting_requests,
             max_reserves=self.max_reserves,
             commands=CommandSettings(
@@ -183,6 +187,12 @@ class Config(Pluggable):
         if "://" in self.db:
             raise ConfigError("token_file and hook_key_file must be given when the ledger is not a file")
         return Path(self.db + suffix)
+
+    def freeze(self) -> Freeze | None:
+        """None: the ledger is no file, and none was named for it."""
+        if self.freeze_file is None and "://" in self.db:
+            return None
+        return Freeze(self.freeze_file or Path(self.db + ".frozen"))
 
     @property
     def tokens_path(self) -> Path:

@@ -103,6 +103,7 @@ def make_engine(config: Config, clock: Clock) -> Engine:
             settings=config.engine_settings(),
             algorithm_name=config.algorithm_name,
             cloud=cloud,
+            freeze=config.freeze(),
         )
     except Exception:
         ledger.close()

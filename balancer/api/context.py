@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from balancer.engine import Engine
+    from balancer.pools import PoolHistory
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)
@@ -76,6 +77,7 @@ class Service:
     engine: Engine
     waiting: threading.BoundedSemaphore
     streams: threading.BoundedSemaphore
+    pools: PoolHistory
     disable_file: str | None = None
     routes: dict[str, str] = field(default_factory=dict)
 

@@ -37,7 +37,8 @@ OPERATIONS = [
     for method in item
     if method in ("get", "post", "delete", "put", "patch")
 ]
-PAGES = {"GET /", "GET /login", "POST /session", "DELETE /session", "GET /assets/<name>"}
+DASHBOARD = {"GET /", "GET /dashboard/now", "GET /dashboard/nodes", "GET /dashboard/pools"}
+PAGES = DASHBOARD | {"GET /login", "POST /session", "DELETE /session", "GET /assets/<name>"}
 PROTECTED = [
     each
     for each in OPERATIONS

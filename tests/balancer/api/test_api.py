@@ -412,15 +412,6 @@ def test_metrics_have_the_published_names(api):
     assert "n01" not in text
 
 
-def test_the_dashboard_is_one_page_without_anything_from_elsewhere(api):
-    _, http = api(nodes=2, reserve=1)
-    http.post("/v1/request_nodes", json={"nodes": 1})
-    page = http.get("/", headers={"Accept": "text/html"}).get_data(as_text=True)
-    assert 'title="n01 OD_ALLOC' in page
-    assert "http-equiv" in page
-    assert not re.search(r"<script|src=|https?://", page)
-
-
 def test_programs_get_the_versions_at_the_root_and_unknown_ones_are_refused(api):
     _, http = api(nodes=1)
     versions = http.get("/", headers={"Accept": "application/json"}).get_json()["versions"]
