@@ -14,19 +14,19 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import signal
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
-from granian._granian import RSGIProtocolClosed
+from granian._granian import RSGIProtocolClosed, SocketHolder
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
-from granian.net import SocketHolder
 from granian.server.embed import Server
 
 from balancer.api.connection import CLIENT_IS_GONE
@@ -177,6 +177,9 @@ class Calls:
     def _environ(self, scope: Any) -> dict[str, Any]:
         """The request as WSGI (PEP 3333) puts it. Raises Refusal."""
         headers = _headers(scope)
+        size = len(scope.path) + len(scope.query_string) + sum(len(value) for value in headers.values())
+        if size > self._limits.max_header_bytes:
+            raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the header is too large")
         host = headers.get("HTTP_HOST")
         if scope.http_version != "1" and not host:
             raise Refusal(HTTPStatus.BAD_REQUEST, "the header Host is missing")
@@ -318,7 +321,7 @@ class _Listener(Server):  # type: ignore[misc] # the base class is not typed
     def _init_shared_socket(self) -> None:
         unix = self._listener.family == socket.AF_UNIX
         self._ssp = None
-        self._shd = SocketHolder(self._listener.detach(), unix, _BACKLOG)  # it closes it, too
+        self._shd = SocketHolder(self._listener.detach(), unix, _BACKLOG)  # type: ignore[call-arg] # it closes it, too
 
 
 def prepare(listener: socket.socket, stalled_s: float) -> None:
@@ -341,20 +344,29 @@ def run(
     tls: Tls | None,
     on_ready: Callable[[], None],
     on_stop: Callable[[], None],
-    on_reload: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s.
 
-    `on_stop` is called when the signal comes and must let waiting calls go; `on_reload` at SIGHUP.
+    `on_stop` is called when the signal comes and must let waiting calls go.
     """
-    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop, on_reload)))
+    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop)))
+
+
+def end_process() -> NoReturn:
+    """The last act of a process that served, when everything of ours has been stopped.
+
+    granian's runtime may still be dropping connections. If it meets an interpreter that is being taken down it
+    aborts the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
     ready: Callable[[], None]
     stop: Callable[[], None]
-    reload: Callable[[], None]
 
 
 async def _run(
@@ -364,7 +376,6 @@ async def _run(
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    loop.add_signal_handler(signal.SIGHUP, signals.reload)
     calls: list[Calls] = []
     servers: list[_Listener] = []
     for listener in listeners:

@@ -10,7 +10,7 @@ import ssl
 import stat
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
 
@@ -181,8 +181,8 @@ def configure_logs(level: str) -> None:
     )
 
 
-def serve(config: Config) -> None:
-    """Returns when the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
+def serve(config: Config) -> NoReturn:
+    """Serve, and end the process with status 0. Raises ConfigError, LedgerError or ValueError before it starts."""
     configure_logs(config.log_level)
     clock = config.make_clock()  # before anything is waited for: a wrong one is told at once
     check(config)
@@ -217,6 +217,7 @@ def serve(config: Config) -> None:
             on_ready=lambda: _tell_ready(config, url),
             on_stop=engine.interrupt,
         )
+    front_end.end_process()
 
 
 def _listeners(config: Config) -> Iterator[socket.socket]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apiflask import APIBlueprint
@@ -19,12 +20,14 @@ from balancer.version import VERSION
 if TYPE_CHECKING:
     from balancer.drivers.base import NodeStatus
     from balancer.engine import Engine
+    from balancer.ledger.reading import StoredEvent
     from balancer.lifecycle.records import NodeRecord, RequestRecord
 
 blueprint = APIBlueprint("dashboard", __name__, enable_openapi=False, template_folder="templates")
 
 _EVENTS = 40
 _WAITING = 50
+_LONG = 4096
 
 
 @blueprint.get("/v1/")
@@ -62,7 +65,7 @@ def now() -> Any:
         "status": status.to_json(source),
         "waiting": _waits(source, waiting),
         "reserves": [reserves.to_json(record) for record in source.ledger.reserves()],
-        "events": [events.to_json(event) for event in reversed(last)],
+        "events": [_event(event) for event in reversed(last)],
     }
 
 
@@ -88,6 +91,13 @@ def pools() -> Any:
         "missing": missing,
         "states": {state.value: [slot.get(state.value, 0) for slot in known] for state in NodeState},
     }
+
+
+def _event(event: StoredEvent) -> dict[str, Any]:
+    """One that names thousands of nodes is not read for a line on a page."""
+    if len(event.body) > _LONG:
+        event = replace(event, body='{"long":true}')
+    return events.to_json(event)
 
 
 def _row(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> list[Any]:

@@ -161,8 +161,10 @@ class Reader:
 
     def waiting(self) -> WaitingRequests:
         """The requests that wait, in figures."""
-        columns = (sa.func.count(), sa.func.sum(requests.c.count), sa.func.min(requests.c.arrived_us))
-        row = self._rows(sa.select(*columns).where(requests.c.status == RequestStatus.WAITING))[0]
+        query: Any = sa.select(
+            sa.func.count(), sa.func.sum(requests.c.count), sa.func.min(requests.c.arrived_us)
+        )
+        row = self._rows(query.where(requests.c.status == RequestStatus.WAITING))[0]
         return WaitingRequests(int(row[0]), int(row[1] or 0), None if row[2] is None else int(row[2]))
 
     def size_bytes(self) -> int | None:

@@ -66,6 +66,7 @@ function fill(id, found, empty) {
 
 function sentence(event) {
   let words;
+  if (event.body.long) return `${event.kind.replaceAll("_", " ")}: many nodes.`;
   try {
     words = WORDS[event.kind](event.body);
   } catch {

@@ -20,3 +20,6 @@ form.addEventListener("submit", async (event) => {
     problem.textContent = "The Balancer does not answer.";
   }
 });
+
+// Before there is a listener the browser itself would send the form.
+form.querySelector("button").disabled = false;

@@ -27,6 +27,7 @@ def watched(service, tmp_path):
     with browser(tmp_path) as page, Balancer(running.url, token=operator) as client:
         page.open(running.url + "/")
         page.wait_for("location.pathname === '/login' && document.activeElement?.id === 'token'")
+        page.wait_for("document.querySelector('button')?.disabled === false")
         page.type(reader)
         page.press("Enter")
         page.wait_for("location.pathname === '/' && document.getElementById('live')?.className === 'on'")
