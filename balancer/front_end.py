@@ -88,7 +88,8 @@ class Refusal(Exception):
         self.status = status
 
     def send(self, proto: Any) -> None:
-        code = f"balancer.{self.status.name.lower()}"
+        name = "invalid_request" if self.status is HTTPStatus.BAD_REQUEST else self.status.name.lower()
+        code = f"balancer.{name}"
         body = {"type": f"urn:problem:{code}", "title": self.status.phrase, "status": self.status.value}
         text = json.dumps(body | {"detail": str(self), "code": code}).encode()
         headers = [("content-type", "application/problem+json"), ("connection", "close")]
