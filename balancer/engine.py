@@ -24,7 +24,6 @@ from balancer.lifecycle.events import (
     NodesReleased,
     NodesRequested,
     NodesUpdated,
-    PlanRefused,
     Reclaim,
     RequestWithdrawn,
     ReserveAdded,
@@ -226,6 +225,11 @@ class Engine:
     def is_leader(self) -> bool:
         """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
         return self.ledger.epoch is not None and not self.ledger.is_lost
+
+    @property
+    def failed_plan(self) -> str | None:
+        """The algorithm's last failure, with event and time; None when it never failed."""
+        return self._writer.failed_plan
 
     def problem(self) -> str | None:
         """Why the service is not ready; None when it is."""
@@ -509,12 +513,7 @@ class Engine:
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
         """Hand over the commands; the event is set once they have been issued."""
-        commands: list[Order] = []
-        for instruction in instructions:
-            if isinstance(instruction, (Reclaim, Restore)):
-                commands.append(instruction)
-            elif isinstance(instruction, PlanRefused):
-                _log.error("plan refused", algorithm=instruction.algorithm, detail=instruction.detail)
+        commands: list[Order] = [each for each in instructions if isinstance(each, (Reclaim, Restore))]
         return self._commander.submit(commands) if commands else None
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:

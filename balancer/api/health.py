@@ -16,8 +16,10 @@ from balancer.lifecycle.states import NodeState
 blueprint = APIBlueprint("health", __name__, tag="health")
 
 
-def _reply(problem: str | None) -> Response:
-    return Response(f"{problem or 'OK'}\n", 200 if problem is None else 503, content_type="text/plain")
+def _reply(problem: str | None, remark: str | None = None) -> Response:
+    if problem is None:
+        return Response("OK\n" if remark is None else f"OK\n{remark}\n", content_type="text/plain")
+    return Response(f"{problem}\n", 503, content_type="text/plain")
 
 
 @blueprint.get("/livez")
@@ -30,8 +32,9 @@ def livez() -> Any:
 @blueprint.get("/readyz")
 @blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
 def readyz() -> Any:
-    """Ready: the ledger works and the batch system has answered lately."""
-    return _reply(service().engine.problem())
+    """Ready: the ledger works and the batch system has answered lately. A second line: the algorithm's last failure."""
+    engine = service().engine
+    return _reply(engine.problem(), engine.failed_plan)
 
 
 @blueprint.get("/healthz")
