@@ -246,6 +246,11 @@ def _installed(group: str, name: str) -> Any:
     for entry in entry_points(group=group, name=name):
         try:
             return entry.load()
+        except ModuleNotFoundError as error:
+            raise PluginError(
+                f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}; "
+                f"one of the project's own: pip install 'balancer-emulator[{name}]'"
+            ) from error
         except Exception as error:
             raise PluginError(f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}") from error
     raise PluginError(f"there is no {noun(group)} {name!r}{nearest(name, plugin_names(group))}")

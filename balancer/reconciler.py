@@ -9,6 +9,7 @@ import structlog
 
 from balancer.clock import seconds
 from balancer.commands import Mark, Order, Unmark
+from balancer.contact import Contact
 from balancer.drivers.base import DriverError
 from balancer.lifecycle.events import NodesObserved, Reclaim, Restore
 from balancer.reconcile import compare
@@ -43,8 +44,8 @@ class Reconciler:
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
-        self.read_at_us: int | None = None
-        """When that was; None: it has not answered yet."""
+        self.batch = Contact(commander.driver_name)
+        self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
         self.last_jobs: dict[str, str] = {}
@@ -60,7 +61,8 @@ class Reconciler:
     def refresh(self, age_us: int) -> None:
         """Read all states, unless a reading is younger than this. A failure is only logged."""
         with self._reading:
-            if self.read_at_us is None or self._clock.now_us() - self.read_at_us >= age_us:
+            silent_us = self.batch.silent_us(self._clock.now_us())
+            if silent_us is None or silent_us >= age_us:
                 self._read()
 
     def reconcile(self) -> None:
@@ -70,14 +72,20 @@ class Reconciler:
 
     def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
         """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
-        if self._cloud is None:
+        if self._cloud is None or self.cloud is None:
             return None
+        begun_us = self._clock.now_us()
         try:
-            return self._cloud.get_status_of_hosts()
+            found = self._cloud.get_status_of_hosts()
         except DriverError as error:
             _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
-        except Exception:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
+            self.cloud.failed(begun_us, str(error))
+        except Exception as error:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
             _log.exception("the cloud driver failed", cloud=self._cloud.name)
+            self.cloud.failed(begun_us, f"its driver failed: {error!r}")
+        else:
+            self.cloud.answered(begun_us)
+            return found
         return None
 
     def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
@@ -87,8 +95,10 @@ class Reconciler:
             reading = self._commander.read()
         except DriverError as error:
             _log.warning("the batch system cannot be read", error=str(error))
+            self.batch.failed(self._clock.now_us(), str(error))
             return
-        self.read_at_us, self.readings = reading.at_us, reading.states
+        self.batch.answered(reading.at_us)
+        self.readings = reading.states
         unmarked = 0
 
         def observed(at_us: int, _: int) -> Event | None:

@@ -11,6 +11,7 @@ from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.engine import Engine, EngineSettings
+from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import Settings
@@ -148,6 +149,7 @@ class World:
         self.batch = FakeBatch(self.names)
         self.cloud = FakeCloud()
         self.options = options
+        self.freeze = Freeze(folder / "frozen")
         self.engine = self._started()
 
     def _started(self) -> Engine:
@@ -163,6 +165,7 @@ class World:
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
             plan_limit_s=options.pop("plan_limit_s", 5.0),
+            unreachable_s=options.pop("unreachable_s", 90.0),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
             ),
@@ -180,6 +183,7 @@ class World:
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,
+                freeze=self.freeze,
             )
         except Exception:
             ledger.close()

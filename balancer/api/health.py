@@ -8,7 +8,10 @@ from typing import Any
 from apiflask import APIBlueprint
 from flask import Response
 
+from balancer.api import status
 from balancer.api.context import service
+from balancer.clock import seconds
+from balancer.lifecycle.states import NodeState
 
 blueprint = APIBlueprint("health", __name__, tag="health")
 
@@ -58,4 +61,7 @@ def metrics() -> Any:
     engine = service().engine
     engine.metrics.nodes(engine.counts())
     engine.metrics.leads(engine.is_leader)
+    now_us = engine.clock.now_us()
+    granted = [node.since_us for node in engine.nodes() if node.state is NodeState.OD_ALLOC]
+    engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
