@@ -140,6 +140,8 @@ class MechanismScheduler:
         if not self._has_begun:
             return True
         self._enter(now_us)
+        if died:
+            self._actions.memory_lost([node])
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
         elif died:
@@ -182,6 +184,14 @@ class MechanismScheduler:
     def run_changes(self, job: int) -> None:
         now_us, account = self._actions.now_us, self._actions.account(job)
         self._effects.run_changes(job, now_us, account.whole_us(now_us), done=account.done)
+
+    def run_suspends(self, job: int) -> None:
+        now_us, account = self._actions.now_us, self._actions.account(job)
+        self._effects.run_suspends(job, now_us, done=account.done)
+
+    def run_resumes(self, job: int) -> None:
+        now_us, account = self._actions.now_us, self._actions.account(job)
+        self._effects.run_resumes(job, now_us, account.whole_us(now_us), done=account.done)
 
     def run_leaves(self, job: int, *, save: bool) -> None:
         done, _ = self._actions.left(job, self.cluster.run_row(job))
