@@ -93,7 +93,7 @@ COMMANDS = [
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A place like the checkout after the commands before, with what readers bring along."""
-    for name in ("scenarios", "traces", "tests", "benchmarks"):
+    for name in ("scenarios", "traces", "tests", "benchmarks", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in GIVEN:
         path = tmp_path / name.lstrip("/")
