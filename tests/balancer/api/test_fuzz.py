@@ -98,6 +98,7 @@ def test_every_operation_answers_as_described(schema, operator, mode):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a minute of processor time, on a machine that may be busy
 def test_chains_of_linked_calls_answer_as_described(schema, service, operator):
     """What one chain did must not be there for the next one: it would be told from it as flaky."""
     machine = schema.as_state_machine()
