@@ -31,7 +31,7 @@ import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
-from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
+from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, RefusedError, UnclearError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from balancer.drivers.base import BatchDriver
 
 _log = structlog.get_logger()
+
+_MANY_REFUSALS = 5
+"""So many in a row are no accident."""
+
+_LONGEST_POLL_S = 60.0
 
 
 class CommandObserver(Protocol):
@@ -137,6 +142,8 @@ class Commander:
         self._stopped = False
         self._threaded = threaded
         self._looked_us = 0
+        self._troubles = {"status": "", "change": ""}
+        self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     def start(self) -> None:
@@ -162,10 +169,28 @@ class Commander:
                 self._wake()
         return ticket.issued
 
-    def wait_until_issued(self, issued: threading.Event) -> None:
+    def wait_until_issued(self, issued: threading.Event, limit_s: float) -> None:
+        """At most so long; not at all while the batch system gives trouble."""
         if not self._threaded:
             self.step()
-        issued.wait()
+        issued.wait(0 if self._troubles["status"] else limit_s)
+
+    @property
+    def trouble(self) -> str:
+        """What the latest command, or the latest look, failed with; "": they did not."""
+        return self._troubles["change"] or self._troubles["status"]
+
+    @property
+    def refused(self) -> str | None:
+        """What the batch system says no to, again and again."""
+        return self._troubles["change"] if self._refusals >= _MANY_REFUSALS else None
+
+    @property
+    def _poll_us(self) -> int:
+        """Between looks at what is open: longer and longer while every command is refused."""
+        beyond = max(0, self._refusals - _MANY_REFUSALS)
+        poll_s = self._settings.confirm_poll_s
+        return micros(min(poll_s * 2.0 ** min(beyond, 10), max(poll_s, _LONGEST_POLL_S)))
 
     def read(self) -> Reading:
         """All states, read after this call began. Raises DriverError."""
@@ -203,7 +228,7 @@ class Commander:
         with self._changed:
             if self._tickets or self._readers:
                 return 0
-            return self._looked_us + micros(self._settings.confirm_poll_s) if self._open else NEVER_US
+            return self._looked_us + self._poll_us if self._open else NEVER_US
 
     @property
     def pending(self) -> int:
@@ -243,7 +268,7 @@ class Commander:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
                     self._hold.close()
                     self._hold = None
-                poll_s = self._settings.confirm_poll_s if self._open else None
+                poll_s = seconds(self._poll_us) if self._open else None
                 self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
                 if self._stopped:
                     break
@@ -425,6 +450,11 @@ class Commander:
             failure = error
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
             failure = UnclearError(f"the driver {self._driver.name} raised {error!r}")
+        self._troubles["status" if command == "status" else "change"] = str(failure or "")
+        if command != "status":
+            self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0
+            if self._refusals == _MANY_REFUSALS:
+                _log.error("the batch system refuses our commands", command=command, error=str(failure))
         outcome = failure.outcome if failure is not None else "ok"
         self._observer.command_done(command, outcome, seconds(wall_us() - start_us))
         if failure is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN
+from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile_table import TABLE, Action, Seen
 
@@ -24,6 +25,9 @@ _OBSERVED = {
     Action.GIVE_UP: "down",
 }
 
+_HAS_SERVER = "a server runs on it"
+"""The one reason that only the cloud can take back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -37,6 +41,12 @@ class Difference:
     """Batch nodes that still carry an offline mark of ours."""
     by_hand: tuple[str, ...] = ()
     """Batch nodes that somebody else took offline."""
+    contested: dict[str, str] = field(default_factory=dict)
+    """Lent nodes that are not as they should be, and what was seen, where that is news."""
+    cleared: tuple[str, ...] = ()
+    """Contested nodes that are as they should be."""
+    unread: tuple[str, ...] = ()
+    """Lent nodes that have changed since the reading began."""
     reclaim: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     """Nodes on their way whose command nobody has in hand."""
@@ -46,6 +56,8 @@ def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  #
     """The row of the table. `batch` None: it answered and does not list the node; `cloud` None: not asked."""
     if batch is None:
         return Seen.ABSENT
+    if batch.is_foreign and batch.state in ("offline", "down"):
+        return Seen.FOREIGN_BUSY if batch.jobs else Seen.FOREIGN
     if batch.state in ("idle", "busy"):
         if cloud is not None and cloud.enabled:
             return Seen.BOTH_ENABLED
@@ -81,13 +93,30 @@ def compare(
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
-        name: [] for name in ("unmarked", "left_marked", "by_hand", "reclaim", "restore")
+        name: [] for name in ("unmarked", "left_marked", "by_hand", "cleared", "unread", "reclaim", "restore")
     }
+    contested: dict[str, str] = {}
     for record in records:
         if not is_news(record.name):
+            if record.state in MAY_BE_CONTESTED:
+                lists["unread"].append(record.name)
             continue
         name, status = record.name, states.get(record.name)
-        action = TABLE[record.state][seen(status, (cloud or {}).get(name))]
+        found = seen(status, (cloud or {}).get(name))
+        action = TABLE[record.state][found]
+        if found in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
+            lists["by_hand"].append(name)
+        if action in (Action.CONTEST, Action.MARK) and record.state is not NodeState.RECLAIMING:
+            why = _why(status, found)
+            if why != record.contested:
+                contested[name] = why
+        elif (
+            record.contested
+            and record.state in MAY_BE_CONTESTED
+            and (status or UNKNOWN).is_handed_over
+            and not (record.contested == _HAS_SERVER and cloud is None)
+        ):
+            lists["cleared"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
             # Its command sees to it, and looks more often than we do.
             if name not in in_hand:
@@ -95,7 +124,7 @@ def compare(
             continue
         if action is Action.MARK:
             lists["unmarked"].append(name)
-        if action is Action.SET_ASIDE:
+        if action is Action.SET_ASIDE and found not in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
             lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN:
             continue
@@ -105,4 +134,19 @@ def compare(
         is_epilogue = state == "busy" and status is not None and status.jobs == (last_jobs.get(name),)
         if state is not None and not (is_epilogue and record.state is NodeState.OA_IDLE):
             observed[name] = state
-    return Difference(observed, **{name: tuple(nodes) for name, nodes in lists.items()})
+    return Difference(observed, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()})
+
+
+def _why(status: NodeStatus | None, found: Seen) -> str:
+    """What speaks against giving the node to anybody, in words."""
+    if status is None:
+        return "the batch system does not list it"
+    if found is Seen.CLOUD_VM:
+        return _HAS_SERVER
+    if found in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
+        return f"taken offline by others: {status.note}"
+    if status.jobs:
+        return f"runs {', '.join(status.jobs)}"
+    if status.state in ("idle", "busy"):
+        return "its offline mark was lost"
+    return "it is down" if status.state == "down" else "what the batch system says of it cannot be read"

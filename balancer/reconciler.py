@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import seconds
+from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
-from balancer.drivers.base import DriverError
-from balancer.lifecycle.events import NodesObserved, Reclaim, Restore
+from balancer.drivers.base import DriverError, RefusedError
+from balancer.lifecycle.events import NodesObserved, Reclaim, Restore, ServersObserved
+from balancer.lifecycle.states import NodeState
+from balancer.reader import Reader
 from balancer.reconcile import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from balancer.clock import Clock
-    from balancer.commands import Commander
+    from balancer.commands import Commander, Reading
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudDriver, CloudStatus
     from balancer.lifecycle.events import Event, Instruction
@@ -40,6 +42,8 @@ class Reconciler:
         clock: Clock,
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
+        refresh_age_s: float,
+        threaded: bool = True,
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
@@ -56,17 +60,28 @@ class Reconciler:
         self._metrics = metrics
         self._carry_out = carry_out
         self._reading = threading.Lock()
+        self._refresh_age_us = micros(refresh_age_s)
+        self._latest: tuple[Reading, int] | None = None
+        """The latest reading that no event has told of yet, and the last event stored before it began."""
+        self.trouble = ""
+        """What the latest reading failed with; "": it did not."""
+        self.is_refused = False
+        """The batch system said no to it: asking again will not help."""
+        self.reader = Reader(self._attempt, clock, refresh_age_s, threaded=threaded)
 
-    def refresh(self, age_us: int) -> None:
-        """Read all states, unless a reading is younger than this. A failure is only logged."""
-        with self._reading:
-            if self.read_at_us is None or self._clock.now_us() - self.read_at_us >= age_us:
-                self._read()
+    def reconcile(self) -> bool:
+        """Compare the ledger with batch system and cloud, and set right what can be set right; False: no answer."""
+        return self._attempt(with_cloud=True)
 
-    def reconcile(self) -> None:
-        """Compare the ledger with batch system and cloud, and set right what can be set right."""
+    def _attempt(self, with_cloud: bool) -> bool:
         with self._reading:
-            self._read(self._ask_cloud())
+            latest = self._latest
+            is_young = latest is not None and self._clock.now_us() - latest[0].at_us < self._refresh_age_us
+            if latest is not None and is_young and not with_cloud:
+                # For whoever asks the age of a reading counts, not who it was made for.
+                self._use(*latest, cloud=None)
+                return True
+            return self._read(with_cloud=with_cloud)
 
     def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
         """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
@@ -80,16 +95,35 @@ class Reconciler:
             _log.exception("the cloud driver failed", cloud=self._cloud.name)
         return None
 
-    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+    def _read(self, *, with_cloud: bool) -> bool:
         # Not the last decision: what is set right below has to be stored already.
         before = self._writer.committed_seq
+        asked_us = self._clock.now_us()
+        cloud = self._ask_cloud() if with_cloud else None
         try:
             reading = self._commander.read()
         except DriverError as error:
-            _log.warning("the batch system cannot be read", error=str(error))
-            return
-        self.read_at_us, self.readings = reading.at_us, reading.states
+            self.trouble, self.is_refused = str(error), isinstance(error, RefusedError)
+            say = _log.error if self.is_refused else _log.warning
+            say("the batch system cannot be read", error=self.trouble)
+        else:
+            self.trouble, self.is_refused = "", False
+            self.read_at_us, self.readings = reading.at_us, reading.states
+            self._use(reading, before, cloud=cloud)
+        if cloud is not None:
+            self._tell_servers(cloud, asked_us, before)
+        return not self.trouble
+
+    def _use(
+        self,
+        reading: Reading,
+        before: int,
+        *,
+        cloud: Mapping[str, CloudStatus] | None,
+    ) -> None:
+        """Have the ledger know what was read, and set right what can be."""
         unmarked = 0
+        self._latest = None
 
         def observed(at_us: int, _: int) -> Event | None:
             nonlocal unmarked
@@ -107,15 +141,45 @@ class Reconciler:
             unmarked = len(difference.unmarked)
             # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
             self._set_right(difference)
-            if not difference.observed:
+            is_news = difference.observed or difference.contested or difference.cleared
+            if not is_news and not self._writer.wants_look():
+                self._latest = reading, before
                 return None
-            states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
-            return NodesObserved(at_us=at_us, states=states)
+            return NodesObserved(
+                at_us=at_us,
+                states={node: (state, reading.at_us) for node, state in difference.observed.items()},
+                read_us=reading.at_us,
+                contested=difference.contested,
+                cleared=difference.cleared,
+                unread=difference.unread,
+            )
 
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
         self._metrics.reconciled(seconds(reading.at_us), unmarked)
+
+    def _tell_servers(self, cloud: Mapping[str, CloudStatus], asked_us: int, before: int) -> None:
+        """A server confirms a grant; that there is none ends one that is past its end."""
+
+        def observed(at_us: int, _: int) -> Event | None:
+            _, records, changed_at = self._writer.decided_nodes()
+            granted = [
+                record.name
+                for record in records
+                if record.state is NodeState.OD_ALLOC
+                and record.name in cloud
+                and changed_at.get(record.name, 0) <= before
+            ]
+            servers = tuple(name for name in granted if cloud[name].vms)
+            if not self._writer.cares_for(servers):
+                return None
+            empty = tuple(name for name in granted if not cloud[name].vms)
+            return ServersObserved(at_us=at_us, asked_us=asked_us, servers=servers, empty=empty)
+
+        done = self._writer.apply(observed)
+        if done is not None:
+            self._carry_out(done.instructions)
 
     def _set_right(self, difference: Difference) -> None:
         """Commands that what the ledger says already asks for: no event, no new intent."""

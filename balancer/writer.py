@@ -23,15 +23,15 @@ from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, WakeAt
+from balancer.lifecycle.events import Event, Grant, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.records import Changes, NodeRecord, RequestStatus, Snapshot
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
 from balancer.version import VERSION
 from balancer.waiting import Waiters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
@@ -99,6 +99,10 @@ class Decided:
     def seq(self) -> int:
         return self.entry.event.seq
 
+    @property
+    def answered(self) -> list[RequestRecord]:
+        return _answered(self.changes, self.instructions)
+
 
 class Writer:
     """The life cycle and its ledger. `on_decided` is called under the lock, in the order of the decisions."""
@@ -137,6 +141,7 @@ class Writer:
         # What has been committed; readers see this.
         self._published = threading.Condition()
         self._nodes = dict(self._decided_nodes)
+        self._requests = dict(self._open_requests)
         self._published_seq = self._seq
 
     # Writing
@@ -155,6 +160,7 @@ class Writer:
         self._ledger.commit([Entry(event, changes)])
         with self._published:
             self._nodes = dict(self._decided_nodes)
+            self._requests = dict(self._open_requests)
             self._published_seq = self._seq
         instructions = self._lifecycle.resume()
         self._on_decided(instructions)
@@ -223,7 +229,7 @@ class Writer:
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
-        body = _body(event, moves, changes)
+        body = _body(event, moves, changes, _answered(changes, instructions))
         stored = StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body)
         kept = _kept(key, changes, answer) if key is not None else None
         decided = Decided(Entry(stored, changes, kept), instructions, moves)
@@ -235,7 +241,6 @@ class Writer:
         moves = []
         for record in changes.nodes:
             before = self._decided_nodes[record.name]
-            self._free += _is_free(record) - _is_free(before)
             self._decided_nodes[record.name] = record
             self._changed_at[record.name] = self._seq
             if record.state is not before.state:
@@ -371,7 +376,7 @@ class Writer:
         self._seq = self._ledger.last_seq()
         self._decided_nodes = {record.name: record for record in nodes}
         self._changed_at: dict[str, int] = {}
-        self._free = sum(map(_is_free, nodes))
+        self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
@@ -385,13 +390,17 @@ class Writer:
             for each in batch:
                 each.stored = True
                 self._nodes.update((record.name, record) for record in each.changes.nodes)
+                for request in each.changes.requests:
+                    if request.is_open:
+                        self._requests[request.request_id] = request
+                    else:
+                        self._requests.pop(request.request_id, None)
             self._published_seq = batch[-1].seq
             self._published.notify_all()
         for each in batch:
-            for request in each.changes.requests:
-                if request.status is not RequestStatus.WAITING:
-                    self._metrics.request_answered(request.status.value)
-                    self.waiters.decided(request)
+            for request in each.answered:
+                self._metrics.request_answered(request.status.value)
+                self.waiters.decided(request)
             self._count(each.moves)
 
     def _count(self, moves: Moves) -> None:
@@ -404,10 +413,22 @@ class Writer:
                 outcome = "failed" if after.state is NodeState.DOWN else "done"
                 self._metrics.node_moved("on_demand", "batch", outcome, took_s)
 
-    def obtainable(self) -> int:
-        """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
-        with self._deciding:
-            return self._free + self._lifecycle.counts[NodeState.OA_IDLE]
+    def wants_look(self) -> bool:
+        """Whether somebody waits for a look at all nodes. For the function that is given to `apply`."""
+        return self._lifecycle.wants_look
+
+    def cares_for(self, servers: Iterable[str]) -> bool:
+        """As `Lifecycle.cares_for`. For the function that is given to `apply`."""
+        return self._lifecycle.cares_for(servers)
+
+    def grant(self, request_id: str) -> RequestRecord | None:
+        """A request that has nodes, after the last decision. For the function that is given to `apply`."""
+        return self._lifecycle.grant(request_id)
+
+    def open_requests(self) -> list[RequestRecord]:
+        """The requests that wait or have nodes, as committed."""
+        with self._published:
+            return list(self._requests.values())
 
     @property
     def committed_seq(self) -> int:
@@ -456,8 +477,15 @@ class Writer:
             return self._published_seq > after and not self.is_stopping
 
 
-def _is_free(record: NodeRecord) -> bool:
-    return record.state is NodeState.OD_RESERVE and record.held_for is None
+def _answered(changes: Changes, instructions: Iterable[Instruction]) -> list[RequestRecord]:
+    """The requests that were decided by this, and not only changed."""
+    granted = {each.request_id for each in instructions if isinstance(each, Grant)}
+    return [
+        request
+        for request in changes.requests
+        if request.status in (RequestStatus.REJECTED, RequestStatus.WITHDRAWN)
+        or request.request_id in granted
+    ]
 
 
 def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
@@ -466,15 +494,35 @@ def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -
     return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
 
 
-def _body(event: Event, moves: Moves, changes: Changes) -> str:
+def _body(event: Event, moves: Moves, changes: Changes, answered: Sequence[RequestRecord]) -> str:
     """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
     body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    for name in _SELDOM & body.keys():
+        if not body[name]:
+            del body[name]
     if moves:
         body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
-    decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
-    if decided:
-        body["decided"] = decided
+    if answered:
+        body["decided"] = {request.request_id: request.status for request in answered}
+    if overdue := [request.request_id for request in changes.requests if request.overdue]:
+        body["overdue"] = overdue
+    if ended := [request.request_id for request in changes.requests if request.ended_us is not None]:
+        body["ended"] = ended
     return _encode(body)
+
+
+_SELDOM = {
+    "as_operator",
+    "candidates",
+    "cleared",
+    "contested",
+    "exclude",
+    "lease_us",
+    "read_us",
+    "trouble",
+    "unread",
+}
+"""Fields that are left out where they say nothing."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
+from balancer.callers import CallerSettings
 from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.drivers.cloud import CloudStatus
+    from balancer.lifecycle.records import RequestRecord
 
 
 class FakeBatch:
@@ -135,7 +137,12 @@ class WatchedClock(ManualClock):
         In this order: a timer that fires is due no more before it has done anything, and a command is under way
         before the timer that wanted it has fired.
         """
-        return engine._timers._wake_us > self.now_us() and not self._firing and engine.pending_commands == 0
+        return (
+            engine._timers._wake_us > self.now_us()
+            and not self._firing
+            and engine.pending_commands == 0
+            and not engine.is_reading
+        )
 
 
 class World:
@@ -156,6 +163,8 @@ class World:
             static_reserve=options.pop("reserve", 0),
             wait_us=micros(options.pop("wait_s", 0)),
             idle_hold_us=micros(options.pop("idle_hold_s", 600)),
+            at_once_us=micros(options.pop("at_once_s", 5)),
+            confirm_us=micros(options.pop("confirm_s", 0)),
         )
         settings = EngineSettings(
             reconcile_period_s=options.pop("reconcile_period_s", 60.0),
@@ -163,6 +172,8 @@ class World:
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
             plan_limit_s=options.pop("plan_limit_s", 5.0),
+            mark_wait_s=options.pop("mark_wait_s", 60.0),
+            callers=options.pop("callers", CallerSettings()),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
             ),
@@ -176,7 +187,7 @@ class World:
                 lifecycle,
                 ledger=ledger,
                 driver=driver,
-                cloud=self.cloud,
+                cloud=self.cloud if options.pop("has_cloud", True) else None,
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,
@@ -195,6 +206,18 @@ class World:
     def close(self) -> None:
         self.batch.gate.set()
         self.engine.stop()
+
+    # The client's side
+
+    def asked(self, count: int, wait_s: float | None = None, **more: Any) -> RequestRecord:
+        """A request, as it is once it has been decided."""
+        wait_us = None if wait_s is None else micros(wait_s)
+        record = self.engine.submit_request(count, wait_us, **more)
+        waiter = self.engine.wait_for_request(record.request_id, 60.0)
+        assert waiter is not None
+        assert waiter.record is not None
+        waiter.hold.close()
+        return waiter.record
 
     # The batch system's side
 

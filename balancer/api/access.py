@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flask import g, request
 
-from balancer.api.problems import FORBIDDEN, TOO_LARGE, Problem
+from balancer.api.problems import FORBIDDEN, INVALID, TOO_LARGE, Problem
 from balancer.auth.files import AuthFileError
 from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED, Call
-from balancer.auth.identity import NOBODY, Denied, Identity
+from balancer.auth.identity import NOBODY, Denied, Identity, Role
 from balancer.auth.policy import is_public, roles_for
 from balancer.clock import wall_us
+from balancer.engine import Caller
+from balancer.lifecycle.records import ANONYMOUS
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 _TOO_MANY = 429
 _UNAUTHENTICATED = 401
 _UNAVAILABLE = 503
+_NAME_HEADER = "X-Balancer-Client"
+_NAME = re.compile(r"[!-~]{1,100}")
+_OPERATOR = "operator"
+"""Where nobody has to show who they are, whoever says this name is one."""
 _CREDENTIALS_UNREADABLE = "balancer.credentials_unreadable"
 
 
@@ -39,6 +46,17 @@ def caller() -> Identity:
     """Who made this call."""
     identity: Identity = g.get("identity", NOBODY)
     return identity
+
+
+def owner() -> Caller:
+    """Whose it is what this call asks for: the token's name or, where there are none, the one the client gives."""
+    identity = caller()
+    if identity is not NOBODY:
+        return Caller(identity.name, identity.role is Role.OPERATOR)
+    name = request.headers.get(_NAME_HEADER, ANONYMOUS)
+    if not _NAME.fullmatch(name):
+        raise Problem(400, INVALID, f"{_NAME_HEADER} must be 1 to 100 printable characters without spaces")
+    return Caller(name, name == _OPERATOR)
 
 
 def install(app: Flask, access: Access) -> None:

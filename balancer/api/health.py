@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apiflask import APIBlueprint
 from flask import Response
 
 from balancer.api.context import service
+from balancer.lifecycle.records import RequestStatus
+
+if TYPE_CHECKING:
+    from balancer.engine import Engine
 
 blueprint = APIBlueprint("health", __name__, tag="health")
 
@@ -50,6 +54,19 @@ def healthcheck() -> Any:
     return healthz()
 
 
+def _open_requests(engine: Engine) -> dict[str, int]:
+    """How many wait, have nodes without the word of their owner, have them, and have them beyond their end."""
+    counts = dict.fromkeys(("waiting", "provisional", "granted", "overdue"), 0)
+    for record in engine.open_requests():
+        if record.status is RequestStatus.WAITING:
+            counts["waiting"] += 1
+        elif record.overdue:
+            counts["overdue"] += 1
+        else:
+            counts["granted" if record.confirmed else "provisional"] += 1
+    return counts
+
+
 @blueprint.get("/metrics")
 @blueprint.doc(responses={200: "Prometheus text format"})
 def metrics() -> Any:
@@ -57,4 +74,6 @@ def metrics() -> Any:
     engine = service().engine
     engine.metrics.nodes(engine.counts())
     engine.metrics.leads(engine.is_leader)
+    engine.metrics.contested(sum(bool(record.contested) for record in engine.nodes()))
+    engine.metrics.open_requests(_open_requests(engine))
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

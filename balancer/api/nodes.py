@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from apiflask import APIBlueprint
 from pydantic import Field
 
-from balancer.api.access import caller
+from balancer.api.access import caller, owner
 from balancer.api.context import (
     Answer,
     Body,
@@ -91,6 +91,7 @@ class Node(Answer):
     generation: int
     request_id: str | None
     jobs: list[str]
+    contested: str
     reported: Reported | None
 
 
@@ -147,6 +148,7 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
             return json.loads(stored.body or "{}")
         engine().release_nodes(
             tuple(json_data.nodes),
+            caller=owner(),
             generations=json_data.generations,
             key=key,
             answer=json.dumps(answer) if key else "",
@@ -196,5 +198,6 @@ def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
         "generation": record.generation,
         "request_id": record.held_for,
         "jobs": list(record.jobs),
+        "contested": record.contested,
         "reported": reported,
     }

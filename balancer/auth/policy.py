@@ -25,6 +25,8 @@ POLICY: Mapping[str, frozenset[Role]] = {
     "GET /v1/requests": _READERS,
     "GET /v1/requests/<request_id>": _READERS,
     "DELETE /v1/requests/<request_id>": _TAKERS,
+    "POST /v1/requests/<request_id>/confirm": _TAKERS,
+    "POST /v1/requests/<request_id>/renew": _TAKERS,
     "GET /v1/reserves": _READERS,
     "GET /v1/history": _READERS,
     "GET /v1/events": _READERS,

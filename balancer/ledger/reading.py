@@ -141,11 +141,23 @@ class Reader:
         rows = self._found(_REQUEST, {"b_id": request_id})
         return request_of(rows[0]) if rows else None
 
-    def requests(self, *, status: str | None, before: int | None, limit: int) -> list[RequestRecord]:
+    def requests(
+        self,
+        *,
+        status: str | None,
+        before: int | None,
+        limit: int,
+        owner: str | None = None,
+        overdue: bool = False,
+    ) -> list[RequestRecord]:
         """Newest first; `before` is the `order` of the last one on the page before."""
         query = sa.select(requests).order_by(requests.c.order.desc()).limit(limit)
         if status is not None:
             query = query.where(requests.c.status == status)
+        if owner is not None:
+            query = query.where(requests.c.owner == owner)
+        if overdue:
+            query = query.where(requests.c.open, requests.c.overdue)
         if before is not None:
             query = query.where(requests.c.order < before)
         return [request_of(row) for row in self._rows(query)]
@@ -227,12 +239,12 @@ def _snapshot(connection: sa.Connection) -> Snapshot | None:
     last = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
     if last is None:
         return None
-    waiting = sa.select(requests).where(requests.c.status == RequestStatus.WAITING)
+    open_ones = sa.select(requests).where(requests.c.open)
     return Snapshot(
         now_us=last.at_us,
         serial=last.serial,
         nodes=_by_name(node_of(row) for row in connection.execute(sa.select(nodes))),
-        requests=tuple(request_of(row) for row in connection.execute(waiting.order_by(requests.c.order))),
+        requests=tuple(request_of(row) for row in connection.execute(open_ones.order_by(requests.c.order))),
         reserves=tuple(_reserves(connection)),
     )
 

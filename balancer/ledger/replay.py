@@ -10,7 +10,6 @@ from balancer.lifecycle.records import (
     Changes,
     NodeRecord,
     RequestRecord,
-    RequestStatus,
     ReserveRecord,
     Snapshot,
 )
@@ -71,7 +70,7 @@ class Replay:
             self._put(self._nodes, node.name, node, event.seq)
         for request in changes.requests:
             self._put(self._requests, request.request_id, request, event.seq)
-            if request.status is not RequestStatus.WAITING:
+            if not request.is_open:
                 del self._requests[request.request_id]
         for reserve in changes.reserves:
             self._put(self._reserves, reserve.reserve_id, reserve, event.seq)

@@ -18,6 +18,7 @@ nodes = sa.Table(
     sa.Column("held_for", sa.String(64)),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("jobs", sa.Text, nullable=False),
+    sa.Column("contested", sa.Text, nullable=False, server_default=""),
 )
 
 requests = sa.Table(
@@ -33,8 +34,21 @@ requests = sa.Table(
     sa.Column("decided_us", sa.BigInteger),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("owner", sa.String(255), nullable=False, server_default=""),
+    sa.Column("at_once", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("candidates", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("exclude", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("lease_us", sa.BigInteger),
+    sa.Column("confirmed", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("due_us", sa.BigInteger),
+    sa.Column("overdue", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("ended_us", sa.BigInteger),
+    # It waits or has nodes: these are read at a start, among all that ever were.
+    sa.Column("open", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("requests_by_arrival", "arrived_us"),
     sa.Index("requests_by_status", "status"),
+    sa.Index("requests_by_owner", "owner"),
+    sa.Index("requests_by_open", "open"),
 )
 
 reserves = sa.Table(
@@ -49,6 +63,7 @@ reserves = sa.Table(
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("ended", sa.Boolean, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("owner", sa.String(255), nullable=False, server_default=""),
 )
 
 events = sa.Table(

@@ -17,6 +17,11 @@ class Refused(Exception):
     BAD_STATE = "bad_state"
     ID_IN_USE = "id_in_use"
     """A waiting request or an active reserve has this id."""
+    NOT_OWNER = "not_owner"
+    """Somebody else's grant or request: its owner or an operator may end it."""
+    NOT_GRANTED = "not_granted"
+    """There is no grant (any more) to confirm or to renew."""
+    BAD_CANDIDATES = "bad_candidates"
 
     def __init__(self, code: str, detail: str) -> None:
         self.code = code

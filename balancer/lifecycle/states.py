@@ -48,8 +48,12 @@ class Cause(StrEnum):
     RESTORE = "restore"
     RESTORED = "restored"
     HELD = "held"
-    """For a waiting request: the state stays, so this cause and the next are not in the table."""
+    """For a waiting request: the state stays, so this cause and the next three are not in the table."""
     LET_GO = "let go"
+    CONTESTED = "contested"
+    CLEARED = "cleared"
+    NOT_CONFIRMED = "not confirmed"
+    LEASE_ENDED = "lease ended"
 
 
 TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
@@ -63,6 +67,8 @@ TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.OA_IDLE, NodeState.RECLAIMING, Cause.RECLAIM),
+    (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.LEASE_ENDED),
+    (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.NOT_CONFIRMED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.RELEASED),
     (NodeState.OD_RESERVE, NodeState.OD_ALLOC, Cause.GRANTED),
     (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.RESTORE),

@@ -46,7 +46,7 @@ def test_a_request_beyond_the_cluster_is_rejected_without_asking_the_batch_syste
 def test_a_request_that_looks_unobtainable_reads_the_batch_system_before_it_is_rejected(world):
     w = world(nodes=2)
     w.start_job("1.server", "n01", "n02")
-    assert w.engine.submit_request(1).status == "rejected"
+    assert w.asked(1).status == "rejected"
     w.end_job("1.server", hook=False)  # a lost epilogue
     record = w.engine.submit_request(2)
     assert w.engine.wait_for_request(record.request_id).record.status == "granted"
@@ -323,7 +323,7 @@ def test_a_commit_that_fails_undoes_the_decision_and_is_an_error(world, kit, mon
             w.engine.submit_request(1)
     assert w.states() == before
     kit.until(lambda: w.engine.problem() is None)
-    assert w.engine.submit_request(2).nodes == ("n01", "n02")
+    assert w.asked(2).nodes == ("n01", "n02")
     numbers = [event.seq for event in w.engine.ledger.events(0, 1000)]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -335,7 +335,7 @@ def test_an_error_inside_the_life_cycle_changes_nothing(world, monkeypatch):
         patch.setattr(type(w.engine._writer._lifecycle), "handle", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             w.engine.submit_request(1)
-    assert w.engine.submit_request(1).nodes == ("n01",)
+    assert w.asked(1).nodes == ("n01",)
 
 
 def test_the_same_key_means_the_same_call(world):

@@ -20,6 +20,8 @@ _REPORTS = {
     Seen.BATCH_BUSY: (NodeStatus("busy", ("9.server",)), None),
     Seen.DRAINED_IDLE: (NodeStatus("offline", marked=True), None),
     Seen.DRAINED_BUSY: (NodeStatus("offline", ("9.server",), marked=True), None),
+    Seen.FOREIGN: (NodeStatus("offline", note="broken disk", marked=True, is_foreign=True), None),
+    Seen.FOREIGN_BUSY: (NodeStatus("down", ("9.server",), "broken disk", marked=True, is_foreign=True), None),
     Seen.ABSENT: (None, None),
     Seen.CLOUD_ENABLED: (NodeStatus("offline", marked=True), _CLOUD_ON),
     Seen.CLOUD_EMPTY: (NodeStatus("offline", marked=True), _CLOUD_OFF),
@@ -74,7 +76,10 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     w.batch.reports = {"n01": batch} if batch is not None else {}
     w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
     w.engine.reconcile()
-    if action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
+    assert bool(w.engine.node("n01").contested) == (action in (Action.CONTEST, Action.MARK))
+    if action is Action.GIVE_UP and batch.is_foreign:
+        kit.until(lambda: w.states() == {"n01": "DOWN"})  # on its way back it is seen to be others'
+    elif action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
         kit.until(lambda: w.states() == {"n01": "OA_BUSY"})  # on its way back batch has it already
     else:
         assert w.states()["n01"] == _AFTER.get(action, state.value)
@@ -82,7 +87,7 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
         kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
     elif action is not Action.GIVE_UP:
         assert w.batch.commands()[commands:] == []
-    is_aside = action is Action.SET_ASIDE
+    is_aside = action is Action.SET_ASIDE or what in (Seen.FOREIGN, Seen.FOREIGN_BUSY)
     assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())
 
 
@@ -119,8 +124,14 @@ def _its_command_sees_to_it(w, kit, state, what):
                 kit.until(lambda: given(back) >= 1)
                 w.batch.reports = {"n01": NodeStatus("busy", batch.jobs)}
             kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
+        case Action.GIVE_UP if batch.is_foreign:
+            kit.until(lambda: w.states() == {"n01": "DOWN"})
+            assert given(back) == 0
         case Action.GIVE_UP:
             kit.until(lambda: w.states() == {"n01": "RESTORING"})
+        case Action.SET_ASIDE:
+            kit.until(lambda: w.states() == {"n01": "DOWN"})
+            assert w.batch.commands() == before
         case Action.WAIT:
             kit.until(lambda: has_looked(10))
             assert w.states() == {"n01": state.value}
@@ -190,7 +201,7 @@ def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(wor
     kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
 
 
-def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world):
+def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world, kit):
     w = world(nodes=1, reconcile_period_s=0)
     w.settled()
     w.cloud.hosts = {"n01": _CLOUD_VM}
@@ -198,7 +209,8 @@ def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(w
     assert w.states() == {"n01": "DOWN"}
     w.cloud.hosts = None
     w.engine.reconcile()
-    w.engine.refresh()
+    w.engine._reader.ask()  # as for a request: the cloud is not asked
+    kit.until(lambda: not w.engine.is_reading)
     assert w.states() == {"n01": "DOWN"}
     w.cloud.hosts = {"n01": _CLOUD_OFF}
     w.engine.reconcile()
