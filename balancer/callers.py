@@ -55,7 +55,7 @@ class Callers:
     def start(self, waiting: Iterable[str]) -> None:
         """These requests waited before: their callers have to show up."""
         for request_id in waiting:
-            self._leave(request_id, self._settings.return_s, "its caller did not come back after a restart")
+            self._leave(request_id, self._settings.return_s, "after a restart its caller did not come back")
         if self._threaded:
             self._thread.start()
 
@@ -77,23 +77,23 @@ class Callers:
         with self._changed:
             self._away.pop(request_id, None)
             self._present[request_id] = self._present.get(request_id, 0) + 1
+        is_gone = False
         try:
             yield
         except CallerGoneError:
-            self._end(request_id)
-            self._leave(request_id, self._settings.hangup_s, "its caller hung up")
+            is_gone = True
             raise
-        except BaseException:
-            self._end(request_id)
-            raise
-        else:
-            self._end(request_id)
+        finally:
+            with self._changed:
+                self._present[request_id] -= 1
+                if not self._present[request_id]:
+                    del self._present[request_id]
+            if is_gone:
+                self.hung_up(request_id)
 
-    def _end(self, request_id: str) -> None:
-        with self._changed:
-            self._present[request_id] -= 1
-            if not self._present[request_id]:
-                del self._present[request_id]
+    def hung_up(self, request_id: str) -> None:
+        """A call that waited for the request has lost its caller."""
+        self._leave(request_id, self._settings.hangup_s, "its caller hung up and did not come back")
 
     def _leave(self, request_id: str, back_s: float, why: str) -> None:
         with self._changed:
