@@ -133,7 +133,7 @@ TABLE: dict[Aim, dict[Found, Cell]] = {
 """Aim -> what is found -> what it means. A node that somebody else holds is handed to nobody."""
 
 
-def found(aim: Aim, status: NodeStatus) -> Found:
+def found(status: NodeStatus) -> Found:
     """The one value of `Found` that this reading is."""
     runs = bool(status.jobs)
     if status.is_foreign and status.state not in ("idle", "busy"):
@@ -177,7 +177,7 @@ class NodeCommand:
 
         `poll_us`: how far apart looks must be that hand a node over. `limit_us`: how long a new aim has.
         """
-        cell = TABLE[self.aim][found(self.aim, status)]
+        cell = TABLE[self.aim][found(status)]
         conclusion = cell.within if now_us < self.limit_us else cell.after
         if conclusion is Step.AGREE:
             since_us = looked_us if self.agreed_us is None else self.agreed_us

@@ -275,6 +275,9 @@ class Engine:
             return problem
         if self._bounded is not None and self._bounded.is_late:
             return f"the algorithm {self.algorithm_name} does not come back with a plan"
+        return self._batch_problem()
+
+    def _batch_problem(self) -> str | None:
         if self._reconciler.is_refused:
             return f"the batch system refuses to be read: {self._reconciler.trouble}"
         if self._commander.refused is not None:

@@ -25,6 +25,7 @@ _OBSERVED = {
     Action.GIVE_UP: "down",
 }
 
+_FOREIGN = (Seen.FOREIGN, Seen.FOREIGN_BUSY)
 _HAS_SERVER = "a server runs on it"
 """The one reason that only the cloud can take back."""
 
@@ -104,19 +105,13 @@ def compare(
         name, status = record.name, states.get(record.name)
         found = seen(status, (cloud or {}).get(name))
         action = TABLE[record.state][found]
-        if found in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
-            lists["by_hand"].append(name)
-        if action in (Action.CONTEST, Action.MARK) and record.state is not NodeState.RECLAIMING:
-            why = _why(status, found)
-            if why != record.contested:
-                contested[name] = why
-        elif (
-            record.contested
-            and record.state in MAY_BE_CONTESTED
-            and (status or UNKNOWN).is_handed_over
-            and not (record.contested == _HAS_SERVER and cloud is None)
-        ):
+        why = _news(record, status, found, is_cloud_asked=cloud is not None)
+        if why:
+            contested[name] = why
+        elif why is not None:
             lists["cleared"].append(name)
+        if action is Action.SET_ASIDE or found in _FOREIGN:
+            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
             # Its command sees to it, and looks more often than we do.
             if name not in in_hand:
@@ -124,17 +119,29 @@ def compare(
             continue
         if action is Action.MARK:
             lists["unmarked"].append(name)
-        if action is Action.SET_ASIDE and found not in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
-            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
-        if is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN:
-            continue
+        is_epilogue = (
+            status is not None and status.jobs == (last_jobs.get(name),) and record.state is NodeState.OA_IDLE
+        )
+        is_in_doubt = is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN
         state = _OBSERVED.get(action)
-        if state == "down" and record.state is NodeState.DOWN:
-            continue
-        is_epilogue = state == "busy" and status is not None and status.jobs == (last_jobs.get(name),)
-        if state is not None and not (is_epilogue and record.state is NodeState.OA_IDLE):
+        is_known = state == "down" and record.state is NodeState.DOWN
+        if not (state is None or is_in_doubt or is_known or (is_epilogue and state == "busy")):
             observed[name] = state
     return Difference(observed, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()})
+
+
+def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_cloud_asked: bool) -> str | None:
+    """What speaks against granting a lent node; "": nothing does any more; None: that is known."""
+    if record.state not in MAY_BE_CONTESTED:
+        return None
+    if record.state is not NodeState.RECLAIMING and TABLE[record.state][found] in (
+        Action.CONTEST,
+        Action.MARK,
+    ):
+        why = _why(status, found)
+        return why if why != record.contested else None
+    is_clear = (status or UNKNOWN).is_handed_over and (is_cloud_asked or record.contested != _HAS_SERVER)
+    return "" if record.contested and is_clear else None
 
 
 def _why(status: NodeStatus | None, found: Seen) -> str:
@@ -143,7 +150,7 @@ def _why(status: NodeStatus | None, found: Seen) -> str:
         return "the batch system does not list it"
     if found is Seen.CLOUD_VM:
         return _HAS_SERVER
-    if found in (Seen.FOREIGN, Seen.FOREIGN_BUSY):
+    if found in _FOREIGN:
         return f"taken offline by others: {status.note}"
     if status.jobs:
         return f"runs {', '.join(status.jobs)}"

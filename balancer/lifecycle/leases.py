@@ -55,8 +55,6 @@ class LeaseBook:
         self._due = NodeIndex()
         """Requests by `due_us`, but for those that are overdue: they wait for the cloud."""
         self._overdue: set[str] = set()
-        self.is_news = bool(self._overdue)
-        """A grant is overdue of which the cloud has not been asked."""
         granted = {r.request_id: r for r in records if r.status is RequestStatus.GRANTED}
         held: dict[str, list[str]] = {}
         for node in nodes:
@@ -64,6 +62,8 @@ class LeaseBook:
                 held.setdefault(node.held_for, []).append(node.name)
         for request_id, names in held.items():
             self._enter(Lease(granted[request_id], names))
+        self.is_news = bool(self._overdue)
+        """A grant is overdue of which the cloud has not been asked."""
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases.values())

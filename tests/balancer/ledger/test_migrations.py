@@ -13,7 +13,7 @@ from balancer.ledger.errors import LedgerError
 from balancer.ledger.reading import open_to_read
 from balancer.ledger.store import StoredAnswer
 from balancer.ledger.tables import metadata
-from balancer.lifecycle.records import RequestRecord, ReserveRecord, Snapshot
+from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord, Snapshot
 from balancer.lifecycle.states import NodeState
 from ledger_kit.places import entry, node, replayed
 
@@ -27,10 +27,33 @@ STATE = Snapshot(
         node("n03", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=3),
         node("n04", NodeState.OA_BUSY, since_us=1000 * US, generation=2, jobs=("1.server",)),
     ),
-    requests=(RequestRecord(request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7),),
+    requests=(
+        RequestRecord(
+            request_id="r6",
+            count=1,
+            arrived_us=1000 * US,
+            deadline_us=1600 * US,
+            order=5,
+            status=RequestStatus.GRANTED,
+            nodes=("n01",),
+            decided_us=1000 * US,
+            generation=1,
+            owner="",
+            confirmed=True,
+        ),
+        RequestRecord(
+            request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7, owner=""
+        ),
+    ),
     reserves=(
         ReserveRecord(
-            reserve_id="h9", count=1, by_us=1060 * US, ends_us=1660 * US, added_us=1000 * US, order=8
+            reserve_id="h9",
+            count=1,
+            by_us=1060 * US,
+            ends_us=1660 * US,
+            added_us=1000 * US,
+            order=8,
+            owner="",
         ),
     ),
 )
@@ -140,7 +163,7 @@ def crashes_at(place, step):
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
     place.open().close()
     place.sql("UPDATE alembic_version SET version_num = '0099'")
-    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0002: use the version"):
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0003: use the version"):
         place.open()
     assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
 
