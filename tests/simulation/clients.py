@@ -228,7 +228,11 @@ class Client:
     def _trespass(self) -> None:
         """I22: what is others' stays theirs."""
         world = self.world
-        others = [each for each in world.clients.values() if each is not self and each.nodes]
+        others = [
+            each
+            for each in world.clients.values()
+            if each is not self and each.nodes and world.vms.get(each.nodes[0]) == each.name
+        ]
         if not others or not world.chance("client_trespasses"):
             return
         other = world.rng.choice(others)

@@ -103,6 +103,66 @@ BUGS = (
         "        kept = _kept(key, changes, answer) if key is not None else None",
         "        kept = None",
     ),
+    Bug(
+        "a grant that nobody confirms stays",
+        "balancer/lifecycle/leases.py",
+        "        due_us = now_us + confirm_us if confirm_us else _end_us(record, now_us)",
+        "        due_us = now_us + 400 * confirm_us if confirm_us else _end_us(record, now_us)",
+    ),
+    Bug(
+        "a lease never ends",
+        "balancer/lifecycle/leases.py",
+        "                self._end(lease, [node for node in lease.nodes if node in empty], now_us)",
+        "                pass",
+    ),
+    Bug(
+        "a lease ends although a server runs",
+        "balancer/lifecycle/leases.py",
+        "            if self._settings.has_cloud:",
+        "            if not self._settings:",
+    ),
+    Bug(
+        "anybody may end what is others'",
+        "balancer/lifecycle/leases.py",
+        '    if record.owner not in ("", event.by) and not event.as_operator:',
+        "    if not record.owner and not event.as_operator:",
+    ),
+    Bug(
+        "W does not bound a wait for the batch system",
+        "balancer/lifecycle/requests.py",
+        "        return self.end_us is not None and now_us > self.end_us",
+        "        return False",
+    ),
+    Bug(
+        "who hangs up is waited for",
+        "balancer/callers.py",
+        '        self._leave(request_id, self._settings.hangup_s, "its caller hung up and did not come back")',
+        "        pass",
+    ),
+    Bug(
+        "a job reported on a lent node is forgotten",
+        "balancer/engine.py",
+        "                    self._contest(busy, job, event_id)",
+        "                    pass",
+    ),
+    Bug(
+        "a look that is old will do",
+        "balancer/lifecycle/lifecycle.py",
+        "        if fresh_us is None:\n            return True",
+        "        if fresh_us is not None:\n            return True",
+    ),
+    Bug(
+        "a node that somebody else has marked is handed over",
+        "balancer/confirmation.py",
+        '    if status.is_foreign and status.state not in ("idle", "busy"):',
+        '    if status.is_foreign and not status.note and status.state not in ("idle", "busy"):',
+    ),
+    Bug(
+        "somebody else's mark on a reserved node does not count",
+        "balancer/reconcile.py",
+        '    if batch.is_foreign and batch.state in ("offline", "down"):',
+        '    if batch.is_foreign and batch.state == "down":',
+    ),
 )
 
 MUSEUM = (
@@ -115,8 +175,9 @@ MUSEUM = (
     Bug(
         "a reserved node on which a job was started is granted",
         "balancer/reconcile_table.py",
-        "_LENT | {Seen.BATCH_BUSY: Action.GIVE_UP, Seen.DRAINED_BUSY: Action.GIVE_UP}",
-        "_LENT",
+        "Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)",
+        "Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)\n"
+        "    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY), Action.NOTHING)",
     ),
     Bug(
         "the command of a commit that failed and was stored is lost",
