@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _AGAIN_US = 1_000_000
+_LONGEST_PAUSE_S = 3600.0
+"""A lock cannot wait for ever and a time."""
 
 
 class CallerGoneError(Exception):
@@ -124,12 +126,9 @@ class Callers:
 
     def _run(self) -> None:
         while True:
-            pause_us = self.due_us - wall_us()
             with self._changed:
-                if self._stopped:
-                    return
-                if pause_us > 0:
-                    self._changed.wait(min(seconds(pause_us), 3600.0))
+                while not self._stopped and (pause_us := self.due_us - wall_us()) > 0:
+                    self._changed.wait(min(seconds(pause_us), _LONGEST_PAUSE_S))
                 if self._stopped:
                     return
             self.step()

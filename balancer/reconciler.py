@@ -172,9 +172,9 @@ class Reconciler:
                 and changed_at.get(record.name, 0) <= before
             ]
             servers = tuple(name for name in granted if cloud[name].vms)
-            if not self._writer.cares_for(servers):
-                return None
             empty = tuple(name for name in granted if not cloud[name].vms)
+            if not self._writer.cares_for(servers, empty):
+                return None
             return ServersObserved(at_us=at_us, asked_us=asked_us, servers=servers, empty=empty)
 
         done = self._writer.apply(observed)

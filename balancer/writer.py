@@ -417,9 +417,9 @@ class Writer:
         """Whether somebody waits for a look at all nodes. For the function that is given to `apply`."""
         return self._lifecycle.wants_look
 
-    def cares_for(self, servers: Iterable[str]) -> bool:
+    def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
         """As `Lifecycle.cares_for`. For the function that is given to `apply`."""
-        return self._lifecycle.cares_for(servers)
+        return self._lifecycle.cares_for(servers, empty)
 
     def grant(self, request_id: str) -> RequestRecord | None:
         """A request that has nodes, after the last decision. For the function that is given to `apply`."""

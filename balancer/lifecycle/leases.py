@@ -75,14 +75,12 @@ class LeaseBook:
     def next_due_us(self) -> int | None:
         return self._due.since_us(self._due[0]) if len(self._due) else None
 
-    def cares_for(self, servers: Iterable[str]) -> bool:
-        """Whether it changes anything to hear that there are servers on these nodes only."""
-        holders = {self._nodes[node].held_for or "" for node in servers}
-        return bool(self._overdue) or any(
-            not lease.record.confirmed
-            for holder in holders
-            if (lease := self._leases.get(holder)) is not None
-        )
+    def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
+        """Whether it changes anything to hear that there are servers on these nodes, and none on those."""
+        with_server = {self._nodes[node].held_for or "" for node in servers}
+        without = {self._nodes[node].held_for or "" for node in empty}
+        found = [lease for holder in with_server if (lease := self._leases.get(holder)) is not None]
+        return not self._overdue.isdisjoint(without) or any(not lease.record.confirmed for lease in found)
 
     def grant(self, record: RequestRecord, now_us: int) -> None:
         """The request has its nodes."""

@@ -164,9 +164,9 @@ class Lifecycle:
         """True while somebody waits for a look at all nodes."""
         return self._asked_to_look
 
-    def cares_for(self, servers: Iterable[str]) -> bool:
-        """Whether a report that there are servers on these OD_ALLOC nodes only would change anything."""
-        return self._leases.cares_for(servers)
+    def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
+        """Whether a report that there are servers on these OD_ALLOC nodes, and none on those, changes anything."""
+        return self._leases.cares_for(servers, empty)
 
     def story(self, node_or_event: str) -> tuple[StoryEntry, ...]:
         """What happened to a node, or what an event did, oldest first (of the latest 50,000 changes)."""
