@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
+from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, ReplacedError, StaleError
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, WakeAt
@@ -47,6 +47,9 @@ _MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
 
 _PREDECESSOR_S = 20.0
 """How long a start waits for another one's lease to run out: longer than a lease."""
+
+_FINAL = (FencedError, ReplacedError)
+"""After these nothing is written before a restart."""
 
 _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
@@ -276,10 +279,20 @@ class Writer:
             return f"read-only: {self.read_only}"
         if self.is_broken:
             return "the ledger cannot be read or written"
+        return self._replaced()
+
+    def _replaced(self) -> str | None:
+        """Whether the file was taken away since the last commit: from then on nothing is written."""
+        try:
+            self._ledger.check_file()
+        except ReplacedError as error:
+            with self._deciding:
+                self._turn_read_only(error)
+            return f"read-only: {error}"
         return None
 
     def _refuse_if_read_only(self) -> None:
-        if isinstance(self.read_only, FencedError):
+        if isinstance(self.read_only, _FINAL):
             raise self.read_only
         if self.read_only is not None:
             raise ReadOnlyError(f"nothing can be stored at the moment: {self.read_only}")
@@ -289,7 +302,7 @@ class Writer:
         if isinstance(error, StaleError) or not isinstance(error, LedgerError) or self.read_only is not None:
             return
         self.read_only = error
-        if not isinstance(error, FencedError):
+        if not isinstance(error, _FINAL):
             self._pause_s = _FIRST_PROBE_S
             self._probe_us = wall_us() + micros(self._pause_s)
             if self._threaded:
@@ -313,7 +326,7 @@ class Writer:
                     if self.is_broken:
                         self._load()
                     self.read_only = None
-        except FencedError as error:
+        except _FINAL as error:
             self.read_only = error
         except LedgerError as error:
             _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -41,6 +41,11 @@ class Seen:
     holder: str
     renewals: int
     seq: int
+    ledger_id: str = ""
+    head: str = ""
+    """The digest of event `seq`."""
+    doubt: str = ""
+    """Why this ledger may not know the newest state; "": nothing says so."""
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ class Watch:
         return not seen.holder or now_us - self._since_us >= self.duration_us
 
 
-_READ = Statement(sa.select(writer.c.epoch, writer.c.holder, writer.c.renewals, writer.c.seq))
+_READ = Statement(sa.select(*(writer.c[each.name] for each in fields(Seen))))
 _RENEW = Statement(
     sa.update(writer)
     .values(renewals=writer.c.renewals + sa.literal_column("1"))
@@ -68,7 +73,7 @@ _RENEW = Statement(
 
 def read(connection: sa.Connection) -> Seen:
     row = _READ.run(connection, {}).one()
-    return Seen(row.epoch, row.holder, row.renewals, row.seq)
+    return Seen(*row)
 
 
 def me() -> str:

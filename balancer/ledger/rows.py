@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from balancer.ledger.chain import seal
+from balancer.ledger.errors import DamagedError
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
+
+    key: str
+    fingerprint: str
+    request_id: str | None = None
+    status: int | None = None
+    body: str | None = None
+
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -18,38 +32,44 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def node_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "state": record.state.value,
-        "since_us": record.since_us,
-        "held_for": record.held_for,
-        "generation": record.generation,
-        "jobs": _encode(record.jobs),
-    }
+    return _sealed(
+        {
+            "name": record.name,
+            "state": record.state.value,
+            "since_us": record.since_us,
+            "held_for": record.held_for,
+            "generation": record.generation,
+            "jobs": _encode(record.jobs),
+            "doubt": record.doubt,
+        }
+    )
 
 
 def node_of(row: Any) -> NodeRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    """Raises DamagedError, as the two below do."""
+    values = _checked("node", row)
     return NodeRecord(**values | {"state": NodeState(row.state), "jobs": tuple(json.loads(row.jobs))})
 
 
 def request_row(record: RequestRecord) -> dict[str, Any]:
-    return {
-        "request_id": record.request_id,
-        "count": record.count,
-        "arrived_us": record.arrived_us,
-        "deadline_us": record.deadline_us,
-        "order": record.order,
-        "status": record.status.value,
-        "nodes": _encode(record.nodes),
-        "decided_us": record.decided_us,
-        "reason": record.reason,
-        "generation": record.generation,
-    }
+    return _sealed(
+        {
+            "request_id": record.request_id,
+            "count": record.count,
+            "arrived_us": record.arrived_us,
+            "deadline_us": record.deadline_us,
+            "order": record.order,
+            "status": record.status.value,
+            "nodes": _encode(record.nodes),
+            "decided_us": record.decided_us,
+            "reason": record.reason,
+            "generation": record.generation,
+        }
+    )
 
 
 def request_of(row: Any) -> RequestRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    values = _checked("request", row)
     return RequestRecord(
         **values | {"status": RequestStatus(row.status), "nodes": tuple(json.loads(row.nodes))}
     )
@@ -59,11 +79,51 @@ _RESERVE = tuple(each.name for each in fields(ReserveRecord))
 
 
 def reserve_row(record: ReserveRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _RESERVE}
+    return _sealed({name: getattr(record, name) for name in _RESERVE})
 
 
 def reserve_of(row: Any) -> ReserveRecord:
-    return ReserveRecord(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    return ReserveRecord(**_checked("reserve", row))
+
+
+def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
+    return _sealed(
+        {
+            "key": answer.key,
+            "fingerprint": answer.fingerprint,
+            "at_us": at_us,
+            "request_id": answer.request_id,
+            "status": answer.status,
+            "body": answer.body,
+        }
+    )
+
+
+def answer_of(row: Any) -> StoredAnswer:
+    values = _checked("answer", row)
+    del values["at_us"]
+    return StoredAnswer(**values)
+
+
+def _sealed(row: dict[str, Any]) -> dict[str, Any]:
+    row["digest"] = seal(map(_plain, row.values()))
+    return row
+
+
+def _checked(kind: str, row: Any) -> dict[str, Any]:
+    """The values of a row as it was written, in the order in which it was."""
+    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    digest = values.pop("digest")
+    if digest != seal(map(_plain, values.values())):
+        raise DamagedError(
+            f"{kind} {next(iter(values.values()))!r} does not read as it was written: the ledger is damaged "
+            "(`balancer ledger verify`); put a backup back"
+        )
+    return values
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
 
 
 # The log. Columns in a fixed order, without names: a log of a year has a hundred million of them.
@@ -74,7 +134,16 @@ def encode_changes(changes: Changes) -> str:
     found: dict[str, list[list[Any]]] = {}
     if changes.nodes:
         found["nodes"] = [
-            [r.name, r.state.value, r.since_us, r.held_for, r.generation, r.jobs] for r in changes.nodes
+            [
+                r.name,
+                r.state.value,
+                r.since_us,
+                r.held_for,
+                r.generation,
+                r.jobs,
+                *([r.doubt] if r.doubt else ()),
+            ]
+            for r in changes.nodes
         ]
     if changes.requests:
         found["requests"] = [
@@ -112,8 +181,9 @@ def decode_changes(text: str, *, at_us: int, serial: int) -> Changes:
                 held_for=held_for,
                 generation=generation,
                 jobs=tuple(jobs),
+                doubt=doubt[0] if doubt else "",
             )
-            for name, state, since_us, held_for, generation, jobs in found.get("nodes", ())
+            for name, state, since_us, held_for, generation, jobs, *doubt in found.get("nodes", ())
         ),
         requests=tuple(_request(values) for values in found.get("requests", ())),
         reserves=tuple(

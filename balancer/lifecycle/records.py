@@ -32,6 +32,8 @@ class NodeRecord:
     generation: int = 0
     jobs: tuple[str, ...] = ()
     """Jobs known to run on it (their start was reported, their end was not)."""
+    doubt: str = ""
+    """HELD: why. In other states: the doubt that the cloud or an operator has settled; it is not raised again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ class Place:
 
     def sql(self, *statements: str) -> list[Any]:
         """Behind the ledger's back; the rows of the last statement."""
+        if isinstance(self.target, Path):
+            self.target.touch()
         engine = create_engine(url_of(self.target))
         try:
             with engine.execution_options(writes=True).begin() as connection:
