@@ -82,6 +82,7 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
+    hold_s: SomeSeconds = 600.0
     disable_file: str | None = None
 
     @property
@@ -110,6 +111,7 @@ class Config(Pluggable):
             refresh_age_s=self.refresh_age_s,
             max_waiting_requests=self.max_waiting_requests,
             max_reserves=self.max_reserves,
+            hold_s=self.hold_s,
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
             ),

@@ -66,7 +66,7 @@ def cli() -> None:
 
     `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL, with the token in
     $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. `balancer token` makes tokens, `balancer hook-key` keys of nodes.
-    `balancer ledger verify|replay|story` reads the ledger itself.
+    `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -182,7 +182,8 @@ def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]
     return decorate
 
 
-def _service(url: str) -> AbstractContextManager[Balancer]:
+def service_at(url: str) -> AbstractContextManager[Balancer]:
+    """The service; what goes wrong is one clear line and exit status 2."""
     from contextlib import contextmanager
 
     from balancer.client import Balancer, BalancerError, environment_token
@@ -205,22 +206,25 @@ def _service(url: str) -> AbstractContextManager[Balancer]:
 @_client_command("status")
 def status(url: str, as_json: bool) -> None:
     """How many nodes are in each state."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         nodes = balancer.nodes()
         waiting = balancer.requests(state="waiting")
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node.state] = counts.get(node.state, 0) + 1
     shown = {"nodes": len(nodes), "states": counts, "waiting_requests": len(waiting)}
+    held = {node.name: node.doubt for node in nodes if node.doubt is not None}
     rows = [[state, str(count)] for state, count in sorted(counts.items())]
-    _show(as_json, shown, ["STATE", "NODES"], [*rows, ["waiting requests", str(len(waiting))]])
+    rows += [["waiting requests", str(len(waiting))]]
+    rows += [[f"held {name}", why] for name, why in held.items()]
+    _show(as_json, shown | {"held": held}, ["STATE", "NODES"], rows)
 
 
 @_client_command("nodes")
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = [node for node in balancer.nodes() if state in (None, node.state)]
     rows = [
         [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), n.reported or ""]
@@ -235,7 +239,7 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1000))
 def requests(url: str, as_json: bool, state: str | None, limit: int) -> None:
     """List requests, newest first."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.requests(state=state, limit=limit)
     _show_requests(as_json, found, [asdict(request) for request in found])
 
@@ -247,7 +251,7 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
     """List the log, oldest first."""
     from itertools import islice
 
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
     _show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
@@ -259,7 +263,7 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 @click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision.")
 def request(url: str, as_json: bool, count: int, wait_s: float | None, respond_async: bool) -> None:
     """Get COUNT nodes for on-demand use."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.request_nodes(count, wait_s=wait_s, respond_async=respond_async)
     _show_requests(as_json, [found], asdict(found))
 
@@ -274,7 +278,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
         names = expand(",".join(pattern))
     except NodeListError as error:
         _fail(str(error))
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         balancer.release_nodes(names)
     _show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
 
@@ -284,7 +288,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
 @click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
 def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
     """Have COUNT more nodes in reserve by a time to come."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         made = balancer.add_reserve(count, notice_s)
     rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
     _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)

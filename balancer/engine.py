@@ -19,6 +19,7 @@ from balancer.idempotency import Keys
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
+    NodesAdopted,
     NodesReclaimed,
     NodesReleased,
     NodesRequested,
@@ -32,6 +33,7 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.states import NodeState
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
 from balancer.writer import Configured, Key, StoppingError, Writer
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
-    from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
     from balancer.waiting import Waiter
     from balancer.writer import Decided
@@ -74,6 +75,7 @@ class TooManyError(Exception):
 class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
+    `hold_s`: how long a node in doubt without a server in the cloud is held.
     `plan_limit_s`: how long the algorithm may take for a plan; wall time.
     """
 
@@ -84,6 +86,7 @@ class EngineSettings:
     plan_limit_s: float = 5.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
+    hold_s: float = 600.0
     commands: CommandSettings = field(default_factory=CommandSettings)
 
 
@@ -149,8 +152,8 @@ class Engine:
             self.settings.commands,
             report=self._on_outcome,
             observer=metrics,
-            check_writer=ledger.check_writer,
-            signature=lambda: f"epoch {ledger.epoch}",
+            check_writer=self._check_writer,
+            signature=lambda: str(ledger.stamp()),
             threaded=threaded,
         )
         self._reconciler = Reconciler(
@@ -160,6 +163,7 @@ class Engine:
             clock=clock,
             metrics=metrics,
             carry_out=self._carry_out,
+            hold_us=micros(self.settings.hold_s),
         )
         self._keys = Keys(ledger)
         self._forget_us = 0
@@ -174,8 +178,10 @@ class Engine:
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
-            self._carry_out(instructions)
+            # First: what a former process left under way is not to be done for nodes that are in doubt.
             self.reconcile()
+            if not self._writer.unproven:
+                self._carry_out(instructions)
             self._timers.start()
 
     def stop(self) -> None:
@@ -349,6 +355,24 @@ class Engine:
         if late:
             self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
 
+    def adopt_nodes(
+        self,
+        nodes: tuple[str, ...],
+        *,
+        on_demand: bool,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
+    ) -> None:
+        """An operator says whose these held nodes are: granted as before, or batch's. Durable when this returns."""
+        on, back = (nodes, ()) if on_demand else ((), nodes)
+        with self.clock.held():
+            self._write(
+                lambda at_us, _: NodesAdopted(at_us=at_us, event_id=event_id, on_demand=on, batch=back),
+                key=key,
+                answer=lambda _: answer,
+            )
+
     def add_reserve(
         self,
         count: int,
@@ -418,6 +442,10 @@ class Engine:
         """What the batch system said of the node when it was asked last."""
         return self._reconciler.readings.get(node)
 
+    def held(self) -> dict[str, str]:
+        """Nodes that are nobody's because the ledger may be wrong about them -> why."""
+        return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
@@ -450,6 +478,11 @@ class Engine:
                 _log.info("an outcome came too late to be recorded; the next start reads it again")
 
     # Effects
+
+    def _check_writer(self) -> None:
+        """Before a command. Raises LedgerError."""
+        self._writer.refuse_if_unproven()
+        self.ledger.check_writer()
 
     def _write(
         self,

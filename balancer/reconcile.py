@@ -40,6 +40,9 @@ class Difference:
     reclaim: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     """Nodes on their way whose command nobody has in hand."""
+    in_cloud: tuple[str, ...] = ()
+    not_in_cloud: tuple[str, ...] = ()
+    """HELD nodes of which the cloud says whose they are."""
 
 
 def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
@@ -72,16 +75,20 @@ def compare(
     in_hand: Collection[str] = (),
     cloud: Mapping[str, CloudStatus] | None = None,
     is_cloud_silent: bool = False,
+    now_us: int = 0,
+    hold_us: int = 0,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
-    answer, so nobody knows whether a node that is down has a VM on it: it stays down.
+    answer, so nobody knows whether a node that is down has a VM on it: it stays down. `hold_us`: a HELD node without a
+    server goes back to batch after this time, not before.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
-        name: [] for name in ("unmarked", "left_marked", "by_hand", "reclaim", "restore")
+        name: []
+        for name in ("unmarked", "left_marked", "by_hand", "reclaim", "restore", "in_cloud", "not_in_cloud")
     }
     for record in records:
         if not is_news(record.name):
@@ -95,6 +102,10 @@ def compare(
             continue
         if action is Action.MARK:
             lists["unmarked"].append(name)
+        if action is Action.ADOPT:
+            lists["in_cloud"].append(name)
+        if action is Action.LET_GO and now_us - record.since_us >= hold_us:
+            lists["not_in_cloud"].append(name)
         if action is Action.SET_ASIDE:
             lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN:

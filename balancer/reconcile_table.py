@@ -58,6 +58,9 @@ class Action(StrEnum):
     LEAVE = "leave it its job"
     TAKE_BACK = "take back"
     WAIT = "wait"
+    HOLD = "hold"
+    ADOPT = "on-demand's"
+    LET_GO = "batch's"
 
 
 ACTION_MEANS = {
@@ -77,6 +80,9 @@ ACTION_MEANS = {
     "busy; a request gets another",
     Action.TAKE_BACK: "the ledger takes it as idle or busy: batch has it again",
     Action.WAIT: "no command, until it reads otherwise",
+    Action.HOLD: "nobody's, until the cloud or an operator says whose it is",
+    Action.ADOPT: "the cloud has it: granted, as before",
+    Action.LET_GO: "no server on it for `hold_s`: it goes back to batch",
 }
 
 _TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
@@ -119,6 +125,14 @@ _IN_BATCH = {
     Seen.BOTH_ENABLED: Action.SEE_DOWN,
     Seen.UNREACHABLE: Action.SEE_DOWN,
 }
+_IN_DOUBT = dict.fromkeys(Seen, Action.HOLD) | {
+    Seen.BATCH_IDLE: Action.MARK,
+    Seen.BATCH_BUSY: Action.MARK,
+    Seen.BOTH_ENABLED: Action.MARK,
+    Seen.CLOUD_ENABLED: Action.ADOPT,
+    Seen.CLOUD_VM: Action.ADOPT,
+    Seen.CLOUD_EMPTY: Action.LET_GO,
+}
 
 TABLE: dict[NodeState, dict[Seen, Action]] = {
     NodeState.OD_RESERVE: _LENT | {Seen.BATCH_BUSY: Action.GIVE_UP, Seen.DRAINED_BUSY: Action.GIVE_UP},
@@ -129,8 +143,9 @@ TABLE: dict[NodeState, dict[Seen, Action]] = {
     | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
     NodeState.RECLAIMING: _TO_ON_DEMAND,
     NodeState.RESTORING: _TO_BATCH,
+    NodeState.HELD: _IN_DOUBT,
 }
-"""Ledger state -> what is seen -> what is done. 7 x 10 cells."""
+"""Ledger state -> what is seen -> what is done. 8 x 10 cells."""
 
 _HEAD = """\
 # Reconcile: the ledger against what is there
@@ -146,8 +161,13 @@ _TAIL = """
 * Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
   at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
-* A mark is ours when its note is ours (`pbsnodes -N`). A node that a human's hand took offline is `DOWN` in the
-  ledger, is listed as taken offline by others, and comes back when they clear it.
+* Before all this, marks and ledger are compared: a node whose mark is of another ledger, or of an event that this
+  ledger does not have, is `HELD`, whatever state it was in; and so is every lent node when the ledger is found to be an
+  older one ([backup](backup.md#nodes-in-doubt)).
+* A mark is ours when its note is ours, in exactly its form (`pbsnodes -N`). A node that a human's hand took offline is
+  `DOWN` in the ledger, is listed as taken offline by others, and comes back when they clear it.
+* The mark of a lent node that has changed in the ledger since it was set is set again at the next reconcile: so it
+  names a younger event.
 * The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
   `confirm_poll_s` (below); reconcile gives a command that was lost again. What is only unknown is waited for.
 * A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps

@@ -9,20 +9,23 @@ import structlog
 
 from balancer.clock import seconds
 from balancer.commands import Mark, Order, Unmark
+from balancer.doubts import doubts
 from balancer.drivers.base import DriverError
-from balancer.lifecycle.events import NodesObserved, Reclaim, Restore
-from balancer.reconcile import compare
+from balancer.lifecycle.events import NodesAdopted, NodesDoubted, NodesObserved, Reclaim, Restore
+from balancer.lifecycle.states import NodeState
+from balancer.reconcile import Difference, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
     from balancer.commands import Commander
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudDriver, CloudStatus
+    from balancer.drivers.marks import Stamp
     from balancer.lifecycle.events import Event, Instruction
+    from balancer.lifecycle.records import NodeRecord
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
     from balancer.writer import Writer
 
 _log = structlog.get_logger()
@@ -40,6 +43,7 @@ class Reconciler:
         clock: Clock,
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
+        hold_us: int,
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
@@ -55,6 +59,9 @@ class Reconciler:
         self._clock = clock
         self._metrics = metrics
         self._carry_out = carry_out
+        self._hold_us = hold_us
+        self._given: set[Stamp] = set()
+        self._is_compared = False
         self._reading = threading.Lock()
 
     def refresh(self, age_us: int) -> None:
@@ -66,7 +73,7 @@ class Reconciler:
     def reconcile(self) -> None:
         """Compare the ledger with batch system and cloud, and set right what can be set right."""
         with self._reading:
-            self._read(self._ask_cloud())
+            self._read(self._ask_cloud(), is_full=True)
 
     def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
         """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
@@ -80,7 +87,7 @@ class Reconciler:
             _log.exception("the cloud driver failed", cloud=self._cloud.name)
         return None
 
-    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+    def _read(self, cloud: Mapping[str, CloudStatus] | None = None, *, is_full: bool = False) -> None:
         # Not the last decision: what is set right below has to be stored already.
         before = self._writer.committed_seq
         try:
@@ -89,10 +96,12 @@ class Reconciler:
             _log.warning("the batch system cannot be read", error=str(error))
             return
         self.read_at_us, self.readings = reading.at_us, reading.states
+        unknown = self._doubt(reading.states)
         unmarked = 0
+        settled = Difference()
 
         def observed(at_us: int, _: int) -> Event | None:
-            nonlocal unmarked
+            nonlocal unmarked, settled
             _, records, changed_at = self._writer.decided_nodes()
             difference = compare(
                 records,
@@ -102,11 +111,16 @@ class Reconciler:
                 in_hand=self._commander.open_nodes(),
                 cloud=cloud,
                 is_cloud_silent=self._cloud is not None and cloud is None,
+                now_us=at_us,
+                hold_us=self._hold_us,
             )
+            settled = difference
             self.by_hand = difference.by_hand
             unmarked = len(difference.unmarked)
             # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
             self._set_right(difference)
+            if is_full:
+                self._renew_marks(_outdated(records, reading.states, changed_at, unknown))
             if not difference.observed:
                 return None
             states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
@@ -115,7 +129,55 @@ class Reconciler:
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
+        if settled.in_cloud or settled.not_in_cloud:
+            self._settle(settled)
         self._metrics.reconciled(seconds(reading.at_us), unmarked)
+
+    def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
+        """Hold the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
+        stamps = {status.stamp for status in states.values() if status.stamp is not None}
+        unknown = self._writer.unknown_stamps(stamps - self._given)
+        self._given = stamps - unknown.keys()
+        found: dict[str, str] = {}
+
+        def doubted(at_us: int, _: int) -> Event | None:
+            _, records, _ = self._writer.decided_nodes()
+            found.update(
+                doubts(
+                    records,
+                    states,
+                    unknown,
+                    ledger_id=self._writer.ledger_id,
+                    is_first=not self._is_compared,
+                )
+            )
+            return NodesDoubted(at_us=at_us, reasons=dict(found)) if found else None
+
+        self._writer.apply(doubted, is_proof=True)
+        self._is_compared = True
+        self._writer.proven()
+        if found:
+            _log.error(
+                "nodes are held: the ledger may be wrong about them; see `balancer ledger adopt`", nodes=found
+            )
+        return unknown.keys()
+
+    def _renew_marks(self, nodes: tuple[str, ...]) -> None:
+        """So that they name an event after which the node was last given to somebody."""
+        open_nodes = self._commander.open_nodes()
+        nodes = tuple(node for node in nodes if node not in open_nodes)
+        if nodes:
+            self._commander.submit([Mark(nodes=nodes)])
+
+    def _settle(self, difference: Difference) -> None:
+        """The cloud says whose held nodes are."""
+        done = self._writer.apply(
+            lambda at_us, _: NodesAdopted(
+                at_us=at_us, on_demand=difference.in_cloud, batch=difference.not_in_cloud, by_cloud=True
+            )
+        )
+        if done is not None:
+            self._carry_out(done.instructions)
 
     def _set_right(self, difference: Difference) -> None:
         """Commands that what the ledger says already asks for: no event, no new intent."""
@@ -134,3 +196,21 @@ class Reconciler:
             orders.append(Restore(event_id="reconcile", nodes=difference.restore))
         if orders:
             self._commander.submit(orders)
+
+
+def _outdated(
+    records: Iterable[NodeRecord],
+    states: Mapping[str, NodeStatus],
+    changed_at: Mapping[str, int],
+    unknown: Collection[Stamp],
+) -> tuple[str, ...]:
+    """Lent nodes whose mark is older than their last change, or of a ledger that was settled not to matter."""
+
+    def is_outdated(record: NodeRecord) -> bool:
+        stamp = states[record.name].stamp if record.name in states else None
+        is_lent = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
+        return (
+            is_lent and stamp is not None and (stamp in unknown or changed_at.get(record.name, 0) > stamp.seq)
+        )
+
+    return tuple(record.name for record in records if is_outdated(record))

@@ -31,5 +31,9 @@ class ReadOnlyError(LedgerError):
     """Writing failed a moment ago (a full disk, for instance); calls that only read go on."""
 
 
+class UnprovenError(LedgerError):
+    """Marks and ledger have not been compared since the start, and nothing else says that it is the newest."""
+
+
 class BrokenLogError(LedgerError):
     """The events contradict each other or have a gap: something else has written to the database."""

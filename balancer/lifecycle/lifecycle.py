@@ -10,11 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.algorithms.interface import ChecksSettings, Plan, View
+from balancer.lifecycle.doubt import Doubts
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import (
     Event,
     Grant,
     Instruction,
+    NodesAdopted,
+    NodesDoubted,
     NodesObserved,
     NodesReclaimed,
     NodesReleased,
@@ -51,6 +54,9 @@ if TYPE_CHECKING:
     from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.story import StoryEntry
 
+_GRANTED = (NodeState.OD_ALLOC, NodeState.HELD)
+"""States in which `held_for` is the request that a node was granted to, and not one that waits."""
+
 
 class Lifecycle:
     """All nodes, waiting requests and hints of one Balancer, and the algorithm that decides about them.
@@ -86,6 +92,7 @@ class Lifecycle:
         self._requests = RequestQueue(snapshot.requests, self._nodes)
         self._hints = HintBook(snapshot.reserves)
         self._reports = BatchReports(self._nodes, self._requests)
+        self._doubts = Doubts(self._nodes, self._requests)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
         self._now_us = snapshot.now_us
         self._serial = snapshot.serial
@@ -105,6 +112,8 @@ class Lifecycle:
             NodesReclaimed: self._on_reclaimed,
             NodesRestored: self._on_restored,
             NodesObserved: self._on_observed,
+            NodesDoubted: self._on_doubted,
+            NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
         }
 
@@ -220,7 +229,9 @@ class Lifecycle:
         self._answers = []
         try:
             self._handlers[type(event)](event)
-            self._settle(event)
+            if not isinstance(event, NodesDoubted):
+                # No move is made while it is being found out which nodes may be moved.
+                self._settle(event)
         except (Refused, BadPlan):
             self._now_us, self._serial = before
             raise
@@ -315,6 +326,12 @@ class Lifecycle:
 
     def _on_observed(self, event: NodesObserved) -> None:
         self._reports.observed(event, self._now_us)
+
+    def _on_doubted(self, event: NodesDoubted) -> None:
+        self._doubts.raised(event, self._now_us)
+
+    def _on_adopted(self, event: NodesAdopted) -> None:
+        self._reports.given_up += self._doubts.settled(event, self._now_us)
 
     def _on_timer(self, event: TimerFired) -> None:  # noqa: ARG002 - all handlers look alike
         self._told_wake_us = None
@@ -440,7 +457,7 @@ class Lifecycle:
             held = {
                 node.name: node
                 for node in self._nodes
-                if node.held_for == request_id and node.state is not NodeState.OD_ALLOC
+                if node.held_for == request_id and node.state not in _GRANTED
             }
             assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
             assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
@@ -448,7 +465,7 @@ class Lifecycle:
             assert request.ready == ready < request.record.count, request.record  # noqa: S101
             assert request.short >= 0, request.record  # noqa: S101
         for node in self._nodes:
-            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+            if node.held_for is not None and node.state not in _GRANTED:
                 assert node.held_for in self._requests, node.record()  # noqa: S101
         orders = [request.record.order for request in self._requests]
         assert orders == sorted(set(orders)), orders  # noqa: S101

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 _SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
 
+_MAY_BE_HELD = (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC, NodeState.HELD)
+"""For a request; HELD: for the one it was granted to."""
+
 
 class Node:
     """The present state of one node; see `NodeRecord` for the fields."""
 
-    __slots__ = ("generation", "held_for", "jobs", "name", "since_us", "state")
+    __slots__ = ("doubt", "generation", "held_for", "jobs", "name", "since_us", "state")
 
     def __init__(self, record: NodeRecord) -> None:
         self.name = record.name
@@ -32,6 +35,7 @@ class Node:
         self.held_for = record.held_for
         self.generation = record.generation
         self.jobs = record.jobs
+        self.doubt = record.doubt
 
     def record(self) -> NodeRecord:
         return NodeRecord(
@@ -41,6 +45,7 @@ class Node:
             held_for=self.held_for,
             generation=self.generation,
             jobs=self.jobs,
+            doubt=self.doubt,
         )
 
 
@@ -224,8 +229,7 @@ class NodeTable:
             if index is not None:
                 index.check({node.name: node.since_us for node in inside if node.held_for is None})
         for node in self:
-            may_be_held = node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC)
-            assert may_be_held or node.held_for is None, node.record()  # noqa: S101
+            assert node.state in _MAY_BE_HELD or node.held_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
             assert node.generation >= 0, node.record()  # noqa: S101
         assert not self._touched, "an event was not ended"  # noqa: S101
