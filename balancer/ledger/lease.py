@@ -56,6 +56,10 @@ class Watch:
     _seen: Seen | None = None
     _since_us: int = 0
 
+    def forget(self) -> None:
+        """Begin anew: nobody could have changed the row."""
+        self._seen = None
+
     def may_take(self, seen: Seen, now_us: int) -> bool:
         """Whether nobody holds the row, or its holder has been silent for the whole duration."""
         if seen != self._seen:
@@ -112,11 +116,15 @@ class Lease:
         limit_us = NEVER_US if wait_s is None else wall_us() + micros(wait_s)
         while True:
             start_us = wall_us()
-            with self._writes.begin() as connection:
-                seen = read(connection)
-                free = self.exclusive or self.watch.may_take(seen, start_us)
-                if free and self._swap(connection, seen):
-                    self.epoch = seen.epoch + 1
+            try:
+                seen = self._try(start_us)
+            except SQLAlchemyError as error:
+                if wait_s is not None:
+                    raise
+                # Who stands by outlives the database; and its holder could not renew meanwhile either.
+                _log.warning("the database does not answer; standing by", error=cause(error))
+                self.watch.forget()
+                seen = Seen(0, "", 0, 0)
             if self.epoch is not None:
                 self._renewed_us = self._tried_us = start_us
                 if not self.exclusive and self.threaded:
@@ -128,6 +136,16 @@ class Lease:
                     f"another Balancer uses the ledger ({seen.holder}, epoch {seen.epoch}): "
                     "stop it, or wait until it ends"
                 )
+
+    def _try(self, now_us: int) -> Seen:
+        """Take it if it is free. Raises SQLAlchemyError."""
+        with self._writes.begin() as connection:
+            seen = read(connection)
+            free = self.exclusive or self.watch.may_take(seen, now_us)
+            taken = free and self._swap(connection, seen)
+        if taken:
+            self.epoch = seen.epoch + 1
+        return seen
 
     def _swap(self, connection: sa.Connection, seen: Seen) -> bool:
         mine = sa.update(writer).values(epoch=seen.epoch + 1, holder=me(), renewals=0)
