@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.ledger.chain import seal
 from balancer.ledger.errors import DamagedError
+from balancer.ledger.tables import answers, nodes, requests, reserves
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import sqlalchemy as sa
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,10 @@ def node_row(record: NodeRecord) -> dict[str, Any]:
 
 def node_of(row: Any) -> NodeRecord:
     """Raises DamagedError, as the two below do."""
-    values = _checked("node", row)
-    return NodeRecord(**values | {"state": NodeState(row.state), "jobs": tuple(json.loads(row.jobs))})
+    values = _checked(nodes, row)
+    return NodeRecord(
+        **values | {"state": NodeState(values["state"]), "jobs": tuple(json.loads(values["jobs"]))}
+    )
 
 
 def request_row(record: RequestRecord) -> dict[str, Any]:
@@ -69,9 +74,9 @@ def request_row(record: RequestRecord) -> dict[str, Any]:
 
 
 def request_of(row: Any) -> RequestRecord:
-    values = _checked("request", row)
+    values = _checked(requests, row)
     return RequestRecord(
-        **values | {"status": RequestStatus(row.status), "nodes": tuple(json.loads(row.nodes))}
+        **values | {"status": RequestStatus(values["status"]), "nodes": tuple(json.loads(values["nodes"]))}
     )
 
 
@@ -83,7 +88,7 @@ def reserve_row(record: ReserveRecord) -> dict[str, Any]:
 
 
 def reserve_of(row: Any) -> ReserveRecord:
-    return ReserveRecord(**_checked("reserve", row))
+    return ReserveRecord(**_checked(reserves, row))
 
 
 def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
 
 
 def answer_of(row: Any) -> StoredAnswer:
-    values = _checked("answer", row)
+    values = _checked(answers, row)
     del values["at_us"]
     return StoredAnswer(**values)
 
@@ -110,14 +115,15 @@ def _sealed(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _checked(kind: str, row: Any) -> dict[str, Any]:
+def _checked(table: sa.Table, row: Any) -> dict[str, Any]:
     """The values of a row as it was written, in the order in which it was."""
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    # By place: a damaged schema may spell a name otherwise.
+    values = dict(zip(table.columns.keys(), row, strict=True))
     digest = values.pop("digest")
     if digest != seal(map(_plain, values.values())):
+        what = f"{table.name.removesuffix('s')} {next(iter(values.values()))!r}"
         raise DamagedError(
-            f"{kind} {next(iter(values.values()))!r} does not read as it was written: the ledger is damaged "
-            "(`balancer ledger verify`); put a backup back"
+            f"{what} does not read as it was written: the ledger is damaged (`balancer ledger verify`)"
         )
     return values
 
