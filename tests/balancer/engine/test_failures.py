@@ -12,7 +12,7 @@ from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import Commander, CommandSettings
 from balancer.drivers.base import UnclearError
 from balancer.drivers.programs import run_program
-from balancer.ledger.errors import LedgerError
+from balancer.ledger.errors import LedgerError, StaleError
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import NodesReclaimed, Reclaim
 from balancer.metrics import Metrics
@@ -29,7 +29,7 @@ def test_no_acknowledged_grant_is_lost_when_commits_fail_under_many_callers(worl
     def failing(entries):
         pause.wait(0.002)  # so that others decide meanwhile
         if chance.random() < 0.3:
-            raise LedgerError("planned: it could not be written")
+            raise StaleError("planned")  # one that leaves the service writing
         commit(entries)
 
     w.engine.ledger.commit = failing
@@ -51,7 +51,9 @@ def test_no_acknowledged_grant_is_lost_when_commits_fail_under_many_callers(worl
         caller.join()
     w.engine.ledger.commit = commit
     kit.until(lambda: w.engine.problem() is None)
-    assert acknowledged
+    numbers = [record.request_id for record in acknowledged]
+    assert numbers
+    assert len(set(numbers)) == len(numbers), "two callers were given the same request"
     assert [record for record in acknowledged if w.engine.ledger.request(record.request_id) != record] == []
     kit.check_replay(w.engine.ledger)
 
