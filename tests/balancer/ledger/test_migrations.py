@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -13,6 +16,7 @@ from balancer.ledger.errors import LedgerError
 from balancer.ledger.reading import open_to_read
 from balancer.ledger.store import StoredAnswer
 from balancer.ledger.tables import metadata
+from balancer.ledger.verify import verify
 from balancer.lifecycle.records import RequestRecord, ReserveRecord, Snapshot
 from balancer.lifecycle.states import NodeState
 from ledger_kit.places import entry, node, replayed
@@ -58,6 +62,21 @@ def test_a_release_1_ledger_is_taken_over_whole(place):
     assert [event.seq for event in ledger.events(0, 100)] == list(range(1, 11))
     assert ledger.take_epoch() == 2
     assert ledger.last_seq() == 10
+
+
+def test_a_release_2_ledger_gets_an_id_and_its_digests_and_is_sound(place):
+    place.build_release_2()
+    ledger = place.open()
+    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
+    assert ledger.load() == replace(STATE, now_us=1002 * US, serial=12, nodes=(*STATE.nodes[:3], reclaimed))
+    assert ledger.answer("k3") == StoredAnswer("k3", "digest", status=200, body='{"nodes": ["n04"]}')
+    assert len(ledger.ledger_id) == 8
+    ledger.commit([entry(13, at_us=1003 * US)])
+    with closing(open_to_read(place.target)) as reader:
+        assert verify(reader)[0] == []
+    place.sql("UPDATE events SET body = '{} ' WHERE seq = 11")
+    with closing(open_to_read(place.target)) as reader:
+        assert "event 11 is not what was written" in verify(reader)[0][0]
 
 
 def test_the_log_of_an_old_ledger_can_be_replayed_from_its_last_state_on(place):
