@@ -141,7 +141,7 @@ class Reconciler:
         found: dict[str, str] = {}
 
         def doubted(at_us: int, _: int) -> Event | None:
-            _, records, _ = self._writer.decided_nodes()
+            records = self._writer.decided_nodes()[1]
             found.update(
                 doubts(
                     records,

@@ -77,7 +77,7 @@ _RENEW = Statement(
 
 def read(connection: sa.Connection) -> Seen:
     row = _READ.run(connection, {}).one()
-    return Seen(*row)
+    return Seen(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
 
 
 def me() -> str:

@@ -129,7 +129,8 @@ class Reader:
 
     def digests(self, numbers: Iterable[int]) -> dict[int, str]:
         """Of the events with these numbers, those that are (still) in the log and have a digest."""
-        wanted, found = sorted(set(numbers)), {}
+        wanted = sorted(set(numbers))
+        found: dict[int, str] = {}
         for start in range(0, len(wanted), _PAGE):
             query = sa.select(events.c.seq, events.c.digest).where(
                 events.c.seq.in_(wanted[start : start + _PAGE])

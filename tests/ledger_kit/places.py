@@ -17,7 +17,7 @@ RELEASE_1 = Path(__file__).with_name("release_1.sql")
 """A ledger as release 1 wrote it: a lent node, a request that waits with two nodes held, a hint, two answers."""
 
 RELEASE_2 = Path(__file__).with_name("release_2.sql")
-"""The same, used on by the release with schema 2: events 11 and 12, whose changes can be replayed, and another answer."""
+"""The same, used on by the release with schema 2: events 11 and 12, to be replayed, and another answer."""
 
 
 class Place:
