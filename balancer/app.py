@@ -10,6 +10,7 @@ from apiflask import APIFlask
 
 from balancer.api import (
     access,
+    adoption,
     context,
     dashboard,
     events,
@@ -67,7 +68,7 @@ def create_app(
         slots = threading.BoundedSemaphore(max_waiting)
         context.install(app, context.Service(engine, slots, disable_file))
         access.install(app, who or access.Access())
-    for module in (nodes, requests, reserves, history, events, health, dashboard):
+    for module in (nodes, adoption, requests, reserves, history, events, health, dashboard):
         app.register_blueprint(module.blueprint)
 
     app.spec_processor(complete)

@@ -109,6 +109,8 @@ class Node:
     reported: str | None
     """What the batch system said last: idle, busy, offline, down or unknown."""
     note: str
+    doubt: str | None = None
+    """HELD: why nobody may have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +278,10 @@ class Balancer:
         if generations is not None:
             body["generations"] = dict(generations)
         self._post("/v1/release_nodes", body, idempotency_key)
+
+    def adopt_nodes(self, nodes: Sequence[str], pool: str, *, idempotency_key: str | None = None) -> None:
+        """Say whose HELD nodes are, all or none: `pool` is on-demand or batch."""
+        self._post("/v1/adopt_nodes", {"nodes": list(nodes), "pool": pool}, idempotency_key)
 
     def update_nodes(
         self,
@@ -473,6 +479,7 @@ def _node(body: Mapping[str, Any]) -> Node:
         contested=body.get("contested", ""),
         reported=reported.get("state"),
         note=reported.get("note", ""),
+        doubt=body.get("doubt"),
     )
 
 

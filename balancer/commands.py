@@ -24,7 +24,6 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -111,7 +110,7 @@ class Commander:
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
-    `signature` goes into the note of every mark, with the event that caused it.
+    `signature` goes into the note of every mark.
     """
 
     def __init__(
@@ -302,7 +301,7 @@ class Commander:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
         last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
-        reclaims = {node: each.event_id for node, each in last.items() if isinstance(each, (Reclaim, Mark))}
+        reclaims = [node for node, each in last.items() if isinstance(each, (Reclaim, Mark))]
         try:
             if restores:
                 self._restore(self._not_held_by_others(restores))
@@ -311,14 +310,11 @@ class Commander:
             for ticket in tickets:
                 ticket.issued.set()
 
-    def _reclaim(self, causes: Mapping[str, str]) -> None:
-        """One command for all nodes with the same cause: it stands in their note."""
-        by_cause: dict[str, list[str]] = {}
-        for node, cause in causes.items():
-            by_cause.setdefault(cause, []).append(node)
-        for cause, nodes in by_cause.items():
-            why = ", ".join(part for part in (self._signature(), cause) if part)
-            self._change("reclaim", partial(self._driver.reclaim_nodes, why=why), nodes)
+    def _reclaim(self, nodes: Sequence[str]) -> None:
+        if nodes:
+            self._change(
+                "reclaim", lambda some: self._driver.reclaim_nodes(some, why=self._signature()), nodes
+            )
 
     def _restore(self, nodes: Sequence[str]) -> None:
         if nodes:
@@ -364,9 +360,7 @@ class Commander:
                     again[after.aim.wants_mark].append(node)
         for outcome, works in outcomes.items():
             self._tell(outcome, works, at_us)
-        with self._changed:
-            causes = {node: self._open[node].event_id for node in again[True] if node in self._open}
-        self._reclaim(causes)
+        self._reclaim(again[True])
         self._restore(again[False])
 
     def _judged(

@@ -89,6 +89,7 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
+    hold_s: SomeSeconds = 600.0
     disable_file: str | None = None
 
     @property
@@ -122,6 +123,7 @@ class Config(Pluggable):
             max_reserves=self.max_reserves,
             mark_wait_s=self.mark_wait_s,
             callers=CallerSettings(hangup_s=self.hangup_s, return_s=self.return_s),
+            hold_s=self.hold_s,
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
             ),

@@ -71,7 +71,7 @@ def cli() -> None:
     $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. Where no token is asked for, requests are $BALANCER_CLIENT's, or whose name
     they are given (`operator` may end everybody's). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
     `balancer token` makes tokens, `balancer hook-key` keys of nodes.
-    `balancer ledger verify|replay|story` reads the ledger itself.
+    `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -187,7 +187,8 @@ def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]
     return decorate
 
 
-def _service(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
+def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
+    """The service; what goes wrong is one clear line and its exit status."""
     from contextlib import contextmanager
 
     from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
@@ -220,22 +221,25 @@ def _service(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Bal
 @_client_command("status")
 def status(url: str, as_json: bool) -> None:
     """How many nodes are in each state."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         nodes = balancer.nodes()
         waiting = balancer.requests(state="waiting")
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node.state] = counts.get(node.state, 0) + 1
     shown = {"nodes": len(nodes), "states": counts, "waiting_requests": len(waiting)}
+    held = {node.name: node.doubt for node in nodes if node.doubt is not None}
     rows = [[state, str(count)] for state, count in sorted(counts.items())]
-    _show(as_json, shown, ["STATE", "NODES"], [*rows, ["waiting requests", str(len(waiting))]])
+    rows += [["waiting requests", str(len(waiting))]]
+    rows += [[f"held {name}", why] for name, why in held.items()]
+    _show(as_json, shown | {"held": held}, ["STATE", "NODES"], rows)
 
 
 @_client_command("nodes")
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = [node for node in balancer.nodes() if state in (None, node.state)]
     rows = [
         [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), n.reported or ""]
@@ -252,7 +256,7 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1000))
 def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bool, limit: int) -> None:  # noqa: PLR0917
     """List requests, newest first."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.requests(state=state, owner="me" if mine else None, overdue=overdue, limit=limit)
     _show_requests(as_json, found, [asdict(request) for request in found])
 
@@ -264,7 +268,7 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
     """List the log, oldest first."""
     from itertools import islice
 
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
     _show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
@@ -293,7 +297,7 @@ def request(  # noqa: PLR0917
     patience_s: float,
 ) -> None:
     """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
-    with _service(url, patience_s=patience_s) as balancer:
+    with service_at(url, patience_s=patience_s) as balancer:
         found = balancer.request_nodes(
             count,
             wait_s=wait_s,
@@ -309,7 +313,7 @@ def request(  # noqa: PLR0917
 @click.argument("request_id", metavar="REQUEST")
 def withdraw(url: str, as_json: bool, request_id: str) -> None:
     """Wait no longer for REQUEST. One that was granted meanwhile keeps its nodes: release them."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.withdraw_request(request_id)
     _show_requests(as_json, [found], asdict(found))
 
@@ -318,7 +322,7 @@ def withdraw(url: str, as_json: bool, request_id: str) -> None:
 @click.argument("request_id", metavar="REQUEST")
 def confirm(url: str, as_json: bool, request_id: str) -> None:
     """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.confirm_request(request_id)
     _show_requests(as_json, [found], asdict(found))
 
@@ -328,7 +332,7 @@ def confirm(url: str, as_json: bool, request_id: str) -> None:
 @click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
 def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
     """Keep the nodes of REQUEST for longer."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.renew_lease(request_id, lease_s)
     _show_requests(as_json, [found], asdict(found))
 
@@ -343,7 +347,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
         names = expand(",".join(pattern))
     except NodeListError as error:
         _fail(str(error))
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         balancer.release_nodes(names)
     _show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
 
@@ -353,7 +357,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
 @click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
 def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
     """Have COUNT more nodes in reserve by a time to come."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         made = balancer.add_reserve(count, notice_s)
     rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
     _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)

@@ -23,6 +23,7 @@ from balancer.lifecycle.events import (
     GrantConfirmed,
     LeaseRenewed,
     Look,
+    NodesAdopted,
     NodesContested,
     NodesReclaimed,
     NodesReleased,
@@ -38,6 +39,7 @@ from balancer.lifecycle.events import (
 )
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.records import ANONYMOUS, RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.states import NodeState
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
 from balancer.writer import Configured, Key, StoppingError, Writer
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
-    from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
     from balancer.waiting import Waiter
     from balancer.writer import Decided
@@ -86,6 +87,7 @@ class TooManyError(Exception):
 class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
+    `hold_s`: how long a node in doubt without a server in the cloud is held.
     Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
     waits at most for its nodes to be marked.
     """
@@ -98,6 +100,7 @@ class EngineSettings:
     mark_wait_s: float = 0.5
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
+    hold_s: float = 600.0
     commands: CommandSettings = field(default_factory=CommandSettings)
     callers: CallerSettings = field(default_factory=CallerSettings)
 
@@ -178,8 +181,8 @@ class Engine:
             self.settings.commands,
             report=self._on_outcome,
             observer=metrics,
-            check_writer=ledger.check_writer,
-            signature=lambda: f"epoch {ledger.epoch}",
+            check_writer=self._check_writer,
+            signature=lambda: str(ledger.stamp()),
             threaded=threaded,
         )
         self._reconciler = Reconciler(
@@ -191,6 +194,7 @@ class Engine:
             carry_out=self._carry_out,
             refresh_age_s=self.settings.refresh_age_s,
             threaded=threaded,
+            hold_us=micros(self.settings.hold_s),
         )
         self._reader = self._reconciler.reader
         self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
@@ -208,13 +212,15 @@ class Engine:
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
-            self._carry_out(instructions)
+            # First: what a former process left under way is not to be done for nodes that are in doubt.
             if self._threaded:
                 self._reader.ask(with_cloud=True)
                 self._reader.start()
                 self._reader.wait(_FIRST_READING_S)
             elif not self.reconcile():
                 self._reader.ask(with_cloud=True)
+            if self._reconciler.read_at_us is None and not self._writer.unproven:
+                self._carry_out(instructions)  # else the reading has seen to them, or will
             self._callers.start(
                 record.request_id
                 for record in self._writer.open_requests()
@@ -525,6 +531,24 @@ class Engine:
         if late:
             self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
 
+    def adopt_nodes(
+        self,
+        nodes: tuple[str, ...],
+        *,
+        on_demand: bool,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
+    ) -> None:
+        """An operator says whose these held nodes are: granted as before, or batch's. Durable when this returns."""
+        on, back = (nodes, ()) if on_demand else ((), nodes)
+        with self.clock.held():
+            self._write(
+                lambda at_us, _: NodesAdopted(at_us=at_us, event_id=event_id, on_demand=on, batch=back),
+                key=key,
+                answer=lambda _: answer,
+            )
+
     def add_reserve(
         self,
         count: int,
@@ -596,6 +620,10 @@ class Engine:
         """What the batch system said of the node when it was asked last."""
         return self._reconciler.readings.get(node)
 
+    def held(self) -> dict[str, str]:
+        """Nodes that are nobody's because the ledger may be wrong about them -> why."""
+        return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
@@ -637,6 +665,11 @@ class Engine:
                 _log.info("an outcome came too late to be recorded; the next start reads it again")
 
     # Effects
+
+    def _check_writer(self) -> None:
+        """Before a command. Raises LedgerError."""
+        self._writer.refuse_if_unproven()
+        self.ledger.check_writer()
 
     def _write(
         self,

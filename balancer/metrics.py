@@ -23,6 +23,7 @@ _POOL = {
     NodeState.DOWN: "batch",
     NodeState.RECLAIMING: "moving",
     NodeState.RESTORING: "moving",
+    NodeState.HELD: "held",
 }
 
 

@@ -25,6 +25,8 @@ _OBSERVED = {
     Action.GIVE_UP: "down",
 }
 
+_LISTED = {Action.MARK: "unmarked", Action.ADOPT: "in_cloud", Action.LET_GO: "not_in_cloud"}
+
 _FOREIGN = (Seen.FOREIGN, Seen.FOREIGN_BUSY)
 _HAS_SERVER = "a server runs on it"
 """The one reason that only the cloud can take back."""
@@ -51,6 +53,9 @@ class Difference:
     reclaim: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     """Nodes on their way whose command nobody has in hand."""
+    in_cloud: tuple[str, ...] = ()
+    not_in_cloud: tuple[str, ...] = ()
+    """HELD nodes of which the cloud says whose they are."""
 
 
 def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
@@ -85,16 +90,23 @@ def compare(
     in_hand: Collection[str] = (),
     cloud: Mapping[str, CloudStatus] | None = None,
     is_cloud_silent: bool = False,
+    now_us: int = 0,
+    hold_us: int = 0,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
-    answer, so nobody knows whether a node that is down has a VM on it: it stays down.
+    answer, so nobody knows whether a node that is down has a VM on it: it stays down. `hold_us`: a HELD node without a
+    server goes back to batch after this time, not before.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
-        name: [] for name in ("unmarked", "left_marked", "by_hand", "cleared", "unread", "reclaim", "restore")
+        name: []
+        for name in (
+            *("unmarked", "left_marked", "by_hand", "cleared", "unread", "reclaim", "restore"),
+            *("in_cloud", "not_in_cloud"),
+        )
     }
     contested: dict[str, str] = {}
     for record in records:
@@ -117,8 +129,8 @@ def compare(
             if name not in in_hand:
                 lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
             continue
-        if action is Action.MARK:
-            lists["unmarked"].append(name)
+        if action in _LISTED and (action is not Action.LET_GO or now_us - record.since_us >= hold_us):
+            lists[_LISTED[action]].append(name)
         is_epilogue = (
             status is not None and status.jobs == (last_jobs.get(name),) and record.state is NodeState.OA_IDLE
         )

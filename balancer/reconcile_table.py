@@ -63,6 +63,9 @@ class Action(StrEnum):
     LEAVE = "leave it its job"
     TAKE_BACK = "take back"
     WAIT = "wait"
+    HOLD = "hold"
+    ADOPT = "on-demand's"
+    LET_GO = "batch's"
 
 
 ACTION_MEANS = {
@@ -74,7 +77,7 @@ ACTION_MEANS = {
     "else's is left alone and shown",
     Action.CONTEST: "it is shown with the reason and not granted (again) until a look finds it offline, empty and "
     "without somebody else's mark; a request that waits with it gets another; whoever has it keeps it",
-    Action.MARK: "contested, and its lost offline mark is set again, so that no job starts on it",
+    Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",
     Action.GIVE_UP: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
     "`confirm_limit_s`: it goes back to batch, and a mark of others stays there; a request gets another",
     Action.ORDER: "its command is given again every `confirm_poll_s` until it shows; a mark of somebody else's is not "
@@ -84,6 +87,9 @@ ACTION_MEANS = {
     "busy; a request gets another",
     Action.TAKE_BACK: "the ledger takes it as idle or busy: batch has it again",
     Action.WAIT: "no command, until it reads otherwise",
+    Action.HOLD: "nobody's, until the cloud or an operator says whose it is",
+    Action.ADOPT: "the cloud has it: granted, as before",
+    Action.LET_GO: "no server on it for `hold_s`: it goes back to batch",
 }
 
 _TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
@@ -134,6 +140,14 @@ _IN_BATCH = {
     Seen.BOTH_ENABLED: Action.SEE_DOWN,
     Seen.UNREACHABLE: Action.SEE_DOWN,
 }
+_IN_DOUBT = dict.fromkeys(Seen, Action.HOLD) | {
+    Seen.BATCH_IDLE: Action.MARK,
+    Seen.BATCH_BUSY: Action.MARK,
+    Seen.BOTH_ENABLED: Action.MARK,
+    Seen.CLOUD_ENABLED: Action.ADOPT,
+    Seen.CLOUD_VM: Action.ADOPT,
+    Seen.CLOUD_EMPTY: Action.LET_GO,
+}
 
 TABLE: dict[NodeState, dict[Seen, Action]] = {
     NodeState.OD_RESERVE: _LENT
@@ -146,8 +160,9 @@ TABLE: dict[NodeState, dict[Seen, Action]] = {
     | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
     NodeState.RECLAIMING: _TO_ON_DEMAND,
     NodeState.RESTORING: _TO_BATCH,
+    NodeState.HELD: _IN_DOUBT,
 }
-"""Ledger state -> what is seen -> what is done. 7 x 12 cells."""
+"""Ledger state -> what is seen -> what is done. 8 x 12 cells."""
 
 _HEAD = """\
 # Reconcile: the ledger against what is there
@@ -163,12 +178,18 @@ _TAIL = """
 * Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
   at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
-* A mark is ours when its note is ours (`pbsnodes -N`). A node with somebody else's mark is listed as taken offline
-  by others with their note, whatever the ledger says of it, and is not used: in batch it is `DOWN` and comes back when
-  they clear it; on its way or in reserve it goes to `DOWN` at once; granted it stays with its owner, contested.
+* Before all this, marks and ledger are compared: a node whose mark is of another ledger, or of an event that this
+  ledger does not have, is `HELD`, whatever state it was in; and so is every lent node when the ledger is found to be an
+  older one ([backup](backup.md#nodes-in-doubt)).
+* A mark is ours when its note is ours, in exactly its form (`pbsnodes -N`). A node with somebody else's mark is listed
+  as taken offline by others with their note, whatever the ledger says of it, and is not used: in batch it is `DOWN` and
+  comes back when they clear it; on its way or in reserve it goes to `DOWN` at once; granted it stays with its owner,
+  contested; held it stays held.
 * A job that a hook reports on a lent node, or on one that is on its way to on-demand, is refused and contests the
   node just so. Nothing is granted without a look at it that is younger than `refresh_age_s`, or that began after
   nothing else was missing.
+* The mark of a lent node that has changed in the ledger since it was set is set again at the next reconcile: so it
+  names a younger event.
 * The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
   `confirm_poll_s` (below); reconcile gives a command that was lost again. What is only unknown is waited for.
 * A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps

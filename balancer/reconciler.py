@@ -9,22 +9,31 @@ import structlog
 
 from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
+from balancer.doubts import doubts
 from balancer.drivers.base import DriverError, RefusedError
-from balancer.lifecycle.events import NodesObserved, Reclaim, Restore, ServersObserved
+from balancer.lifecycle.events import (
+    NodesAdopted,
+    NodesDoubted,
+    NodesObserved,
+    Reclaim,
+    Restore,
+    ServersObserved,
+)
 from balancer.lifecycle.states import NodeState
 from balancer.reader import Reader
-from balancer.reconcile import compare
+from balancer.reconcile import Difference, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
     from balancer.commands import Commander, Reading
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudDriver, CloudStatus
+    from balancer.drivers.marks import Stamp
     from balancer.lifecycle.events import Event, Instruction
+    from balancer.lifecycle.records import NodeRecord
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
     from balancer.writer import Writer
 
 _log = structlog.get_logger()
@@ -43,6 +52,7 @@ class Reconciler:
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
         refresh_age_s: float,
+        hold_us: int,
         threaded: bool = True,
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
@@ -59,6 +69,9 @@ class Reconciler:
         self._clock = clock
         self._metrics = metrics
         self._carry_out = carry_out
+        self._hold_us = hold_us
+        self._given: set[Stamp] = set()
+        self._is_compared = False
         self._reading = threading.Lock()
         self._refresh_age_us = micros(refresh_age_s)
         self._latest: tuple[Reading, int] | None = None
@@ -109,7 +122,8 @@ class Reconciler:
         else:
             self.trouble, self.is_refused = "", False
             self.read_at_us, self.readings = reading.at_us, reading.states
-            self._use(reading, before, cloud=cloud)
+            unknown = self._doubt(reading.states)
+            self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
         if cloud is not None:
             self._tell_servers(cloud, asked_us, before)
         return not self.trouble
@@ -120,13 +134,18 @@ class Reconciler:
         before: int,
         *,
         cloud: Mapping[str, CloudStatus] | None,
+        unknown: Collection[Stamp] | None = None,
     ) -> None:
-        """Have the ledger know what was read, and set right what can be."""
+        """Have the ledger know what was read, and set right what can be.
+
+        `unknown`: the marks that the ledger did not give; marks that are outdated are set again then.
+        """
         unmarked = 0
         self._latest = None
+        settled = Difference()
 
         def observed(at_us: int, _: int) -> Event | None:
-            nonlocal unmarked
+            nonlocal unmarked, settled
             _, records, changed_at = self._writer.decided_nodes()
             difference = compare(
                 records,
@@ -136,11 +155,16 @@ class Reconciler:
                 in_hand=self._commander.open_nodes(),
                 cloud=cloud,
                 is_cloud_silent=self._cloud is not None and cloud is None,
+                now_us=at_us,
+                hold_us=self._hold_us,
             )
+            settled = difference
             self.by_hand = difference.by_hand
             unmarked = len(difference.unmarked)
             # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
             self._set_right(difference)
+            if unknown is not None:
+                self._renew_marks(_outdated(records, reading.states, changed_at, unknown))
             is_news = difference.observed or difference.contested or difference.cleared
             if not is_news and not self._writer.wants_look():
                 self._latest = reading, before
@@ -157,6 +181,8 @@ class Reconciler:
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
+        if settled.in_cloud or settled.not_in_cloud:
+            self._settle(settled)
         self._metrics.reconciled(seconds(reading.at_us), unmarked)
 
     def _tell_servers(self, cloud: Mapping[str, CloudStatus], asked_us: int, before: int) -> None:
@@ -181,6 +207,54 @@ class Reconciler:
         if done is not None:
             self._carry_out(done.instructions)
 
+    def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
+        """Hold the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
+        stamps = {status.stamp for status in states.values() if status.stamp is not None}
+        unknown = self._writer.unknown_stamps(stamps - self._given)
+        self._given = stamps - unknown.keys()
+        found: dict[str, str] = {}
+
+        def doubted(at_us: int, _: int) -> Event | None:
+            records = self._writer.decided_nodes()[1]
+            found.update(
+                doubts(
+                    records,
+                    states,
+                    unknown,
+                    ledger_id=self._writer.ledger_id,
+                    is_first=not self._is_compared,
+                )
+            )
+            return NodesDoubted(at_us=at_us, reasons=dict(found)) if found else None
+
+        done = self._writer.apply(doubted, is_proof=True)
+        self._is_compared = True
+        self._writer.proven()
+        if done is not None:
+            self._carry_out(done.instructions)
+        if found:
+            _log.error(
+                "nodes are held: the ledger may be wrong about them; see `balancer ledger adopt`", nodes=found
+            )
+        return unknown.keys()
+
+    def _renew_marks(self, nodes: tuple[str, ...]) -> None:
+        """So that they name an event after which the node was last given to somebody."""
+        open_nodes = self._commander.open_nodes()
+        nodes = tuple(node for node in nodes if node not in open_nodes)
+        if nodes:
+            self._commander.submit([Mark(nodes=nodes)])
+
+    def _settle(self, difference: Difference) -> None:
+        """The cloud says whose held nodes are."""
+        done = self._writer.apply(
+            lambda at_us, _: NodesAdopted(
+                at_us=at_us, on_demand=difference.in_cloud, batch=difference.not_in_cloud, by_cloud=True
+            )
+        )
+        if done is not None:
+            self._carry_out(done.instructions)
+
     def _set_right(self, difference: Difference) -> None:
         """Commands that what the ledger says already asks for: no event, no new intent."""
         orders: list[Order] = []
@@ -198,3 +272,21 @@ class Reconciler:
             orders.append(Restore(event_id="reconcile", nodes=difference.restore))
         if orders:
             self._commander.submit(orders)
+
+
+def _outdated(
+    records: Iterable[NodeRecord],
+    states: Mapping[str, NodeStatus],
+    changed_at: Mapping[str, int],
+    unknown: Collection[Stamp],
+) -> tuple[str, ...]:
+    """Lent nodes whose mark is older than their last change, or of a ledger that was settled not to matter."""
+
+    def is_outdated(record: NodeRecord) -> bool:
+        stamp = states[record.name].stamp if record.name in states else None
+        is_lent = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
+        return (
+            is_lent and stamp is not None and (stamp in unknown or changed_at.get(record.name, 0) > stamp.seq)
+        )
+
+    return tuple(record.name for record in records if is_outdated(record))

@@ -20,10 +20,18 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
+from balancer.doubts import LENT, unknown_stamps
+from balancer.ledger.errors import (
+    FencedError,
+    LedgerError,
+    ReadOnlyError,
+    ReplacedError,
+    StaleError,
+    UnprovenError,
+)
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, Grant, WakeAt
+from balancer.lifecycle.events import Event, Grant, NodesDoubted, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
+    from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.settings import Settings
@@ -47,6 +56,9 @@ _MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
 
 _PREDECESSOR_S = 20.0
 """How long a start waits for another one's lease to run out: longer than a lease."""
+
+_FINAL = (FencedError, ReplacedError)
+"""After these nothing is written before a restart."""
 
 _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
@@ -124,6 +136,8 @@ class Writer:
         self.is_stopping = False
         self.read_only: LedgerError | None = None
         """Why nothing can be written at the moment."""
+        self.unproven = ""
+        """Why nothing may be decided before marks and ledger have been compared; "": they have, or need not be."""
         self._configured = configured
         self._ledger = ledger
         self._clock = clock
@@ -157,7 +171,14 @@ class Writer:
         event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "started", body)
         new = tuple(record for record in snapshot.nodes if record.name not in known)
         changes = Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial)
-        self._ledger.commit([Entry(event, changes)])
+        entries = [Entry(event, changes)]
+        doubt = self._ledger.doubt()
+        if doubt:
+            _log.error("the ledger may not know the newest state: lent nodes are held", why=doubt)
+            entries += self._hold_lent(f"the ledger may be old: {doubt}")
+        if doubt or (known and not self._ledger.has_head_file):
+            self.unproven = doubt or "nothing beside it says how far it went"
+        self._ledger.commit(entries)
         with self._published:
             self._nodes = dict(self._decided_nodes)
             self._requests = dict(self._open_requests)
@@ -166,16 +187,33 @@ class Writer:
         self._on_decided(instructions)
         return instructions
 
+    def _hold_lent(self, reason: str) -> list[Entry]:
+        """For the first commit: whoever starts after a crash could not know the reason any more."""
+        lent = [record.name for record in self._decided_nodes.values() if record.state in LENT]
+        if not lent:
+            return []
+        event = NodesDoubted(
+            at_us=self._clock.now_us(), event_id=f"e{self._seq + 1}", reasons=dict.fromkeys(lent, reason)
+        )
+        self._lifecycle.handle(event)
+        changes = self._lifecycle.drain_changes()
+        self._seq += 1
+        moves = self._note(changes)
+        body = _body(event, moves, changes, ())
+        return [Entry(StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body), changes)]
+
     def apply(
         self,
         make: Callable[[int, int], Event | None],
         *,
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
+        is_proof: bool = False,
     ) -> Decided | None:
         """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
 
-        With a key the answer is stored too: the text that `answer` gives, or the request the event made.
+        `is_proof`: it holds nodes in doubt, which comes before all else. With a key the answer is stored too: the
+        text that `answer` gives, or the request the event made.
         """
         self._refuse_if_read_only()
         if self.is_broken:
@@ -185,6 +223,8 @@ class Writer:
             if self.is_stopping:
                 raise StoppingError
             self._refuse_if_read_only()
+            if not is_proof:
+                self.refuse_if_unproven()
             if self.is_broken:
                 raise LedgerError("the state is being read from the ledger again")
             event = make(self._clock.now_us(), self._seq + 1)
@@ -281,10 +321,45 @@ class Writer:
             return f"read-only: {self.read_only}"
         if self.is_broken:
             return "the ledger cannot be read or written"
+        if self.unproven:
+            return f"the ledger has not been compared with the marks on the nodes yet: {self.unproven}"
+        return self._replaced()
+
+    def _replaced(self) -> str | None:
+        """Whether the file was taken away since the last commit: from then on nothing is written."""
+        try:
+            self._ledger.check_file()
+        except ReplacedError as error:
+            with self._deciding:
+                self._turn_read_only(error)
+            return f"read-only: {error}"
         return None
 
+    def refuse_if_unproven(self) -> None:
+        """Also for commands. Raises UnprovenError."""
+        if self.unproven:
+            raise UnprovenError(
+                f"the ledger has not been compared with the marks on the nodes yet: {self.unproven}"
+            )
+
+    def proven(self) -> None:
+        """Marks and ledger have been compared, and nodes in doubt are held."""
+        self.unproven = ""
+
+    @property
+    def ledger_id(self) -> str:
+        return self._ledger.ledger_id
+
+    def unknown_stamps(self, stamps: Collection[Stamp]) -> dict[Stamp, str]:
+        """Of these, the ones that this ledger did not give -> why. Raises LedgerError."""
+        if not stamps:
+            return {}
+        digests = self._ledger.digests(stamp.seq for stamp in stamps)
+        newest = self._ledger.writer()
+        return unknown_stamps(stamps, newest.ledger_id, newest.seq, digests)
+
     def _refuse_if_read_only(self) -> None:
-        if isinstance(self.read_only, FencedError):
+        if isinstance(self.read_only, _FINAL):
             raise self.read_only
         if self.read_only is not None:
             raise ReadOnlyError(f"nothing can be stored at the moment: {self.read_only}")
@@ -294,7 +369,7 @@ class Writer:
         if isinstance(error, StaleError) or not isinstance(error, LedgerError) or self.read_only is not None:
             return
         self.read_only = error
-        if not isinstance(error, FencedError):
+        if not isinstance(error, _FINAL):
             self._pause_s = _FIRST_PROBE_S
             self._probe_us = wall_us() + micros(self._pause_s)
             if self._threaded:
@@ -318,7 +393,7 @@ class Writer:
                     if self.is_broken:
                         self._load()
                     self.read_only = None
-        except FencedError as error:
+        except _FINAL as error:
             self.read_only = error
         except LedgerError as error:
             _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
@@ -410,7 +485,7 @@ class Writer:
                 outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
                 self._metrics.node_moved("batch", "on_demand", outcome, took_s)
             elif before.state is NodeState.RESTORING:
-                outcome = "failed" if after.state is NodeState.DOWN else "done"
+                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.HELD) else "done"
                 self._metrics.node_moved("on_demand", "batch", outcome, took_s)
 
     def wants_look(self) -> bool:

@@ -11,6 +11,7 @@ from balancer.callers import CallerSettings
 from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
+from balancer.drivers.marks import Stamp, noted, parse
 from balancer.engine import Engine, EngineSettings
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
@@ -39,6 +40,7 @@ class FakeBatch:
         self.fails: dict[str, Exception] = {}
         self.without_effect: set[str] = set()
         self.ours: set[str] = set()
+        self.stamps: dict[str, Stamp] = {}
         self.reports: dict[str, NodeStatus] | None = None
         self.lies = 0
         self.gate = threading.Event()
@@ -54,6 +56,9 @@ class FakeBatch:
     def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
+        mark = parse(noted("ours", why), "ours")
+        if mark is not None and mark.stamp is not None and "reclaim" not in self.without_effect:
+            self.stamps |= dict.fromkeys(nodes, mark.stamp)
 
     def restore_nodes(self, nodes: Iterable[str]) -> None:
         self._command("restore", nodes)
@@ -89,7 +94,8 @@ class FakeBatch:
                 self.lies -= 1
                 return NodeStatus("offline", (), marked=True)
             if marked:
-                return NodeStatus("offline", jobs, marked=True, is_ours=node in self.ours)
+                stamp = self.stamps.get(node)
+                return NodeStatus("offline", jobs, marked=True, is_ours=node in self.ours, stamp=stamp)
             return NodeStatus("busy" if jobs else "idle", jobs)
 
     def commands(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -171,6 +177,7 @@ class World:
             refresh_age_s=options.pop("refresh_age_s", 0.0),
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
+            hold_s=options.pop("hold_s", 600.0),
             plan_limit_s=options.pop("plan_limit_s", 5.0),
             mark_wait_s=options.pop("mark_wait_s", 60.0),
             callers=options.pop("callers", CallerSettings()),

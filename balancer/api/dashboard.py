@@ -23,6 +23,7 @@ _MEANING = {
     NodeState.OD_ALLOC: "on-demand, allocated",
     NodeState.RESTORING: "on its way to batch",
     NodeState.DOWN: "not usable",
+    NodeState.HELD: "in doubt, nobody's",
 }
 
 

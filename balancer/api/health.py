@@ -34,7 +34,13 @@ def livez() -> Any:
 @blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
 def readyz() -> Any:
     """Ready: the ledger works and the batch system has answered lately."""
-    return _reply(service().engine.problem())
+    engine = service().engine
+    problem = engine.problem()
+    held = engine.held() if problem is None else {}
+    if held:
+        node, why = next(iter(held.items()))
+        return Response(f"OK\n{len(held)} nodes are held, {node} because {why}\n", content_type="text/plain")
+    return _reply(problem)
 
 
 @blueprint.get("/healthz")

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from balancer.ledger.chain import seal
+from balancer.ledger.errors import DamagedError
+from balancer.ledger.tables import answers, nodes, requests, reserves
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
+
+    key: str
+    fingerprint: str
+    request_id: str | None = None
+    status: int | None = None
+    body: str | None = None
+
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -24,20 +41,18 @@ _LISTS = ("nodes", "candidates", "exclude")
 
 
 def node_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "state": record.state.value,
-        "since_us": record.since_us,
-        "held_for": record.held_for,
-        "generation": record.generation,
-        "jobs": _encode(record.jobs),
-        "contested": record.contested,
-    }
+    row: dict[str, Any] = {name: getattr(record, name) for name in _NODE}
+    row["state"] = record.state.value
+    row["jobs"] = _encode(record.jobs)
+    return _sealed(row)
 
 
 def node_of(row: Any) -> NodeRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    return NodeRecord(**values | {"state": NodeState(row.state), "jobs": tuple(json.loads(row.jobs))})
+    """Raises DamagedError, as the two below do."""
+    values = _checked(nodes, row)
+    return NodeRecord(
+        **values | {"state": NodeState(values["state"]), "jobs": tuple(json.loads(values["jobs"]))}
+    )
 
 
 def request_row(record: RequestRecord) -> dict[str, Any]:
@@ -46,22 +61,63 @@ def request_row(record: RequestRecord) -> dict[str, Any]:
         row[name] = _encode(row[name])
     row["status"] = record.status.value
     row["open"] = record.is_open
-    return row
+    return _sealed(row)
 
 
 def request_of(row: Any) -> RequestRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    values = _checked(requests, row)
     del values["open"]
     values |= {name: tuple(json.loads(values[name])) for name in _LISTS}
-    return RequestRecord(**values | {"status": RequestStatus(row.status)})
+    return RequestRecord(**values | {"status": RequestStatus(values["status"])})
 
 
 def reserve_row(record: ReserveRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _RESERVE}
+    return _sealed({name: getattr(record, name) for name in _RESERVE})
 
 
 def reserve_of(row: Any) -> ReserveRecord:
-    return ReserveRecord(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    return ReserveRecord(**_checked(reserves, row))
+
+
+def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
+    return _sealed(
+        {
+            "key": answer.key,
+            "fingerprint": answer.fingerprint,
+            "at_us": at_us,
+            "request_id": answer.request_id,
+            "status": answer.status,
+            "body": answer.body,
+        }
+    )
+
+
+def answer_of(row: Any) -> StoredAnswer:
+    values = _checked(answers, row)
+    del values["at_us"]
+    return StoredAnswer(**values)
+
+
+def _sealed(row: dict[str, Any]) -> dict[str, Any]:
+    row["digest"] = seal(map(_plain, row.values()))
+    return row
+
+
+def _checked(table: sa.Table, row: Any) -> dict[str, Any]:
+    """The values of a row as it was written, in the order in which it was."""
+    # By place: a damaged schema may spell a name otherwise.
+    values = dict(zip(table.columns.keys(), row, strict=True))
+    digest = values.pop("digest")
+    if digest != seal(map(_plain, values.values())):
+        what = f"{table.name.removesuffix('s')} {next(iter(values.values()))!r}"
+        raise DamagedError(
+            f"{what} does not read as it was written: the ledger is damaged (`balancer ledger verify`)"
+        )
+    return values
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
 
 
 # The log. Fields in the order of the records, without names: a log of a year has a hundred million of them. A release

@@ -17,6 +17,7 @@ _WHAT = {
     NodeState.DOWN: "reported unreachable, or not seen yet; never given to anybody",
     NodeState.RECLAIMING: "batch was told to take it offline; not yet seen offline and empty",
     NodeState.RESTORING: "batch was told to bring it online; not yet seen online",
+    NodeState.HELD: "nobody's: the ledger may be wrong about it ([backup](backup.md#nodes-in-doubt))",
 }
 
 _HEAD = """\
@@ -50,6 +51,8 @@ _TAIL = """\
   where W is 0. Nothing is granted later; what had been gathered for it stays reserved for `I`.
 * Nothing is granted without a look at it that is at most `refresh_age_s` old, or that began when nothing else was
   missing. A look that is wanted is taken by one thread for all; nobody who waits for an answer takes it.
+* A `HELD` node is neither batch's nor grantable; only the cloud or an operator (`balancer ledger adopt`) settle whose
+  it is. A job reported to start on one is refused. A doubt that was settled is not raised again.
 * An illegal change raises `IllegalTransition`, which prints the node's story: its last changes, each with
   its time and the event that caused it. `Lifecycle.story(node_or_event)` gives the same at any time.
 """

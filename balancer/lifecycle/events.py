@@ -161,6 +161,22 @@ class ServersObserved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodesDoubted(Event):
+    """The ledger may be wrong about these nodes: name -> why. What was doubted for the same reason is no news."""
+
+    reasons: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesAdopted(Event):
+    """Whose HELD nodes are: an operator says so (all or none), or the `cloud` shows it (those that are HELD)."""
+
+    on_demand: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    by_cloud: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFired(Event):
     """The time of an earlier `WakeAt` has come. `trouble`: what the batch system's commands failed with last."""
 

@@ -1,5 +1,7 @@
 """The grants that have nodes: whose they are, by when they must be confirmed, and when they end.
 
+A node of a grant that is HELD stays with it and ends with nothing: only once it is settled whose it is.
+
 A grant is provisional until its owner confirms it, or until the cloud shows a server on it. What is past its end goes
 back; where a cloud can be asked, only once that has said that no server runs there.
 """
@@ -10,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.nodes import NodeIndex
+from balancer.lifecycle.nodes import GRANTED, NodeIndex
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import Cause, NodeState
 
@@ -58,7 +60,7 @@ class LeaseBook:
         granted = {r.request_id: r for r in records if r.status is RequestStatus.GRANTED}
         held: dict[str, list[str]] = {}
         for node in nodes:
-            if node.state is NodeState.OD_ALLOC and node.held_for in granted:
+            if node.state in GRANTED and node.held_for in granted:
                 held.setdefault(node.held_for, []).append(node.name)
         for request_id, names in held.items():
             self._enter(Lease(granted[request_id], names))
@@ -122,8 +124,10 @@ class LeaseBook:
             if self._settings.has_cloud:
                 self._change(lease, replace(lease.record, overdue=True))
                 self.is_news = True
-            else:
-                self._end(lease, lease.nodes, now_us)
+                continue
+            self._end(lease, lease.nodes, now_us)
+            if lease.nodes:
+                self._change(lease, replace(lease.record, overdue=True))
 
     def servers_seen(self, event: ServersObserved, now_us: int) -> None:
         """A server confirms its grant; a grant that is past its end loses the nodes that have none."""
@@ -142,18 +146,33 @@ class LeaseBook:
 
     def _end(self, lease: Lease, names: Iterable[str], now_us: int) -> None:
         cause = Cause.LEASE_ENDED if lease.record.confirmed else Cause.NOT_CONFIRMED
-        self._give_back([self._nodes[name] for name in names], cause, now_us)
+        found = [self._nodes[name] for name in names]
+        self._give_back([node for node in found if node.state is NodeState.OD_ALLOC], cause, now_us)
 
     def _give_back(self, nodes: Iterable[Node], cause: Cause, now_us: int) -> None:
         for node in nodes:
-            lease = self._leases.get(node.held_for or "")
+            self.lose(node, cause, now_us)
             self._nodes.move(node, NodeState.OD_RESERVE, cause, since_us=now_us)
-            if lease is None:
-                continue
-            del lease.nodes[node.name]
-            if not lease.nodes:
-                reason = "" if cause is Cause.RELEASED else f"{cause}: its nodes went back"
-                self._change(lease, replace(lease.record, ended_us=now_us, overdue=False, reason=reason))
+
+    def lose(self, node: Node, cause: Cause, now_us: int) -> None:
+        """The node is about to leave the grant that it is part of, if any; the grant ends with its last one."""
+        lease = self._leases.get(node.held_for or "")
+        if lease is None:
+            return
+        del lease.nodes[node.name]
+        if not lease.nodes:
+            reason = "" if cause is Cause.RELEASED else f"{cause}: its nodes went back"
+            self._change(lease, replace(lease.record, ended_us=now_us, overdue=False, reason=reason))
+
+    def keep(self, node: Node) -> None:
+        """A node of a grant is the grant's beyond doubt; one that is past its end can end now."""
+        lease = self._leases.get(node.held_for or "")
+        if lease is None or not lease.record.overdue:
+            return
+        if self._settings.has_cloud:
+            self.is_news = True
+        else:
+            self._change(lease, replace(lease.record, overdue=False))
 
     def _owned(self, request_id: str, event: GrantConfirmed | LeaseRenewed) -> Lease:
         lease = self._leases.get(request_id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.algorithms.interface import ChecksSettings, Plan, View
+from balancer.lifecycle.doubt import Doubts
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import (
     Event,
@@ -18,7 +19,9 @@ from balancer.lifecycle.events import (
     Instruction,
     LeaseRenewed,
     Look,
+    NodesAdopted,
     NodesContested,
+    NodesDoubted,
     NodesObserved,
     NodesReclaimed,
     NodesReleased,
@@ -36,7 +39,7 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.leases import LeaseBook, check_owner
-from balancer.lifecycle.nodes import Node, NodeTable
+from balancer.lifecycle.nodes import GRANTED, Node, NodeTable
 from balancer.lifecycle.records import (
     Changes,
     NodeRecord,
@@ -93,6 +96,7 @@ class Lifecycle:
         self._leases = LeaseBook(snapshot.requests, self._nodes, self._requests, settings)
         self._hints = HintBook(snapshot.reserves)
         self._reports = BatchReports(self._nodes, self._requests)
+        self._doubts = Doubts(self._nodes, self._requests, self._leases)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
         self._now_us = snapshot.now_us
         self._serial = snapshot.serial
@@ -118,6 +122,8 @@ class Lifecycle:
             NodesReclaimed: self._on_reclaimed,
             NodesRestored: self._on_restored,
             NodesObserved: self._on_observed,
+            NodesDoubted: self._on_doubted,
+            NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
         }
 
@@ -252,9 +258,11 @@ class Lifecycle:
         self._answers = []
         try:
             self._handlers[type(event)](event)
-            if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
-                self._expire(event)
-            self._settle(event)
+            if not isinstance(event, NodesDoubted):
+                # No move is made while it is being found out which nodes may be moved.
+                if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
+                    self._expire(event)
+                self._settle(event)
         except (Refused, BadPlan):
             self._now_us, self._serial = before
             raise
@@ -375,6 +383,12 @@ class Lifecycle:
             self._asked_to_look = False
             for request in self._requests:
                 request.is_looked_for |= event.read_us >= request.record.arrived_us
+
+    def _on_doubted(self, event: NodesDoubted) -> None:
+        self._doubts.raised(event, self._now_us)
+
+    def _on_adopted(self, event: NodesAdopted) -> None:
+        self._reports.given_up += self._doubts.settled(event, self._now_us)
 
     def _on_timer(self, event: TimerFired) -> None:
         self._told_wake_us = None
@@ -563,7 +577,7 @@ class Lifecycle:
             held = {
                 node.name: node
                 for node in self._nodes
-                if node.held_for == request_id and node.state is not NodeState.OD_ALLOC
+                if node.held_for == request_id and node.state not in GRANTED
             }
             assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
             assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
@@ -573,7 +587,7 @@ class Lifecycle:
             assert is_waiting, request.record  # noqa: S101
             assert request.short >= 0, request.record  # noqa: S101
         for node in self._nodes:
-            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+            if node.held_for is not None and node.state not in GRANTED:
                 assert node.held_for in self._requests, node.record()  # noqa: S101
         orders = [request.record.order for request in self._requests]
         assert orders == sorted(set(orders)), orders  # noqa: S101

@@ -20,13 +20,29 @@ if TYPE_CHECKING:
 MAY_BE_CONTESTED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMING)
 """States in which batch may not use the node: that somebody says it does is a contradiction."""
 
+GRANTED = (NodeState.OD_ALLOC, NodeState.HELD)
+"""States in which `held_for` is the request that a node was granted to, and not one that waits."""
+
 _SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
+
+_MAY_BE_HELD = (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC, NodeState.HELD)
+"""For a request; HELD: for the one it was granted to."""
 
 
 class Node:
     """The present state of one node; see `NodeRecord` for the fields."""
 
-    __slots__ = ("contested", "generation", "held_for", "jobs", "name", "seen_us", "since_us", "state")
+    __slots__ = (
+        "contested",
+        "doubt",
+        "generation",
+        "held_for",
+        "jobs",
+        "name",
+        "seen_us",
+        "since_us",
+        "state",
+    )
 
     def __init__(self, record: NodeRecord) -> None:
         self.name = record.name
@@ -36,6 +52,7 @@ class Node:
         self.generation = record.generation
         self.jobs = record.jobs
         self.contested = record.contested
+        self.doubt = record.doubt
         self.seen_us = -1
         """When it was seen to be handed over, by a look at this node."""
 
@@ -53,6 +70,7 @@ class Node:
             generation=self.generation,
             jobs=self.jobs,
             contested=self.contested,
+            doubt=self.doubt,
         )
 
 
@@ -259,8 +277,7 @@ class NodeTable:
         reserved = [node for node in self if node.state is NodeState.OD_RESERVE]
         assert self.contested == sum(bool(node.contested) for node in reserved), self.contested  # noqa: S101
         for node in self:
-            may_be_held = node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC)
-            assert may_be_held or node.held_for is None, node.record()  # noqa: S101
+            assert node.state in _MAY_BE_HELD or node.held_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
             assert node.state in MAY_BE_CONTESTED or not node.contested, node.record()  # noqa: S101
             is_held = node.held_for is not None and node.state is not NodeState.OD_ALLOC

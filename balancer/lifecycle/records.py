@@ -38,6 +38,8 @@ class NodeRecord:
     """Jobs known to run on it (their start was reported, their end was not)."""
     contested: str = ""
     """Why it may not be granted although it is OD_RESERVE, OD_ALLOC or RECLAIMING; "": it may."""
+    doubt: str = ""
+    """HELD: why. In other states: the doubt that the cloud or an operator has settled; it is not raised again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,11 @@ def mechanisms(as_json: bool) -> None:
         console.print(_text(one["parameters"]), markup=False)
 
 
+def _asked(order: Any) -> str:
+    """When a queue order is asked."""
+    return "at each pass" if hasattr(order, "score") or hasattr(order, "priority") else "once"
+
+
 @click.command()
 @plugin_option
 @click.argument("kind", required=False)
@@ -77,11 +82,15 @@ def schedulers(as_json: bool) -> None:
     """List queue orders, kinds of backfilling and the options of the scheduler.
 
     Short form: ORDER[+BACKFILL[+CHOICE]], for example fcfs+easy or sjf+easy+best_fit. In a scenario also
-    `scheduler: {order: fcfs, backfill: easy, OPTION: VALUE}`. What each means: docs/schedulers.md.
+    `scheduler: {order: {ORDER: {PARAMETER: VALUE}}, backfill: easy, OPTION: VALUE}`. What each means:
+    docs/schedulers.md.
     """
     from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415 - only here
 
-    orders = {name: one["about"] for name, one in listing("emulator.queue_orders").items()}
+    orders = {
+        name: {**one, "asked": _asked(find_plugin("emulator.queue_orders", name))}
+        for name, one in listing("emulator.queue_orders").items()
+    }
     hints = get_type_hints(SchedulerConfig)
     options = {
         field.name.rstrip("_"): {
@@ -95,9 +104,9 @@ def schedulers(as_json: bool) -> None:
         click.echo(json.dumps({"orders": orders, "options": options}, indent=2))
         return
     console = Console()
-    table = Table("order", "serves first", title="Queue orders", title_justify="left")
-    for name, first_line in orders.items():
-        table.add_row(name, first_line)
+    table = Table("order", "serves first", "asked", "parameters", title="Queue orders", title_justify="left")
+    for name, order in orders.items():
+        table.add_row(name, order["about"], order["asked"], _text(order["parameters"]))
     console.print(table)
     table = Table("option", "values (default first)", title="Options", title_justify="left")
     for name, one in options.items():

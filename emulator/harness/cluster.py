@@ -14,9 +14,9 @@ import numpy as np
 
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
+from emulator.harness.asked import AskedOrder
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import TableViews
-from emulator.schedulers.orders import order_named
 from emulator.workload.table import COLUMNS, JobTable, Kind
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
-_FRONT = -(1 << 62)
 
 
 class Stop(IntEnum):
@@ -67,7 +66,10 @@ class Cluster(TableViews):
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
         self.scheduler = scheduler
         self.node_count = node_count
-        self._order = order_named(scheduler.order)
+        self._order = scheduler.make_order()
+        self._asked = (
+            None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
+        )
         self._known = JobTable.empty() if jobs is None else jobs
         self._added: list[tuple[int, ...]] = []
         count = len(self._known)
@@ -107,6 +109,7 @@ class Cluster(TableViews):
         reg[t.PROTECT_HEAD] = scheduler.protect_head
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
+        reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start
 
     def _new_scratch(self) -> NDArray[np.int64]:
         """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
@@ -119,7 +122,10 @@ class Cluster(TableViews):
         self._job[rows, t.RUN] = jobs.run_us
         self._job[rows, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
         self._job[rows, t.NODES] = jobs.nodes
-        self._job[rows, t.KEY] = self._order(jobs, self.scheduler)
+        if self._asked is None:
+            self._job[rows, t.KEY] = self._order(jobs, self.scheduler)
+        else:
+            self._asked.learn(jobs, first)
         self._job[rows, t.KIND] = jobs.kind
         for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1)):
             self._job[rows, row] = value
@@ -129,6 +135,13 @@ class Cluster(TableViews):
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
+        if self._asked is not None:
+            self._asked.use(self._job, self._queue, self._runs, self._reg)
+
+    def _check_order(self) -> None:
+        """Raises QueueOrderError if the queue order failed in the compiled loop."""
+        if self._asked is not None:
+            self._asked.check()
 
     # What a reader may look at, beside what every machine tells.
 
@@ -225,12 +238,14 @@ class Cluster(TableViews):
         self._reg[t.INSTANTS_LEFT] = pause_after
         while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
             self._grow_runs()
+        self._check_order()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""
         self._make_room()
         kernel.finish_instant(self._state, now_us)
+        self._check_order()
 
     @property
     def next_event_us(self) -> int:
@@ -336,7 +351,7 @@ class Cluster(TableViews):
         self._job[job, t.STATE] = JobState.QUEUED
         self._job[job, t.START] = self._job[job, t.END] = -1
         if front:
-            self._job[job, t.KEY] = _FRONT
+            self._job[job, t.KEY] = t.FRONT
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
@@ -344,7 +359,7 @@ class Cluster(TableViews):
         self.must_be(job, JobState.FUTURE, "wait in the queue")
         self._job[job, t.STATE] = JobState.QUEUED
         if front:
-            self._job[job, t.KEY] = _FRONT
+            self._job[job, t.KEY] = t.FRONT
         self._reg[t.NOW] = now_us
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
@@ -408,6 +423,7 @@ class Cluster(TableViews):
         self._make_room()
         self._reg[t.NOW] = now_us
         passes.schedule_pass(self._state, now_us)
+        self._check_order()
         return self._started[: self._reg[t.STARTED_N]].copy()
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry

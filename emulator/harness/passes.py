@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.plan import shadow_of
 from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
+    ASK,
+    ASK_ALWAYS,
+    ASK_CONTEXT,
     AT,
     BACKFILL,
     BACKFILL_CONSERVATIVE,
@@ -204,6 +208,8 @@ def schedule_pass_inline(state: State, now: int) -> None:
     reg[STARTED_N] = 0
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
+    if reg[ASK] and (reg[FREE] > 0 or reg[ASK_ALWAYS]):
+        call_hook(reg[ASK], reg[ASK_CONTEXT], now)
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if reg[BACKFILL] == BACKFILL_CONSERVATIVE:

@@ -43,14 +43,18 @@ WHO = 1
 # Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
 R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = EVERY_RUN
 RUN_COLUMNS = 5
-# Registers.
+# Registers. ASK: address of the hook that puts the queue in order before a pass (`callbacks.py`), 0 for a static order.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = EVERY_REGISTER
 (
     FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
     KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
-    LAST_ENDED, STOP_ON_PASS,
-) = range(8, 28)  # fmt: skip
-REGISTERS = 28
+    LAST_ENDED, STOP_ON_PASS, ASK, ASK_CONTEXT, ASK_ALWAYS, ORDER_FAILED,
+) = range(8, 32)  # fmt: skip
+REGISTERS = 32
+# Key of a job that was put before all others: less than any that an order gives.
+FRONT = -(1 << 62)
+# Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
+RAISED, NOT_A_NUMBER = 1, 2
 
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)

@@ -19,7 +19,8 @@ def warm() -> None:
         run_us=[_SECOND_US, 2 * _SECOND_US, _SECOND_US, 1],
         nodes=[1, 2, 1, 1],
     )
-    for text in ("fcfs+easy", "fcfs+easy+best_fit", "fcfs+conservative"):
+    asked = ("wfp3", "unicef", "multifactor")
+    for text in ("fcfs+easy", "fcfs+easy+best_fit", "fcfs+conservative", *asked):
         cluster = Cluster(2, SchedulerConfig.parse(text), jobs)
         cluster.advance(_SECOND_US)
         cluster.finish_instant(_SECOND_US)

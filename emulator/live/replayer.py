@@ -29,6 +29,7 @@ from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, computing,
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.live.torque.jobs import TRACE_NUMBERS
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
@@ -95,6 +96,8 @@ class Job:
     estimate_us: int
     nodes: int
     kind: Kind = Kind.BATCH
+    trace_numbers: str = "-1/-1/-1"
+    """Queue, user and group in the trace: a queue order may ask for them."""
 
     @property
     def lease_name(self) -> str:
@@ -140,6 +143,7 @@ class Replayer:
                 int(table.estimate_us[row]),
                 int(table.nodes[row]),
                 Kind(int(table.kind[row])),
+                f"{table.queue[row]}/{table.user[row]}/{table.group[row]}",
             )
             if self._past is not None and self._take_up(job, self._past):
                 continue
@@ -277,8 +281,9 @@ class Replayer:
         return working(job.run_us, job.nodes, folder / "checkpoints")
 
     def _place(self, job: Job) -> dict[str, Any]:
-        """Where a job goes, and, for a mechanism, which of the workload it is."""
+        """Where a job goes, whose it is in the trace, and, for a mechanism, which of the workload it is."""
         variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
+        variables.append(f"{TRACE_NUMBERS}={job.trace_numbers}")
         if self._config.job_folder is not None:
             variables.append("PYTHONPATH")  # ours, so that the job finds the same program
         queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None

@@ -19,12 +19,13 @@ Reservation = Literal["refreshed", "kept"]
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """A scheduler. `order` names a plug-in of the group `emulator.queue_orders`.
+    """A scheduler.
 
+    `order` names a plug-in of the group `emulator.queue_orders`, with parameters as `{name: {key: value}}`.
     `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
     """
 
-    order: str = "fcfs"
+    order: str | dict[str, Any] = "fcfs"
     backfill: Backfill = "easy"
     choice: Choice = "first_fit"
     estimates: Estimates = "user"
@@ -35,15 +36,23 @@ class SchedulerConfig:
     priorities: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from emulator.schedulers.orders import known_orders  # noqa: PLC0415 - the plug-ins import this module
-
         for field_ in dataclasses.fields(self):
             allowed = get_args(get_type_hints(type(self))[field_.name])
             value = getattr(self, field_.name)
-            if allowed and isinstance(value, str) and value not in allowed:
+            if field_.name != "order" and allowed and isinstance(value, str) and value not in allowed:
                 raise ValueError(_unknown(f"scheduler {_key(field_.name)}", value, allowed))
-        if self.order not in known_orders():
-            raise ValueError(_unknown("queue order", self.order, known_orders()))
+        self.make_order()
+
+    def make_order(self) -> Any:
+        """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""
+        from emulator.schedulers.orders import make_order  # noqa: PLC0415 - the plug-ins import this module
+
+        return make_order(self.order)
+
+    @property
+    def order_name(self) -> str:
+        """The name of the order, without its parameters."""
+        return self.order if isinstance(self.order, str) else next(iter(self.order), "")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -65,8 +74,8 @@ class SchedulerConfig:
 
     @property
     def label(self) -> str:
-        """The short form, as `parse` reads it."""
-        parts = [self.order, self.backfill]
+        """The short form, as `parse` reads it, without the parameters of the order."""
+        parts = [self.order_name, self.backfill]
         if self.backfill == "easy" and self.choice != "first_fit":
             parts.append(self.choice)
         return "+".join(parts)

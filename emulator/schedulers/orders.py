@@ -1,15 +1,17 @@
-"""Queue orders: each gives every job a sort key; the smaller key is served first, ties by (submit, number).
+"""Queue orders that do not change: each gives every job a sort key.
 
-A plug-in of the group `emulator.queue_orders` is such a function; its first docstring line is its help text.
+The smaller key is served first, ties by (submit, number). A plug-in of the group `emulator.queue_orders` is such a
+function, or a dataclass whose objects can be called as one (its fields are parameters), or an order that is asked at
+each pass (`dynamic.py`). Its first docstring line is its help text.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from emulator.plugins import find_plugin, plugin_names
+from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,10 +61,18 @@ def priority(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:
     return keys
 
 
-def known_orders() -> tuple[str, ...]:
-    return tuple(plugin_names(GROUP))
+def make_order(item: object) -> Any:
+    """The order that a scenario names: a `QueueOrder`, or one of `dynamic.py`. Raises ValueError."""
+    return make_plugin(GROUP, item)
 
 
-def order_named(name: str) -> QueueOrder:
-    """The plug-in of this name (`SchedulerConfig` has checked that there is one)."""
-    return cast("QueueOrder", find_plugin(GROUP, name))
+def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np.int64]:
+    """The keys of an order for a machine, `who`'s, whose queue is sorted once. Raises ValueError for another order."""
+    order = config.make_order()
+    if not callable(order):
+        raise ValueError(  # noqa: TRY004 - what the user wrote is wrong
+            f"{who}: the queue order {config.order_name} is asked at each pass, and this machine sorts its queue by "
+            "what does not change: use fcfs, sjf, ljf, smallest, largest, priority, f1, f2, f3 or f4"
+        )
+    keys: NDArray[np.int64] = order(jobs, config)
+    return keys

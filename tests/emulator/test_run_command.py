@@ -18,6 +18,7 @@ from balancer.clock import seconds, wall_us
 from emulator.cli import main
 from emulator.harness.laws import check
 from emulator.report import files
+from oracle.reference import ORDERS
 from testdata import TRACES
 
 ROOT = Path(__file__).parents[2]
@@ -171,7 +172,8 @@ class TestLists:
 
     def test_schedulers_are_listed_with_their_options(self, emulator):
         listed = json.loads(emulator("schedulers", "--json").stdout)
-        assert set(listed["orders"]) == {"fcfs", "sjf", "ljf", "smallest", "largest", "priority"}
+        assert set(listed["orders"]) == set(ORDERS)
+        assert listed["orders"]["wfp3"]["parameters"] == {"exponent": 3.0}
         assert set(listed["options"]["backfill"]["values"]) == {"none", "easy", "conservative"}
         assert "backfill" in emulator("schedulers").stdout
 

@@ -55,7 +55,7 @@ def scenario_file(tmp_path):
             "mechanism.balancer.algorithm=basik",
             "mechanism: balancer: there is no algorithm 'basik'; did you mean 'basic'?",
         ),
-        ("scheduler=fcs+easy", "scenario: scheduler: unknown queue order 'fcs'; did you mean fcfs?"),
+        ("scheduler=fcs+easy", "scenario: scheduler: there is no queue order 'fcs'; did you mean 'fcfs'?"),
         ("scheduler=fcfs+eas", "scenario: scheduler: unknown scheduler backfill 'eas'; did you mean easy?"),
         ("scheduler.ordr=fcfs", "scenario: scheduler: unknown scheduler option 'ordr'; did you mean order?"),
         (

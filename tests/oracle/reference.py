@@ -6,8 +6,9 @@ between passes that could be computed anew, nothing is made fast.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NEVER_US = (1 << 63) - 1
 
@@ -19,6 +20,8 @@ class Job(NamedTuple):
     estimate_us: int
     nodes: int
     queue: int = -1
+    user: int = -1
+    group: int = -1
 
 
 @dataclass(frozen=True)
@@ -34,25 +37,38 @@ class Options:
 
 DEFAULT = Options()
 
-ORDERS = ("fcfs", "sjf", "ljf", "smallest", "largest", "priority")
+STATIC_ORDERS = ("fcfs", "sjf", "ljf", "smallest", "largest", "priority", "f1", "f2", "f3", "f4")
+ASKED_ORDERS = ("wfp3", "unicef", "multifactor")
+ORDERS = (*STATIC_ORDERS, *ASKED_ORDERS)
 BACKFILLS = ("none", "easy", "conservative")
 CHOICES = ("first_fit", "best_fit", "shortest_first")
 
 
 def reference_schedule(
-    jobs: list[Job], nodes: int, *, order: str = "fcfs", backfill: str = "easy", options: Options = DEFAULT
+    jobs: list[Job],
+    nodes: int,
+    *,
+    order: str | dict[str, Any] = "fcfs",
+    backfill: str = "easy",
+    options: Options = DEFAULT,
 ) -> dict[int, tuple[int, int]]:
     """Start and end of every job, by job number. Every job must fit the machine and run for some time."""
+    name, parameters = (order, {}) if isinstance(order, str) else next(iter(order.items()))
     for job in jobs:
         if not (1 <= job.nodes <= nodes and job.run_us >= 1 and job.estimate_us >= 1):
             raise ValueError(f"{job} cannot be run on {nodes} nodes")
-    return _Machine(jobs, nodes, order, backfill, options).run()
+    return _Machine(jobs, nodes, (name, parameters), backfill, options).run()
 
 
 class _Machine:
-    def __init__(self, jobs: list[Job], nodes: int, order: str, backfill: str, options: Options) -> None:
+    def __init__(
+        self, jobs: list[Job], nodes: int, order: tuple[str, dict[str, Any]], backfill: str, options: Options
+    ) -> None:
         self.nodes = nodes
-        self.order = order
+        self.order, parameters = order
+        self.parameters = MULTIFACTOR | parameters if self.order == "multifactor" else parameters
+        self.runs: list[tuple[Job, int]] = []  # every run so far, and its start
+        self.seen: set[int] = set()  # accounts that had a job in the queue when the order was asked
         self.backfill = backfill
         self.options = options
         self.future = sorted(jobs, key=_submit_order)
@@ -90,6 +106,8 @@ class _Machine:
     # -- a pass --------------------------------------------------------------------------------------------
 
     def scheduling_pass(self) -> None:
+        if self.free() or self.options.reservation == "kept":  # else nobody can start: the order is not asked
+            self.seen |= {self.account(job) for job in self.queue}
         self.queue.sort(key=self.queue_order)
         if self.backfill == "conservative":
             self.start_what_is_planned_for_now()
@@ -99,16 +117,67 @@ class _Machine:
         if self.queue and self.backfill == "easy":
             self.easy_backfill()
 
-    def queue_order(self, job: Job) -> tuple[int, int, int]:
-        first = {
-            "fcfs": 0,
-            "sjf": job.estimate_us,
-            "ljf": -job.estimate_us,
-            "smallest": job.nodes,
-            "largest": -job.nodes,
-            "priority": -self.options.priorities.get(job.queue, 0),
-        }[self.order]
-        return first, job.submit_us, job.number
+    def queue_order(self, job: Job) -> tuple[float, int, int]:
+        first: dict[str, Any] = {
+            "fcfs": lambda _: 0,
+            "sjf": lambda job: job.estimate_us,
+            "ljf": lambda job: -job.estimate_us,
+            "smallest": lambda job: job.nodes,
+            "largest": lambda job: -job.nodes,
+            "priority": lambda job: -self.options.priorities.get(job.queue, 0),
+            "f1": lambda job: rounded(math.log10(r_s(job)) * job.nodes + 870 * log10_s(job)),
+            "f2": lambda job: rounded(math.sqrt(r_s(job)) * job.nodes + 25_600 * log10_s(job)),
+            "f3": lambda job: rounded(r_s(job) * job.nodes + 6_860_000 * log10_s(job)),
+            "f4": lambda job: rounded(r_s(job) * math.sqrt(job.nodes) + 530_000 * log10_s(job)),
+            "wfp3": lambda job: -rounded(self.wfp3(job)),
+            "unicef": lambda job: -rounded(self.unicef(job)),
+            "multifactor": lambda job: -rounded(self.multifactor(job)),
+        }
+        return first[self.order](job), job.submit_us, job.number
+
+    # -- priorities at this pass ---------------------------------------------------------------------------
+
+    def wfp3(self, job: Job) -> float:
+        waited = self.now - job.submit_us
+        return (waited / job.estimate_us) ** self.parameters.get("exponent", 3) * job.nodes
+
+    def unicef(self, job: Job) -> float:
+        width = math.log2(job.nodes) if job.nodes > 1 else 1e-15
+        return (self.now - job.submit_us) / (width * job.estimate_us)
+
+    def multifactor(self, job: Job) -> float:
+        given = self.parameters
+        age = min((self.now - job.submit_us) / 1e6 / given["max_age_s"], 1)
+        size = (self.nodes - job.nodes + 1 if given["favor_small"] else job.nodes) / self.nodes
+        queue = given["queues"].get(job.queue, 0) / (max(given["queues"].values(), default=0) or 1)
+        fair_share = 2 ** (-self.used_share(job) / self.owned_share(job) / given["damping"])
+        return (
+            given["age_weight"] * age
+            + given["size_weight"] * size
+            + given["fair_share_weight"] * fair_share
+            + given["queue_weight"] * queue
+        )
+
+    def account(self, job: Job) -> int:
+        return job.group if self.parameters.get("account") == "group" else job.user
+
+    def owned_share(self, job: Job) -> float:
+        def owned(account: int) -> float:
+            return self.parameters["shares"].get(account, 1)
+
+        return owned(self.account(job)) / sum(map(owned, self.seen | {self.account(job)}))
+
+    def used_share(self, job: Job) -> float:
+        used = {ran: self.used(ran, start) for ran, start in self.runs}
+        total = sum(used.values())
+        mine = sum(usage for ran, usage in used.items() if self.account(ran) == self.account(job))
+        return mine / total if total else 0
+
+    def used(self, job: Job, start: int) -> float:
+        """The integral of nodes x 2^(-age / half-life) over the run, up to now, but for a factor all have."""
+        half_life_us = self.parameters["half_life_s"] * 1e6
+        end = min(start + job.run_us, self.now)
+        return job.nodes * (2 ** ((end - self.now) / half_life_us) - 2 ** ((start - self.now) / half_life_us))
 
     def free(self) -> int:
         return self.nodes - sum(job.nodes for job in self.running)
@@ -119,6 +188,7 @@ class _Machine:
     def start(self, job: Job) -> None:
         self.queue.remove(job)
         self.running[job] = self.now
+        self.runs.append((job, self.now))
         self.schedule[job.number] = (self.now, self.now + job.run_us)
 
     # -- EASY ----------------------------------------------------------------------------------------------
@@ -210,6 +280,27 @@ class Profile:
                 start = time
         assert start is not None, "in the last step every running and planned job has ended"
         return start
+
+
+MULTIFACTOR: dict[str, Any] = {
+    "age_weight": 1000, "size_weight": 1000, "fair_share_weight": 1000, "queue_weight": 1000, "max_age_s": 604_800,
+    "favor_small": False, "half_life_s": 604_800, "damping": 1, "account": "user", "shares": {}, "queues": {},
+}  # fmt: skip
+
+
+def rounded(value: float) -> float:
+    """To 33 binary digits, halves away from zero."""
+    fraction, exponent = math.frexp(abs(value))
+    size = math.ldexp(math.floor(fraction * 2**33 + 0.5), exponent - 33)
+    return -size if value < 0 else size
+
+
+def r_s(job: Job) -> float:
+    return job.estimate_us / 1e6
+
+
+def log10_s(job: Job) -> float:
+    return math.log10(max(job.submit_us / 1e6, 1))
 
 
 def _submit_order(job: Job) -> tuple[int, int]:

@@ -17,6 +17,7 @@ ESTIMATES = ("exact", "longer", "mixed", "shorter")
 """How estimates lie to run times: `mixed` is exact or longer, `shorter` is anything."""
 
 QUEUES = 4
+USERS, GROUPS = 5, 3
 
 
 def random_workload(
@@ -42,7 +43,8 @@ def random_workload(
     width = np.where(rng.random(count) < 0.1, node_count, rng.integers(1, widest + 1, count))
     numbers = rng.permutation(count) + 1
     queues = rng.integers(-1, QUEUES, count)
-    columns = (numbers, submit_s * US, run_s * US, estimate_s * US, width, queues)
+    users, groups = rng.integers(-1, USERS, count), rng.integers(-1, GROUPS, count)
+    columns = (numbers, submit_s * US, run_s * US, estimate_s * US, width, queues, users, groups)
     return [Job(*map(int, row)) for row in zip(*columns, strict=True)], node_count
 
 
@@ -54,6 +56,8 @@ def job_table(jobs: list[Job]) -> JobTable:
         estimate_us=[job.estimate_us for job in jobs],
         nodes=[job.nodes for job in jobs],
         queue=[job.queue for job in jobs],
+        user=[job.user for job in jobs],
+        group=[job.group for job in jobs],
     )
 
 

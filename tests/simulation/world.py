@@ -370,6 +370,7 @@ def simulated(world: World) -> Iterator[None]:
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
         mock.patch.object(balancer.clock, "time", world.time),
+        mock.patch("secrets.token_hex", return_value=f"{world.seed & 0xFFFFFFFF:08x}"),
         mock.patch.object(reading, "create_engine", _engine),
         mock.patch.object(shipped_hooks, "_post", world.hooks.post),
         mock.patch.object(shipped_hooks, "_say", return_value=None),

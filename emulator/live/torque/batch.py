@@ -17,7 +17,7 @@ from emulator.live.torque.actions import RunActions
 from emulator.live.torque.export import export_jobs
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
 from emulator.live.torque.hosted import HostedJobs
-from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of
+from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of, trace_numbers
 from emulator.live.torque.nodes import Node, NodeFacts
 
 if TYPE_CHECKING:
@@ -155,13 +155,19 @@ class BatchServer:
         return job
 
     def _add(self, request: JobRequest, number: int, now_us: int) -> int:
+        queue, user, group = trace_numbers(dict(request.variables)) or (
+            self.config.queues.index(request.queue),
+            self._users.setdefault(request.user, len(self._users)),
+            -1,
+        )
         return self.cluster.add(
             number=number,
             submit_us=now_us,
             estimate_us=request.walltime_us,
             nodes=request.nodes,
-            queue=self.config.queues.index(request.queue),
-            user=self._users.setdefault(request.user, len(self._users)),
+            queue=queue,
+            user=user,
+            group=group,
         )
 
     def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:

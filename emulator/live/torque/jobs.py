@@ -15,6 +15,9 @@ from emulator.live.torque.errors import bad_value, infeasible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+TRACE_NUMBERS = "TRACE_NUMBERS"
+"""The variable with which a replayed job says its queue, user and group in the trace, as in `3/17/-1`."""
+_TRACE_NUMBERS = re.compile(r"(-?\d{1,9})/(-?\d{1,9})/(-?\d{1,9})")
 DELETED = 271
 """Exit status of a job that was deleted while it ran: 256 + SIGTERM."""
 OVER_WALLTIME = -11
@@ -106,6 +109,12 @@ class Job:
 
 
 _WALLTIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d{1,6})?)")
+
+
+def trace_numbers(variables: Mapping[str, str]) -> tuple[int, int, int] | None:
+    """Queue, user and group of a replayed job in its trace, from its variables; None for any other job."""
+    match = _TRACE_NUMBERS.fullmatch(variables.get(TRACE_NUMBERS, ""))
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
 
 
 def walltime_us(text: str) -> int:

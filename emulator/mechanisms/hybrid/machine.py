@@ -49,7 +49,8 @@ class HybridCluster(Cluster):
         self._attr[:, r.LEAST] = table.column("min_nodes", table.nodes)
         self._chosen = np.zeros(node_count, np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
-        self._count[r.IN_ORDER] = scheduler.order == "fcfs"
+        self._count[r.IN_ORDER] = scheduler.order_name == "fcfs"
+        self._reg[t.ASK_ALWAYS] = 1  # guests start in queue order where the pool has no idle node
         self._work = np.zeros((0, 0), np.int64)
         self._make_claims()
         self._keep_nodes()
@@ -74,11 +75,13 @@ class HybridCluster(Cluster):
         self._reg[t.INSTANTS_LEFT] = pause_after
         while (code := r.advance(self._state, self._work, self._claims, until_us)) == t.NEEDS_ROOM:
             self._grow_runs()
+        self._check_order()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
         r.finish_instant(self._state, self._work, self._claims, now_us)
+        self._check_order()
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Started jobs, guests included."""
@@ -86,6 +89,7 @@ class HybridCluster(Cluster):
         self._reg[t.NOW] = now_us
         first = int(self._reg[t.RUNS_N])
         r.schedule_pass(self._state, self._work, self._claims, now_us)
+        self._check_order()
         return self._runs[first : self._reg[t.RUNS_N], t.R_JOB].astype(np.int32)
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:

@@ -17,7 +17,7 @@ from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
-from emulator.schedulers.orders import order_named
+from emulator.schedulers.orders import static_keys
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class PlanningMachine(TableViews):
             raise ValueError(f"a machine needs at least one node, not {node_count}")
         if scheduler.backfill != "conservative":
             raise ValueError(
-                f"malleable is a planning scheduler: scheduler must be {scheduler.order}+conservative,"
-                f" not {scheduler.order}+{scheduler.backfill}"
+                f"malleable is a planning scheduler: scheduler must be {scheduler.order_name}+conservative,"
+                f" not {scheduler.order_name}+{scheduler.backfill}"
             )
         self.node_count = node_count
         count = len(jobs)
@@ -106,7 +106,7 @@ class PlanningMachine(TableViews):
         estimate_us = np.maximum(jobs.estimate_us, 1)
         unit = self._speed[row, nodes]
         for column, values in (
-            (t.SUBMIT, jobs.submit_us), (t.KEY, order_named(scheduler.order)(jobs, scheduler)),
+            (t.SUBMIT, jobs.submit_us), (t.KEY, static_keys(jobs, scheduler, "malleable")),
             (t.RUN, jobs.run_us), (t.ESTIMATE, -(-estimate_us // tick) * tick), (t.NODES, nodes), (t.CLASS, kind),
             (t.MIN, least), (t.MAX, most), (t.SPEED, row), (t.OWED, jobs.run_us * unit),
             (t.GUESSED, estimate_us * unit), (t.START, -1), (t.END, -1), (t.RUN_ROW, -1),

@@ -14,7 +14,7 @@ from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
 from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
-from emulator.schedulers.orders import order_named
+from emulator.schedulers.orders import static_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -323,7 +323,7 @@ def _make_room(
     count = len(jobs)
     units = shape.cores + shape.gpus
     slots = max(shape.slots, shape.gpu_slots)
-    job = _job_rows(jobs, demands, order_named(scheduler.order)(jobs, scheduler))
+    job = _job_rows(jobs, demands, static_keys(jobs, scheduler, "oversubscribe"))
     node = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
     node[:, s.OPEN] = shape.cores
     node[:, s.FREE_MEMORY] = shape.memory_kib

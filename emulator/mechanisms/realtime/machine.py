@@ -14,7 +14,7 @@ from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.segments import io_end
-from emulator.schedulers.orders import order_named
+from emulator.schedulers.orders import static_keys
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class RealtimeMachine(TableViews):
         body[:, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
         body[:, t.UNITS] = units
         body[:, t.CLASS] = np.searchsorted(sizes, units) if len(sizes) else -1
-        body[:, t.KEY] = order_named(self.scheduler.order)(jobs, self.scheduler)
+        body[:, t.KEY] = static_keys(jobs, self.scheduler, "realtime")
         body[:, t.REALTIME] = self.realtime
         body[:, t.INTERVAL] = np.where(self.realtime, 0, interval_us)
         for column in (t.START, t.END, t.PLACE, t.RUN_ROW):

@@ -211,6 +211,7 @@ def test_a_second_reconcile_gives_no_command(world):
     w = world(nodes=3, reserve=1)
     w.settled()
     w.engine.reconcile()
+    w.settled()
     commands = w.batch.commands()
     observed = [event.kind for event in w.engine.ledger.events(0, 100)].count("nodes_observed")
     w.engine.reconcile()

@@ -1,4 +1,4 @@
-"""T11: each of the 70 cells of the reconcile table, carried out by a running engine."""
+"""T11: each of the 80 cells of the reconcile table, carried out by a running engine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
+from balancer.drivers.marks import Stamp
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile import seen
@@ -35,6 +36,8 @@ _AFTER = {
     Action.SEE_DOWN: "DOWN",
     Action.SET_ASIDE: "DOWN",
     Action.GIVE_UP: "RESTORING",
+    Action.ADOPT: "OD_ALLOC",
+    Action.LET_GO: "RESTORING",
 }
 
 
@@ -46,6 +49,10 @@ def _brought_to(w, kit, state):
             w.start_job("1.server", "n01")
         case NodeState.DOWN:
             w.batch.down.add("n01")
+            w.engine.reconcile()
+        case NodeState.HELD:
+            w.batch.marked["n01"] = True
+            w.batch.stamps["n01"] = Stamp("0badcafe", 7, "01234567")
             w.engine.reconcile()
         case NodeState.OD_ALLOC | NodeState.OD_RESERVE | NodeState.RESTORING:
             w.engine.wait_for_request(w.engine.submit_request(1).request_id)
@@ -65,7 +72,7 @@ def _brought_to(w, kit, state):
 def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     action = TABLE[state][what]
     limit_s = 0.1 if action in (Action.LEAVE, Action.GIVE_UP) else 5.0
-    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s)
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s, hold_s=0)
     _brought_to(w, kit, state)
     if state in (NodeState.RECLAIMING, NodeState.RESTORING):
         _its_command_sees_to_it(w, kit, state, what)
@@ -85,7 +92,7 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
         assert w.states()["n01"] == _AFTER.get(action, state.value)
     if action is Action.MARK:
         kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
-    elif action is not Action.GIVE_UP:
+    elif action not in (Action.GIVE_UP, Action.LET_GO):
         assert w.batch.commands()[commands:] == []
     is_aside = action is Action.SET_ASIDE or what in (Seen.FOREIGN, Seen.FOREIGN_BUSY)
     assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,10 +14,12 @@ from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from oracle.head_protection import assert_easy_protects_head
 from oracle.reference import CHOICES, ORDERS, Job, Options, reference_schedule
-from oracle.workloads import QUEUES, job_table, random_workload, smallest_part
+from oracle.workloads import QUEUES, USERS, job_table, random_workload, smallest_part
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
+
+Order: TypeAlias = str | dict[str, Any]
 
 SCHEDULERS = [
     (order, backfill, choice)
@@ -47,7 +49,31 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
     )
 
 
-def kernel_run(jobs: list[Job], nodes: int, order: str, backfill: str, options: Options) -> RunRecord:
+def with_parameters(rng: np.random.Generator, order: str) -> Order:
+    """The order with its parameters at random; ages and half-lives are as long as a few runs."""
+    match order:
+        case "wfp3":
+            return {"wfp3": {"exponent": float(rng.choice((0.5, 1.0, 3.0)))}}
+        case "multifactor":
+            return {"multifactor": random_multifactor(rng)}
+    return order
+
+
+def random_multifactor(rng: np.random.Generator) -> dict[str, Any]:
+    weights = ("age_weight", "size_weight", "fair_share_weight", "queue_weight")
+    return {
+        **{weight: float(rng.choice((0, 1, 100, 1000))) for weight in weights},
+        "max_age_s": float(rng.choice((5, 50, 500))),
+        "half_life_s": (3, 30.0, 300)[rng.integers(3)],
+        "favor_small": bool(rng.integers(2)),
+        "damping": float(rng.choice((0.5, 1, 3))),
+        "account": str(rng.choice(("user", "group"))),
+        "shares": {user: float(rng.integers(1, 5)) for user in range(USERS) if rng.random() < 0.5},
+        "queues": {queue: float(rng.integers(0, 4)) for queue in range(QUEUES) if rng.random() < 0.7},
+    }
+
+
+def kernel_run(jobs: list[Job], nodes: int, order: Order, backfill: str, options: Options) -> RunRecord:
     chosen = {field.name: getattr(options, field.name) for field in fields(options)}
     return simulate(job_table(jobs), nodes, SchedulerConfig(order=order, backfill=backfill, **chosen))  # type: ignore[arg-type]
 
@@ -61,7 +87,7 @@ def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
 
 
 def assert_equal_schedules(
-    jobs: list[Job], nodes: int, order: str, backfill: str, options: Options
+    jobs: list[Job], nodes: int, order: Order, backfill: str, options: Options
 ) -> RunRecord:
     def both(part: list[Job]) -> tuple[dict[int, tuple[int, int]], dict[int, tuple[int, int]]]:
         expected = reference_schedule(part, nodes, order=order, backfill=backfill, options=options)
@@ -90,14 +116,15 @@ def compare(order: str, backfill: str, choice: str, *, workloads: int, seed: int
     rng = np.random.default_rng([seed, *f"{order}+{backfill}+{choice}".encode()])
     for _ in range(workloads):
         jobs, nodes = random_workload(rng)
-        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+        chosen = with_parameters(rng, order)
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
 
 
 @pytest.mark.parametrize(("order", "backfill", "choice"), SCHEDULERS)
 def test_every_scheduler_starts_every_job_when_the_reference_does(
     order: str, backfill: str, choice: str
 ) -> None:
-    compare(order, backfill, choice, workloads=200, seed=1)
+    compare(order, backfill, choice, workloads=60 if order == "multifactor" else 100, seed=1)
 
 
 @pytest.mark.slow
@@ -105,7 +132,7 @@ def test_every_scheduler_starts_every_job_when_the_reference_does(
 def test_every_scheduler_starts_thousands_of_workloads_like_the_reference(
     order: str, backfill: str, choice: str
 ) -> None:
-    compare(order, backfill, choice, workloads=2_000, seed=2)
+    compare(order, backfill, choice, workloads=600 if order == "multifactor" else 2_000, seed=2)
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
@@ -114,7 +141,8 @@ def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill
     for _ in range(100):
         jobs, nodes = random_workload(rng, estimates="shorter")
         order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
-        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+        chosen = with_parameters(rng, order)
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
 
 
 @pytest.mark.parametrize("block", [2, 3, 5])
@@ -128,7 +156,8 @@ def test_a_plan_of_many_small_blocks_makes_the_same_schedules(
     for round_ in range(60):
         jobs, nodes = random_workload(rng, estimates="shorter" if round_ % 3 == 0 else None, nodes=60)
         order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
-        assert_equal_schedules(jobs, nodes, order, backfill, random_options(rng, choice))
+        chosen = with_parameters(rng, order)
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
 
 
 @pytest.mark.parametrize("choice", CHOICES)

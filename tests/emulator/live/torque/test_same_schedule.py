@@ -23,14 +23,25 @@ def workload(seed):
         estimate_us=np.maximum(run_us, draw.choice([15 * US, 30 * US, 90 * US], JOBS)),
         nodes=draw.integers(1, NODES + 1, JOBS),
         number=np.arange(JOBS),
+        queue=draw.integers(0, 3, JOBS),
+        user=draw.integers(0, 4, JOBS),
     )
 
 
+FAIR = {"age_weight": 1, "max_age_s": 100, "half_life_s": 60, "queues": {1: 1, 2: 0.5}}
+
+
 @pytest.mark.live
-@pytest.mark.parametrize("scheduler", ["fcfs+easy", "sjf+none", "fcfs+conservative"])
+@pytest.mark.parametrize(
+    "scheduler",
+    ["fcfs+easy", "sjf+none", "fcfs+conservative", "wfp3+easy", {"order": {"multifactor": FAIR}}],
+    ids=str,
+)
 def test_every_job_starts_and_ends_when_it_does_in_virtual_time(make_fleet, scheduler):
-    jobs = workload(sum(map(ord, scheduler)))
-    simulated = Cluster(NODES, SchedulerConfig.parse(scheduler), jobs)
+    jobs = workload(sum(map(ord, str(scheduler))))
+    is_short = isinstance(scheduler, str)
+    config = SchedulerConfig.parse(scheduler) if is_short else SchedulerConfig.from_mapping(scheduler)
+    simulated = Cluster(NODES, config, jobs)
     simulated.advance(NEVER_US)
     fleet = make_fleet(hooks=False, scheduler=scheduler, np=1, agent={"np": 1})
     submitter = fleet.clock.alarm(Rank.SUBMIT)
@@ -42,7 +53,11 @@ def test_every_job_starts_and_ends_when_it_does_in_virtual_time(make_fleet, sche
         seconds, rest = divmod(int(jobs.run_us[job]), US)
         estimate = f"{int(jobs.estimate_us[job]) / US:f}"
         fleet.qsub(
-            "-l", f"nodes={jobs.nodes[job]},walltime={estimate}", script=f"sleep {seconds}.{rest:06}\n"
+            "-l",
+            f"nodes={jobs.nodes[job]},walltime={estimate}",
+            "-v",
+            f"TRACE_NUMBERS={jobs.queue[job]}/{jobs.user[job]}/{jobs.group[job]}",
+            script=f"sleep {seconds}.{rest:06}\n",
         )
     fleet._alarm.set(fleet.clock.now_us())
     submitter.close()

@@ -1,0 +1,170 @@
+"""A cluster's side of a queue order that is asked at each pass: what the order sees, and the hook that asks it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba import types
+
+from emulator.harness import reorder as r
+from emulator.harness import tables as t
+from emulator.schedulers.dynamic import WAITING, AskedInLoop, HasFairShare, HasFixed, order_keys
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.dynamic import AskedInPython, QueueView
+    from emulator.workload.table import JobTable
+
+_HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+
+
+class QueueOrderError(RuntimeError):
+    """A queue order cannot say who comes first; the message names it and the cluster time."""
+
+
+class AskedOrder:
+    """The order `order`, called `name`, of one cluster. `use` must follow whenever the cluster's tables moved."""
+
+    def __init__(self, name: str, order: AskedInPython | AskedInLoop, node_count: int) -> None:
+        self.name = name
+        self._order = order
+        self._node_count = node_count
+        self._fair = order.fair_share() if isinstance(order, HasFairShare) else None
+        self._half_life = np.array([self._fair.half_life_us if self._fair else 1.0], np.float64)
+        self._indices: dict[int, int] = {}
+        self._accounts = np.zeros((64, r.ACCOUNT_COLUMNS))
+        self._open = np.zeros(node_count + 8, np.int64)
+        self._count = np.zeros(r.COUNTERS, np.int64)
+        self._view = np.zeros(0, WAITING)
+        self._failure: Exception | None = None
+        self._at = np.zeros(r.ADDRESSES, np.int64)
+        if isinstance(order, AskedInLoop):
+            self._parameters: NDArray[Any] = _record_of(order)
+            self._score: Any = _compiled_score(type(order).score, self._parameters.dtype)
+            self._hook: Any = r.hook()
+            self._address: int = self._hook.address
+        else:
+            self._parameters, self._score = np.zeros(1), None
+            self._hook = _HOOK(self._reorder)
+            self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
+
+    def learn(self, jobs: JobTable, first: int) -> None:
+        """Jobs that are the rows from `first` on."""
+        last = first + len(jobs)
+        if last > len(self._view):
+            more = np.zeros(max(last, 2 * len(self._view), 64) - len(self._view), WAITING)
+            self._view = np.concatenate((self._view, more))
+        rows = self._view[first:last]
+        rows["row"] = np.arange(first, last)
+        rows["queue"], rows["user"], rows["group"] = jobs.queue, jobs.user, jobs.group
+        if self._fair is not None:
+            numbers = jobs.user if self._fair.account == "user" else jobs.group
+            rows["account"] = [self._index(int(number)) for number in numbers]
+            self._at[[r.A_ACCOUNTS, r.ACCOUNTS_ROOM]] = self._accounts.ctypes.data, len(self._accounts)
+        if isinstance(self._order, HasFixed):
+            rows["fixed"] = self._order.fixed(jobs, self._node_count)
+
+    def _index(self, number: int) -> int:
+        """The place of an account, which is new perhaps."""
+        found = self._indices.setdefault(number, len(self._indices))
+        if found == self._count[r.ACCOUNTS_N]:
+            if found == len(self._accounts):
+                self._accounts = np.concatenate((self._accounts, np.zeros_like(self._accounts)))
+            self._accounts[found, r.SHARES] = self._fair.shares.get(number, 1.0) if self._fair else 1.0
+            self._count[r.ACCOUNTS_N] += 1
+        return found
+
+    def use(self, job: t.Ints, queue: t.Ints32, runs: t.Ints, reg: t.Ints) -> None:
+        """Work on these tables of the cluster from now on."""
+        self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
+        if len(self._view) != len(job):
+            view = np.zeros(len(job), WAITING)
+            view[: min(len(job), len(self._view))] = self._view[: len(job)]
+            self._view = view
+        self._scores, self._spare = np.zeros(len(job)), np.zeros(len(job), np.int32)
+        self._as_ints = self._view.view(np.int64).reshape(-1, r.VIEW_COLUMNS)
+        self._as_floats = self._view.view(np.float64).reshape(-1, r.VIEW_COLUMNS)
+        at = self._at
+        for place, array in (
+            (r.A_JOB, job), (r.A_QUEUE, queue), (r.A_REG, reg), (r.A_RUNS, runs), (r.A_ORDER, self._parameters),
+            (r.A_VIEW, self._view), (r.A_ACCOUNTS, self._accounts), (r.A_OPEN, self._open), (r.A_COUNT, self._count),
+            (r.A_SCORES, self._scores), (r.A_SPARE, self._spare), (r.A_HALF_LIFE, self._half_life),
+        ):  # fmt: skip
+            at[place] = array.ctypes.data
+        at[r.A_SCORE] = self._score.address if self._score is not None else 0
+        at[[r.JOBS_ROOM, r.RUNS_ROOM, r.ACCOUNTS_ROOM, r.OPEN_ROOM]] = (
+            len(job), len(runs), len(self._accounts), len(self._open),
+        )  # fmt: skip
+        reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, at.ctypes.data
+
+    def check(self) -> None:
+        """Raises QueueOrderError if the order has failed since the last look."""
+        code = int(self._reg[t.ORDER_FAILED])
+        if not code:
+            return
+        where = f"queue order {self.name} failed at {self._reg[t.NOW] / 1e6:g} s of cluster time"
+        if code == t.NOT_A_NUMBER:
+            raise QueueOrderError(f"{where}: it gave a job the priority NaN, which has no place in an order")
+        raise QueueOrderError(f"{where}: {type(self._failure).__name__}: {self._failure}") from self._failure
+
+    def _reorder(self, _context: int, now_us: int) -> None:
+        """The hook of an order in Python. Nothing can be raised through compiled code: `check` does that."""
+        try:
+            self._ask_in_python(now_us)
+        except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
+            self._failure = error
+            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.INSTANTS_LEFT] = 0
+
+    def _ask_in_python(self, now_us: int) -> None:
+        job, queue, reg = self._job, self._queue, self._reg
+        r.look(job, queue, reg, self._as_ints, now_us)
+        if self._fair is not None:
+            r.count_usage(
+                self._runs, self._as_ints, self._accounts, self._open, self._count, reg, now_us,
+                self._half_life[0],
+            )  # fmt: skip
+            r.look_at_usage(queue, reg, self._as_ints, self._as_floats, self._accounts, self._count)
+        rows = np.sort(queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]])
+        given = np.asarray(self._order.priority(now_us, self._seen(rows)), np.float64)  # type: ignore[union-attr]
+        if given.shape != rows.shape:
+            raise ValueError(f"it gave priorities of shape {given.shape} to {len(rows)} waiting jobs")
+        if np.isnan(given).any():
+            number = int(rows[np.isnan(given).argmax()])
+            raise ValueError(
+                f"it gave the job in row {number} the priority NaN, which has no place in an order"
+            )
+        keys = -order_keys(given)
+        job[rows, t.KEY] = np.where(job[rows, t.KEY] == t.FRONT, t.FRONT, keys)
+        r.sort_queue(job, queue, reg, self._spare)
+
+    def _seen(self, rows: NDArray[np.int32]) -> QueueView:
+        view = self._view[rows].view(np.recarray)
+        view.flags.writeable = False
+        return view
+
+
+def _record_of(order: Any) -> NDArray[np.void]:
+    """The numbers among an order's parameters, as the compiled function sees them: one record of floats."""
+    numbers = {
+        field.name: float(value)
+        for field in fields(order)
+        if isinstance(value := getattr(order, field.name), int | float) and math.isfinite(value)
+    }
+    dtype = np.dtype([(name, "f8") for name in numbers] or [("none", "f8")])
+    return np.array([tuple(numbers.values()) or (0.0,)], dtype)
+
+
+def _compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
+    """The machine code of an order's `score`, from the cache where its source is a file."""
+    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    try:
+        return numba.cfunc(signature, cache=True)(score)
+    except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
+        return numba.cfunc(signature)(score)

@@ -1,0 +1,266 @@
+"""The queue in the order of priorities that are asked for at each pass, compiled. Rules: `docs/schedulers.md`.
+
+The view has one row a job, as whole numbers and as floats over the same memory (`WAITING` in `schedulers/dynamic.py`);
+what changes is written for the waiting ones. Priorities become keys (`order_keys` there), the queue is sorted by them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba
+from numba import carray, types  # type: ignore[attr-defined]
+
+from emulator.harness.callbacks import call_score, floats_at, ints32_at, ints_at
+from emulator.harness.compiled import compiled
+from emulator.harness.tables import (
+    ESTIMATE,
+    FRONT,
+    INSTANTS_LEFT,
+    JOB_COLUMNS,
+    KEY,
+    LOG_N,
+    NODES,
+    NOT_A_NUMBER,
+    ORDER_FAILED,
+    QUEUE_HI,
+    QUEUE_LO,
+    R_END,
+    R_FIRST,
+    R_JOB,
+    R_START,
+    REGISTERS,
+    RUN_COLUMNS,
+    RUNS_N,
+    SUBMIT,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from emulator.harness.tables import Ints, Ints32
+
+    Floats = NDArray[np.float64]
+
+# Columns of the view, in the order of `WAITING`.
+(
+    V_ROW,
+    V_SUBMIT,
+    V_WAIT,
+    V_ESTIMATE,
+    V_NODES,
+    V_QUEUE,
+    V_USER,
+    V_GROUP,
+    V_ACCOUNT,
+    V_USAGE,
+    V_SHARE,
+    V_FIXED,
+) = range(12)
+VIEW_COLUMNS = 12
+# Columns of the accounts. USAGE: node-seconds, decayed to the last time it was counted; SHARES: its own; SEEN: 1 from
+# the first job of it that waited.
+USAGE, SHARES, SEEN = range(3)
+ACCOUNT_COLUMNS = 3
+# What an order knows beside: AT: the time up to which usage is counted; RUNS_SEEN: rows of the run table that are
+# counted or open; OPEN_N: open ones; ACCOUNTS_N: 0 for an order without fair share.
+AT, RUNS_SEEN, OPEN_N, ACCOUNTS_N = range(4)
+COUNTERS = 4
+# The addresses and sizes that the hook is given.
+(
+    A_JOB, A_QUEUE, A_REG, A_RUNS, A_SCORE, A_ORDER, A_VIEW, A_ACCOUNTS, A_OPEN, A_COUNT, A_SCORES, A_SPARE,
+    A_HALF_LIFE, JOBS_ROOM, RUNS_ROOM, ACCOUNTS_ROOM, OPEN_ROOM,
+) = range(17)  # fmt: skip
+ADDRESSES = 17
+
+_LN2 = 0.6931471805599453
+
+
+@compiled
+def decayed(nodes: int, begin: int, end: int, now: int, half_life: float) -> float:
+    """Node-seconds of `nodes` from `begin` to `end`, as they count at `now`: each second halves with its age."""
+    rate = _LN2 / half_life
+    seconds = -math.expm1(-rate * (end - begin)) / (rate * 1e6)
+    left: float = 0.5 ** ((now - end) / half_life)
+    return nodes * left * seconds
+
+
+@compiled
+def count_usage(
+    runs: Ints,
+    view: Ints,
+    accounts: Floats,
+    open_runs: Ints,
+    count: Ints,
+    reg: Ints,
+    now: int,
+    half_life: float,
+) -> None:
+    """Bring the usage of all accounts to `now`: what was, decayed, and what runs have used since."""
+    before = count[AT]
+    left = 0.5 ** ((now - before) / half_life)
+    for which in range(count[ACCOUNTS_N]):
+        accounts[which, USAGE] *= left
+    still_open = 0
+    for k in range(count[OPEN_N] + reg[RUNS_N] - count[RUNS_SEEN]):
+        row = open_runs[k] if k < count[OPEN_N] else count[RUNS_SEEN] + k - count[OPEN_N]
+        behind = runs[row + 1, R_FIRST] if row + 1 < reg[RUNS_N] else reg[LOG_N]
+        nodes = behind - runs[row, R_FIRST]
+        begin = max(runs[row, R_START], before)
+        end = runs[row, R_END]
+        if end < 0:
+            end = now
+            open_runs[still_open] = row
+            still_open += 1
+        if end > begin:
+            which = view[runs[row, R_JOB], V_ACCOUNT]
+            accounts[which, USAGE] += decayed(nodes, begin, end, now, half_life)
+    count[OPEN_N] = still_open
+    count[RUNS_SEEN] = reg[RUNS_N]
+    count[AT] = now
+
+
+@compiled
+def look(job: Ints, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
+    """What an order sees of the waiting jobs, but for usage."""
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        view[who, V_SUBMIT] = job[who, SUBMIT]
+        view[who, V_WAIT] = now - job[who, SUBMIT]
+        view[who, V_ESTIMATE] = job[who, ESTIMATE]
+        view[who, V_NODES] = job[who, NODES]
+
+
+@compiled
+def look_at_usage(
+    queue: Ints32, reg: Ints, view: Ints, numbers: Floats, accounts: Floats, count: Ints
+) -> None:
+    """Each waiting job's part of all usage and of all shares."""
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        accounts[view[queue[place], V_ACCOUNT], SEEN] = 1.0
+    usage = 0.0
+    shares = 0.0
+    for which in range(count[ACCOUNTS_N]):
+        usage += accounts[which, USAGE]
+        if accounts[which, SEEN] > 0.0:
+            shares += accounts[which, SHARES]
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        which = view[who, V_ACCOUNT]
+        numbers[who, V_USAGE] = accounts[which, USAGE] / usage if usage > 0.0 else 0.0
+        numbers[who, V_SHARE] = accounts[which, SHARES] / shares
+
+
+@compiled
+def set_keys(job: Ints, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) -> None:
+    """Keys of the waiting jobs from their priorities `scores`, by row; `bits` is the same memory."""
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        if scores[who] != scores[who]:
+            reg[ORDER_FAILED] = NOT_A_NUMBER
+            reg[INSTANTS_LEFT] = 0
+        if job[who, KEY] != FRONT:
+            size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
+            job[who, KEY] = size if bits[who] < 0 else -size
+
+
+@compiled
+def first_behind(job: Ints, queue: Ints32, place: int, hi: int) -> int:
+    """Where the part of the queue that begins at `place` and is in order ends."""
+    place += 1
+    while place < hi:
+        one = queue[place - 1]
+        other = queue[place]
+        if job[one, KEY] > job[other, KEY] or (job[one, KEY] == job[other, KEY] and one > other):
+            break
+        place += 1
+    return place
+
+
+@compiled
+def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32) -> None:
+    """Make one sorted part of two that are neighbours."""
+    count = middle - lo
+    for k in range(count):
+        spare[k] = queue[lo + k]
+    left = 0
+    right = middle
+    place = lo
+    while left < count and right < hi:
+        one = spare[left]
+        other = queue[right]
+        if job[other, KEY] < job[one, KEY] or (job[other, KEY] == job[one, KEY] and other < one):
+            queue[place] = other
+            right += 1
+        else:
+            queue[place] = one
+            left += 1
+        place += 1
+    while left < count:
+        queue[place] = spare[left]
+        left += 1
+        place += 1
+
+
+@compiled
+def sort_queue(job: Ints, queue: Ints32, reg: Ints, spare: Ints32) -> None:
+    """Sort the queue by (key, job): parts that are in order already are merged in pairs, until there is one."""
+    lo = reg[QUEUE_LO]
+    hi = reg[QUEUE_HI]
+    parts = 2
+    while parts > 1:
+        parts = 0
+        place = lo
+        while place < hi:
+            middle = first_behind(job, queue, place, hi)
+            end = middle
+            if middle < hi:
+                end = first_behind(job, queue, middle, hi)
+                merge(job, queue, place, middle, end, spare)
+            place = end
+            parts += 1
+
+
+@compiled
+def score_all(queue: Ints32, reg: Ints, scores: Floats, to_call: Ints) -> None:
+    """Ask the compiled order for the priority of each waiting job.
+
+    `to_call`: its address, that of its parameters and that of the view.
+    """
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        scores[who] = call_score(to_call[0], to_call[1], to_call[2] + who * (8 * VIEW_COLUMNS))
+
+
+def reorder(context: int, now: int) -> None:
+    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
+    at = carray(ints_at(context), ADDRESSES)
+    rooms = at[JOBS_ROOM]
+    job = carray(ints_at(at[A_JOB]), (rooms, JOB_COLUMNS))
+    queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
+    reg = carray(ints_at(at[A_REG]), REGISTERS)
+    view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
+    count = carray(ints_at(at[A_COUNT]), COUNTERS)
+    scores = carray(floats_at(at[A_SCORES]), rooms)
+    look(job, queue, reg, view, now)
+    if count[ACCOUNTS_N]:
+        runs = carray(ints_at(at[A_RUNS]), (at[RUNS_ROOM], RUN_COLUMNS))
+        numbers = carray(floats_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
+        accounts = carray(floats_at(at[A_ACCOUNTS]), (at[ACCOUNTS_ROOM], ACCOUNT_COLUMNS))
+        open_runs = carray(ints_at(at[A_OPEN]), at[OPEN_ROOM])
+        half_life = carray(floats_at(at[A_HALF_LIFE]), 1)[0]
+        count_usage(runs, view, accounts, open_runs, count, reg, now, half_life)
+        look_at_usage(queue, reg, view, numbers, accounts, count)
+    to_call = carray(ints_at(context + 8 * A_SCORE), 3)
+    score_all(queue, reg, scores, to_call)
+    set_keys(job, queue, reg, scores, carray(ints_at(at[A_SCORES]), rooms))
+    sort_queue(job, queue, reg, carray(ints32_at(at[A_SPARE]), rooms))
+
+
+@cache
+def hook() -> Any:
+    """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
+    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
