@@ -29,7 +29,6 @@ from balancer.lifecycle.events import (
     NodesReleased,
     NodesRequested,
     NodesUpdated,
-    PlanRefused,
     Reclaim,
     RequestWithdrawn,
     ReserveAdded,
@@ -273,6 +272,11 @@ class Engine:
     def is_leader(self) -> bool:
         """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
         return self.ledger.epoch is not None and not self.ledger.is_lost
+
+    @property
+    def failed_plan(self) -> str | None:
+        """The algorithm's last failure, with event and time; None when it never failed."""
+        return self._writer.failed_plan
 
     def problem(self) -> str | None:
         """Why the service is not ready; None when it is."""
@@ -699,8 +703,6 @@ class Engine:
                 commands.append(instruction)
             elif isinstance(instruction, Look):
                 self._reader.ask(with_cloud=instruction.cloud)
-            elif isinstance(instruction, PlanRefused):
-                _log.error("plan refused", algorithm=instruction.algorithm, detail=instruction.detail)
         return self._commander.submit(commands) if commands else None
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:

@@ -110,6 +110,11 @@ class Metrics:
         self._leader = Gauge(
             "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
         )
+        self._failed_plans = Counter(
+            "balancer_failed_plans_total",
+            "Plans that the algorithm could not make, or that made no sense",
+            registry=registry,
+        )
         self._http_children: dict[tuple[str, str, int], Histogram] = {}
 
     def nodes(self, counts: Mapping[NodeState, int]) -> None:
@@ -143,6 +148,9 @@ class Metrics:
     def reconciled(self, at_s: float, drift: int) -> None:
         self._drift.set(drift)
         self._reconciled.set(at_s)
+
+    def plan_failed(self) -> None:
+        self._failed_plans.inc()
 
     def denied(self, code: int) -> None:
         self._denied.labels(str(code)).inc()

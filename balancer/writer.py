@@ -31,7 +31,7 @@ from balancer.ledger.errors import (
 )
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, Grant, NodesDoubted, WakeAt
+from balancer.lifecycle.events import Event, Grant, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
@@ -134,6 +134,8 @@ class Writer:
         self.failures = 0
         """How often decisions were undone. Whether they are stored after all is known to nobody but the ledger."""
         self.is_stopping = False
+        self.failed_plan: str | None = None
+        """The last plan that the algorithm could not make, or that made no sense."""
         self.read_only: LedgerError | None = None
         """Why nothing can be written at the moment."""
         self.unproven = ""
@@ -259,13 +261,19 @@ class Writer:
             event = replace(event, event_id=f"e{self._seq + 1}")
         try:
             instructions = self._lifecycle.handle(event)
-        except (Refused, BadPlan):
+        except Refused:
+            raise
+        except BadPlan as error:
+            self._plan_failed(event, error.algorithm, error.detail)
             raise
         except Exception as error:
             # A bug of ours: the state may be half changed, the ledger's is whole.
             _log.exception("the life cycle failed; the state is read from the ledger again")
             self._fail(error)
             raise
+        for instruction in instructions:
+            if isinstance(instruction, PlanRefused):
+                self._plan_failed(event, instruction.algorithm, instruction.detail)
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
@@ -276,6 +284,13 @@ class Writer:
         self._queue.append(decided)
         self._on_decided(instructions)
         return decided
+
+    def _plan_failed(self, event: Event, algorithm: str, detail: str) -> None:
+        """The algorithm is a plug-in: it may fail at one event and be well at the next."""
+        kind = _KIND[type(event)]
+        self.failed_plan = f"algorithm {algorithm} failed in {kind} at {seconds(event.at_us):.6f} s: {detail}"
+        self._metrics.plan_failed()
+        _log.error("plan refused", algorithm=algorithm, event_kind=kind, detail=detail)
 
     def _note(self, changes: Changes) -> Moves:
         moves = []

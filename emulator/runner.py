@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
 from emulator.harness.cluster import Cluster
-from emulator.harness.harness import Harness
-from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of
+from emulator.harness.failure import PluginError, plugin_error
+from emulator.harness.loop import Loop
+from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
@@ -20,10 +22,12 @@ from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from balancer.plugins import Plugins
-    from emulator.harness.harness import OnProgress
+    from emulator.harness.loop import OnProgress
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord
     from emulator.workload.workload import Workload
@@ -111,42 +115,64 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         raise ScenarioError(f"mechanism: {error}") from error
 
 
-def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> Cluster:
-    """The mechanism's own machine if it brings one, else whole nodes and a queue over them."""
+def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> Machine:
+    """The mechanism's own machine if it brings one, else whole nodes and a queue over them.
+
+    Raises ScenarioError, and PluginError for a mechanism or a queue order that fails.
+    """
+    scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
     if maker is None:
         with scenario.plugged_in():
-            return Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs)
-    try:
-        with scenario.plugged_in():
-            machine = maker.make_machine(
-                prepared.nodes, scenario.scheduler_config, prepared.jobs, scenario.seed
+            return _make(
+                "queue order",
+                scheduler.order_name,
+                "its keys",
+                lambda: Cluster(prepared.nodes, scheduler, jobs),
             )
-    except ValueError as error:
-        raise ScenarioError(f"mechanism: {error}") from error
+    with scenario.plugged_in():
+        machine = _make(
+            "mechanism",
+            plugin_name(scenario.mechanism),
+            "make_machine",
+            lambda: maker.make_machine(prepared.nodes, scheduler, jobs, scenario.seed),
+        )
     if ability(mechanism, HasArrival) is None:  # type: ignore[type-abstract]
         jobs = machine.job_table()
         for lease in jobs.number[jobs.kind == Kind.ON_DEMAND]:
             problem = "the mechanism has no on_arrival to serve it, and its machine does not either"
             raise ScenarioError(f"mechanism: job {lease} is an on-demand lease; {problem}")
-    # Such a mechanism does not act on single nodes, so that the harness asks no more of it than `Machine` has.
-    return cast("Cluster", machine)
+    return machine
+
+
+def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
+    try:
+        return make()
+    except ValueError as error:  # what a plug-in says of its parameters and the jobs
+        raise ScenarioError(f"{kind}: {error}") from error
+    except Exception as error:
+        raise plugin_error(f"{kind} {name}", event, 0, error) from error
 
 
 def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None) -> RunRecord:
-    """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record."""
+    """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record.
+
+    So does a plug-in that fails: `interrupted` and `traceback` of the record tell how.
+    """
     began_us = wall_us()
     mechanism = make_mechanism(scenario)
     machine = make_machine(scenario, prepared, mechanism)
-    harness = Harness(machine, mechanism, node_names=getattr(machine, "node_names", None))
-    with scenario.plugged_in():
-        complete = harness.run(on_progress)
-    return describe(
-        harness.record(interrupted="" if complete else "stopped by the user"),
-        scenario,
-        prepared,
-        wall_s=seconds(wall_us() - began_us),
+    loop = Loop(
+        machine,
+        mechanism,
+        node_names=getattr(machine, "node_names", None),
+        name=plugin_name(scenario.mechanism),
     )
+    complete = False
+    with scenario.plugged_in(), suppress(PluginError):  # the record tells of it
+        complete = loop.run(on_progress)
+    record = loop.record(interrupted="" if complete else "stopped by the user")
+    return describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))
 
 
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:

@@ -17,10 +17,20 @@ if TYPE_CHECKING:
 blueprint = APIBlueprint("health", __name__, tag="health")
 
 
-def _reply(problem: str | None) -> Response:
+def _reply(problem: str | None, *remarks: str) -> Response:
     if problem is None:
-        return Response("OK\n", content_type="text/plain")
+        return Response("".join(f"{line}\n" for line in ("OK", *remarks)), content_type="text/plain")
     return Response(f"{problem}\n", 503, content_type="text/plain")
+
+
+def _remarks(engine: Engine) -> list[str]:
+    """The algorithm's last failure, and a node in doubt."""
+    remarks = [engine.failed_plan] if engine.failed_plan is not None else []
+    held = engine.held()
+    if held:
+        node, why = next(iter(held.items()))
+        remarks.append(f"{len(held)} nodes are held, {node} because {why}")
+    return remarks
 
 
 @blueprint.get("/livez")
@@ -33,14 +43,9 @@ def livez() -> Any:
 @blueprint.get("/readyz")
 @blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
 def readyz() -> Any:
-    """Ready: the ledger works and the batch system has answered lately."""
+    """Ready: the ledger works and the batch system has answered lately. More lines: what somebody should look at."""
     engine = service().engine
-    problem = engine.problem()
-    held = engine.held() if problem is None else {}
-    if held:
-        node, why = next(iter(held.items()))
-        return Response(f"OK\n{len(held)} nodes are held, {node} because {why}\n", content_type="text/plain")
-    return _reply(problem)
+    return _reply(engine.problem(), *_remarks(engine))
 
 
 @blueprint.get("/healthz")

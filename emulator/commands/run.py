@@ -99,6 +99,9 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: runs/NAME).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
+)
 @click.option("--check", is_flag=True, help="Hold the run against the laws (nothing lost, nothing twice).")
 def run(  # noqa: PLR0917
     scenario_file: Path | None,
@@ -113,14 +116,16 @@ def run(  # noqa: PLR0917
     out: Path | None,
     as_json: bool,
     quiet: bool,
+    with_traceback: bool,
     check: bool,
 ) -> None:
     """Run a scenario (or, with --trace, a job log) and write its results into one folder.
 
     Without --clock live everything happens in virtual time. Ctrl-C ends the run early with a valid, partial
     result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
-    live run failed half-way, what was done until then is written.
+    plug-in or a live run failed half-way, what was done until then is written.
     """
+    from emulator.harness.failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -130,9 +135,13 @@ def run(  # noqa: PLR0917
             seed=seed, speed=speed,
         )  # fmt: skip
         folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
-        summary, status = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
+        record, summary, status = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
+    except PluginError as error:  # before anything has run
+        if with_traceback:
+            click.echo(traceback_of(error), err=True, nl=False)
+        raise RunError(str(error)) from error
     except KeyboardInterrupt:
         click.echo("emulator: stopped at once; no results were written", err=True)
         sys.exit(_SIGNAL + signal.SIGINT)
@@ -143,6 +152,8 @@ def run(  # noqa: PLR0917
         click.echo(to_json(summary), nl=False)
     else:
         Console().print(render_summary(summary, folder))
+    if with_traceback and record.traceback:
+        click.echo(record.traceback, err=True, nl=False)
     if summary["interrupted"]:
         click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
     sys.exit(status)
@@ -180,8 +191,8 @@ def _scenario(
 
 def _run(
     scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool
-) -> tuple[dict[str, Any], int]:
-    """Run and write. Returns the summary and the exit status."""
+) -> tuple[RunRecord, dict[str, Any], int]:
+    """Run and write. Returns the record, its summary and the exit status."""
     from emulator.report import files  # noqa: PLC0415
     from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
 
@@ -202,8 +213,8 @@ def _run(
         threshold_s = scenario.results.bounded_slowdown_threshold_s
         summary = files.write(record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs)
         if interrupted and record.interrupted:
-            return summary, _SIGNAL + interrupted.number
-        return summary, int(bool(record.interrupted))
+            return record, summary, _SIGNAL + interrupted.number
+        return record, summary, int(bool(record.interrupted))
 
 
 def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *, quiet: bool) -> RunRecord:

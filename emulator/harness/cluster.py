@@ -16,7 +16,7 @@ from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
 from emulator.harness.record import JobState, RunOutcome
-from emulator.harness.views import TableViews
+from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable, Kind
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class Cluster(TableViews):
         self._node = np.full((node_count, t.NODE_COLUMNS), -1, np.int64)
         self._node[:, t.OFFLINE] = 0
         self._node[:, t.SINCE] = 0
+        shown = read_only(self._node)
+        self._node_job, self._node_since = shown[:, t.JOB], shown[:, t.SINCE]
+        self._node_offline = shown[:, t.OFFLINE]
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
         # At worst each running job is alone in its block, and one block is being split.
@@ -146,26 +149,26 @@ class Cluster(TableViews):
     # What a reader may look at, beside what every machine tells.
 
     @property
-    def table(self) -> NDArray[np.int64]:
-        """The kernel's job table (columns: `tables.py`), also rows without a job."""
+    def kernel_table(self) -> NDArray[np.int64]:
+        """`table` for compiled functions, which are compiled for arrays that can be written."""
         return self._job
 
     @property
     def node_job(self) -> NDArray[np.int64]:
         """The job that runs on each node, -1 for none."""
         self._keep_nodes()
-        return self._node[:, t.JOB]
+        return self._node_job
 
     @property
     def node_since_us(self) -> NDArray[np.int64]:
         """When each node last became idle."""
         self._keep_nodes()
-        return self._node[:, t.SINCE]
+        return self._node_since
 
     @property
     def node_offline(self) -> NDArray[np.int64]:
         """1 for each node that is out of the batch pool, or will be when its job ends."""
-        return self._node[:, t.OFFLINE]
+        return self._node_offline
 
     @property
     def free_count(self) -> int:
@@ -175,7 +178,9 @@ class Cluster(TableViews):
     @property
     def queue(self) -> NDArray[np.int32]:
         """Waiting jobs, the head first."""
-        return self._queue[self._reg[t.QUEUE_LO] : self._reg[t.QUEUE_HI]]
+        waiting = self._queue[self._reg[t.QUEUE_LO] : self._reg[t.QUEUE_HI]]
+        waiting.flags.writeable = False
+        return waiting
 
     def submitted_us(self, job: int) -> int:
         """When the job was, or will be, submitted."""
@@ -282,9 +287,9 @@ class Cluster(TableViews):
         if row == len(self._job):
             self._grow_jobs()
         values = (number, submit_us, run_us, max(estimate_us, 1), nodes, kind, queue, user, group, -1)
-        self._added.append(values)
         one = _table(np.array([v], a.dtype) for v, a in zip(values, _columns(self._known), strict=True))
-        self._fill_rows(one, row)
+        self._fill_rows(one, row)  # asks the order, which may raise: then the job was never added
+        self._added.append(values)
         self._job[row, t.STATE] = JobState.FUTURE
         self._reg[t.JOBS_N] = row + 1
         return row

@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from balancer.clock import NEVER_US
+from emulator.harness.failure import PluginError
 from emulator.ranks import Rank
 from emulator.shared_clock import alarm_of
 
@@ -38,14 +39,22 @@ class LiveExecutor:
     """Runs everything that touches one cluster, one thing after the other, in the thread that calls `run`.
 
     `schedule_pass(now_us)` is one scheduling pass, asked for with `ask_for_pass`; a process that schedules
-    nothing (a node agent) has none. `on_due(now_us)` is told before each `run_due`. All methods except `post`,
-    `call` and `stop` belong to the executor's own thread.
+    nothing (a node agent) has none. `on_due(now_us)` is told before each `run_due`. A PluginError in any work is told
+    to `on_failure`, while the clock is held, and is the end of `run`. All methods except `post`, `call` and `stop`
+    belong to the executor's own thread.
     """
 
-    def __init__(self, clock: Clock, schedule_pass: Work | None = None, on_due: Work | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        schedule_pass: Work | None = None,
+        on_due: Work | None = None,
+        on_failure: Callable[[PluginError], None] | None = None,
+    ) -> None:
         self._clock = clock
         self._schedule_pass = schedule_pass
         self._on_due = on_due
+        self._on_failure = on_failure
         self._alarm = alarm_of(clock, Rank.SCHEDULE)
         self._inbox: deque[Work] = deque()
         self._due: list[tuple[int, Rank, int, int, Work]] = []
@@ -75,8 +84,12 @@ class LiveExecutor:
         def answer(now_us: int) -> None:
             try:
                 future.set_result(work(now_us))
-            except Exception as error:  # noqa: BLE001 - handed to the caller, who asked for the work
-                future.set_exception(error)
+            except Exception as error:
+                if isinstance(error, PluginError):
+                    self._fail(error)
+                future.set_exception(error)  # the caller asked for the work
+                if isinstance(error, PluginError):
+                    raise
 
         with self._closing:
             if self._closed:
@@ -145,13 +158,23 @@ class LiveExecutor:
 
     def _turn(self, *, is_due: bool) -> None:
         with self._clock.held() as now_us:
-            while self._inbox:
-                self._inbox.popleft()(now_us)
-            if is_due:
-                if self._on_due is not None:
-                    self._on_due(now_us)
-                self.run_due(now_us)
+            try:
+                while self._inbox:
+                    self._inbox.popleft()(now_us)
+                if is_due:
+                    if self._on_due is not None:
+                        self._on_due(now_us)
+                    self.run_due(now_us)
+            except PluginError as error:
+                self._fail(error)
+                raise
             self._set_alarm()
+
+    def _fail(self, error: PluginError) -> None:
+        """A plug-in's failure is told once, before anybody can see what it led to."""
+        on_failure, self._on_failure = self._on_failure, None
+        if on_failure is not None:
+            on_failure(error)
 
     @property
     def _next_us(self) -> int:

@@ -60,6 +60,14 @@ class Machine(Protocol):
 
 
 @runtime_checkable
+class HasRejects(Protocol):
+    """A machine on which on-demand jobs can be refused."""
+
+    def reject(self, job: int, now_us: int) -> None:
+        """An on-demand job gets no nodes."""
+
+
+@runtime_checkable
 class HasSlots(Protocol):
     """A machine whose `nodes` are slots of real nodes, so many on each and in order: several jobs are on a node."""
 

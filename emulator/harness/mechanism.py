@@ -202,6 +202,11 @@ def mechanism_of(item: object) -> Mechanism:
     return mechanism
 
 
+def plugin_name(item: object) -> str:
+    """The name in what a scenario says of a plug-in (`name` or `{name: parameters}`)."""
+    return str(next(iter(item))) if isinstance(item, dict) and item else str(item)
+
+
 _Ability = TypeVar("_Ability")
 
 

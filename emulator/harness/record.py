@@ -143,7 +143,7 @@ class RunRecord:
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
     `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
     mechanism's own. `contradictions`: sentences about what processes of jobs said of their work and their account does
-    not, on a live clock that waits for them.
+    not, on a live clock that waits for them. `traceback`: where a plug-in failed, if that ended the run; not kept.
     """
 
     jobs: JobTable
@@ -165,5 +165,6 @@ class RunRecord:
     pace: dict[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
     interrupted: str = ""
+    traceback: str = ""
     figures: dict[str, object] = field(default_factory=dict)
     contradictions: tuple[str, ...] = ()

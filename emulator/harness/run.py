@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.cluster import Cluster
-from emulator.harness.harness import Harness
+from emulator.harness.loop import Loop
 
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
@@ -25,6 +25,6 @@ def simulate(
     widest = int(jobs.nodes.max(initial=0))
     if widest > nodes:
         raise ValueError(f"a job wants {widest} nodes, the cluster has {nodes}: leave it out first")
-    harness = Harness(Cluster(nodes, scheduler, jobs), mechanism)
-    harness.run()
-    return harness.record()
+    loop = Loop(Cluster(nodes, scheduler, jobs), mechanism)
+    loop.run()
+    return loop.record()

@@ -77,7 +77,7 @@ class RunningJobs:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._job = cluster.table
+        self._job = cluster.kernel_table
         self.work = w.work_table(cluster.job_table())
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""

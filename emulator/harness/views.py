@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,31 +13,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory, for those who only look; so are slices of it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class TableViews:
-    """The part of `Machine` that only reads. Columns are views of the live memory: copy what must not change."""
+    """The part of `Machine` that only reads. Columns are read-only views of live memory: copy what must not change."""
 
     _job: NDArray[np.int64]
     _runs: NDArray[np.int64]
     _log: NDArray[np.int32]
     _reg: NDArray[np.int64]
+    _shown: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Jobs in the table."""
         return int(self._reg[t.JOBS_N])
 
     @property
+    def table(self) -> NDArray[np.int64]:
+        """The kernel's job table (columns: `tables.py`), also rows without a job."""
+        if self._shown is None or self._shown.base is not self._job:  # it has grown
+            self._shown = read_only(self._job)
+        return self._shown
+
+    @property
     def state(self) -> NDArray[np.int64]:
         """`JobState` of each job."""
-        return self._job[: len(self), t.STATE]
+        return self.table[: len(self), t.STATE]
 
     @property
     def start_us(self) -> NDArray[np.int64]:
         """When each job started, -1 if it did not."""
-        return self._job[: len(self), t.START]
+        return self.table[: len(self), t.START]
 
     @property
     def end_us(self) -> NDArray[np.int64]:
-        return self._job[: len(self), t.END]
+        return self.table[: len(self), t.END]
 
     @property
     def now_us(self) -> int:

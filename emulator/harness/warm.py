@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+
 from emulator.harness.cluster import Cluster
 from emulator.harness.mechanism import GROUP
 from emulator.harness.record import RunOutcome
@@ -38,12 +41,6 @@ def warm() -> None:
     live.cancel(rows[1], _SECOND_US)
 
 
-def warm_mechanisms() -> None:
-    """Let mechanisms that have compiled functions of their own use them once (`warm_up`, a class method)."""
-    for name in plugin_names(GROUP):
-        warm_mechanism(find_plugin(GROUP, name))
-
-
 def warm_mechanism(mechanism: object) -> None:
     """The same for one mechanism, or the class of one: from then on it does not keep anybody waiting."""
     warm_up = getattr(mechanism, "warm_up", None)
@@ -51,6 +48,35 @@ def warm_mechanism(mechanism: object) -> None:
         warm_up()
 
 
-if __name__ == "__main__":
+_BUILT_ON_THE_HARNESS = ("hybrid",)
+"""Mechanisms whose kernels call most of the harness's: compiled after them, in the same process."""
+
+
+def _warm_named(*names: str) -> None:
+    for name in names:
+        warm_mechanism(find_plugin(GROUP, name))
+
+
+def _warm_harness() -> None:
     warm()
-    warm_mechanisms()
+    _warm_named(*_BUILT_ON_THE_HARNESS)
+
+
+def warm_all() -> None:
+    """The harness and all mechanisms, in two processes where there are two processors.
+
+    A mechanism's kernels are compiled by one of them; of the harness's only the few that others call, by both.
+    """
+    others = [name for name in plugin_names(GROUP) if name not in _BUILT_ON_THE_HARNESS]
+    processes = min(2, len(os.sched_getaffinity(0)))
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        results = [
+            pool.apply_async(_warm_harness),
+            *(pool.apply_async(_warm_named, (name,)) for name in others),
+        ]
+        for result in results:
+            result.get()
+
+
+if __name__ == "__main__":
+    warm_all()

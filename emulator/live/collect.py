@@ -53,7 +53,7 @@ class BatchSide:
 
     jobs: list[dict[str, Any]]
     offline: list[tuple[int, int, bool]] | None
-    hosted: dict[str, Any] | None = None
+    record: dict[str, Any] | None = None
     """The whole run, by a server that has the mechanism."""
 
 
@@ -97,8 +97,8 @@ def ask_batch(fleet: Source) -> BatchSide:
 def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     """The record of a fleet, by the batch system, the Balancer's ledger and the replayer's log."""
     jobs = fleet.prepared.jobs
-    if batch.hosted is not None:
-        return _hosted_record(fleet, batch.hosted, interrupted)
+    if batch.record is not None:
+        return _mechanism_record(fleet, batch.record, interrupted)
     replay = _replay(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
     by_torque = {_torque_number(text): rows[number] for number, text in replay.job_ids.items()}
@@ -144,13 +144,16 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     )
 
 
-def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> RunRecord:
-    """The record that the server's own harness kept."""
+def _mechanism_record(fleet: Source, found: dict[str, Any], interrupted: str) -> RunRecord:
+    """The record that the server kept itself."""
     runs = RunTable(**{name: np.array(found["runs"][name], dtype) for name, dtype in _RUN_COLUMNS.items()})
-    horizon_us = fleet.now_us if interrupted else int(runs.end_us.max(initial=0))
+    if found["interrupted"]:  # a plug-in failed: nothing has happened since
+        interrupted, horizon_us = found["interrupted"], int(found["horizon_us"])
+    else:
+        horizon_us = fleet.now_us if interrupted else int(runs.end_us.max(initial=0))
     marks = [*fleet.marks]
     if interrupted:
-        marks.append(Mark(fleet.now_us, f"interrupted: {interrupted}"))
+        marks.append(Mark(horizon_us, f"interrupted: {interrupted}"))
     moves = (PoolMove(at_us, tuple(nodes), NodePool(pool)) for at_us, nodes, pool in found["moves"])
     asked: dict[str, Any] = {
         "submit_us": np.array(found["submit_us"], np.int64),
@@ -171,6 +174,7 @@ def _hosted_record(fleet: Source, found: dict[str, Any], interrupted: str) -> Ru
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
+        traceback=found["traceback"],
         figures=found["figures"],
         contradictions=tuple(found["contradictions"]),
     )

@@ -20,13 +20,14 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import seconds, utc_us, wall_us
 from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
-from emulator.harness.harness import default_node_names
+from emulator.harness.decisions import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live import shares
 from emulator.live.collect import STILL_WORKING, ask_batch, collect
 from emulator.live.counts import Counts
+from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
 from emulator.live.process import read_address
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from emulator.scenario import Scenario
 
 _LOOK_S = 0.1
+_BROKEN_OFF_S = 0.2
+"""A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
 _COMPILES_S = 600.0
 """The first time after an installation a mechanism's kernels may have to be compiled."""
 _EPOCH_S = 1_767_225_600
@@ -83,7 +86,7 @@ class Fleet:
         mechanism = make_mechanism(scenario)
         if scenario.live.faults:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
-        self.hosted = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
+        self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
         self.slots_per_node, slotted = 1, None
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
@@ -113,6 +116,7 @@ class Fleet:
         self.marks: list[Mark] = []
         self.processes: dict[str, FleetProcess] = {}
         self._guard: Guard | None = None
+        self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
         self.epoch_s = _EPOCH_S
         self.token = ""
@@ -131,15 +135,20 @@ class Fleet:
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
             # From here on nothing happens any more: the record is that of one moment.
-            all_done = clock.freeze()
+            failure = self.failure
+            if not reason and self._failed_plans is not None:
+                reason = self._failed_plans.look()
+            all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
             batch = ask_batch(self)
             # Who waits for a server that is gone waits in vain.
-            if not all_done and batch.offline is not None:
+            if not all_done and batch.offline is not None and not failure:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))
             self._stop_processes()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
+            if failure:
+                record = replace(record, traceback=failure.traceback)
             if rates and self.job_folder.exists():  # else it ended before there was a job
                 measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
                 record = replace(record, figures=record.figures | shares.figures(measured))
@@ -163,7 +172,7 @@ class Fleet:
             if self.mechanism.forecasts is not None:
                 steps.append(partial(self._start_predictor, self.mechanism.forecasts))
         for step in (*steps, self._start_replayer):
-            if interrupted:
+            if interrupted or self.failure:
                 return
             step()
 
@@ -209,10 +218,10 @@ class Fleet:
             "cycle_after_offline": True,
             "plugins": self.scenario.as_json().get("plugins", []),
         }
-        if self.hosted:
+        if self.batch_decides:
             store.save(self.prepared.jobs, self.workload)
-            hosted = {"mechanism": self.scenario.mechanism, "workload": self.workload}
-            settings |= hosted | {"queues": ["batch", "ondemand"], "seed": self.scenario.seed}
+            mechanism = {"mechanism": self.scenario.mechanism, "workload": self.workload}
+            settings |= mechanism | {"queues": ["batch", "ondemand"], "seed": self.scenario.seed}
         config = self._config("batch", settings)
         process = self._launch(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
@@ -278,6 +287,7 @@ class Fleet:
         ready = read_ready(self.work / "balancer.ready")
         assert ready is not None  # noqa: S101 - waited for
         self.balancer_url = ready["url"]
+        self._failed_plans = FailedPlans(self.balancer_url)
 
     def _plugins(self, group: str) -> tuple[PluginFile, ...]:
         """The plug-ins of this kind that files bring."""
@@ -310,6 +320,8 @@ class Fleet:
 
     def _agent_has_registered(self) -> bool:
         address = read_address(self.batch_home)
+        if self.failure:  # as the run began; `_watch` tells
+            return True
         return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
 
     def _hooks(self) -> dict[str, Any]:
@@ -378,7 +390,7 @@ class Fleet:
         if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir()
             settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
-        if self.hosted:
+        if self.batch_decides:
             notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
             settings["qnotice"] = [str(self.bin / "qnotice")]
             settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
@@ -412,19 +424,23 @@ class Fleet:
     def _watch(self, clock: SharedClockMaster, interrupted: Any, *, quiet: bool) -> str:
         """Until everything has happened. Returns why it ended early, or ''."""
         jobs = self.prepared.jobs
-        batch_jobs = len(jobs) if self.hosted else int((jobs.kind == Kind.BATCH).sum())
+        batch_jobs = len(jobs) if self.batch_decides else int((jobs.kind == Kind.BATCH).sum())
         counts = Counts(self.batch_home, self.replay_log)
         pause = threading.Event()
         with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
             while True:
                 if interrupted:
                     return f"stopped by {interrupted.reason}"
+                if self.failure:
+                    return self.failure.reason
+                if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
+                    return failed_plan
                 lag = self._lag(clock)
                 if lag:
                     return lag
-                failure = self._look_at_processes(clock)
-                if failure:
-                    return failure
+                trouble = self._look_at_processes(clock)
+                if trouble:
+                    return self.failure.reason if self.failure else trouble
                 is_replayed = (
                     self.processes["replayer"].exit_status is not None
                 )  # before its last lines are read
@@ -435,9 +451,14 @@ class Fleet:
                     return ""
                 pause.wait(_LOOK_S)
 
+    @property
+    def failure(self) -> Failure | None:
+        """A plug-in that failed in the batch server."""
+        return read_failure(self.batch_home)
+
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        return self.hosted and self._is("is_over")
+        return self.batch_decides and self._is("is_over")
 
     def _is(self, what: str) -> bool:
         """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""

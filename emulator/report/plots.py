@@ -118,17 +118,22 @@ def draw(
     return Plot(name, one(10.4, is_wide=True), one(4.6, is_wide=False))
 
 
+_LONG_NUMBER = re.compile(r"(opacity: )?(\d+\.\d)\d+")
+
+
+def _in_tenths(number: re.Match[str]) -> str:
+    return number[0] if number[1] else number[2]
+
+
 def _as_inline(svg: str, prefix: str, label: str) -> str:
     """An SVG document as part of a page: no prologue, ids that no other plot has, variables for colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{prefix}-", svg)
+    svg = re.sub(r'(id="|href="#|url\(#)', rf"\1{prefix}-", svg)
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
     svg = re.sub(r" font-family: [^;\"]+;", "", svg)
     # A tenth of a point is finer than any screen; only opacities need their digits, and what people read (`>0.25<`).
-    svg = re.sub(
-        r"(opacity: )?(\d+\.\d)\d+(?![^<>]*<)", lambda found: found[0] if found[1] else found[2], svg
-    )
+    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(_LONG_NUMBER, _in_tenths, tag[0]), svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)

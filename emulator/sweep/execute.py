@@ -28,15 +28,21 @@ class RunStoppedError(Exception):
     """The run was ended early: it has no row."""
 
 
+class RunBrokenError(Exception):
+    """A plug-in failed; the text names it, and tells where."""
+
+
 def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict[str, Any]:
     """Run a scenario in virtual time and give its figures as one flat row.
 
-    `go_on` is asked now and then; False ends the run. Raises RunStoppedError then, ScenarioError, TraceError
-    or ValueError for input that only the run shows to be wrong.
+    `go_on` is asked now and then; False ends the run. Raises RunStoppedError then, RunBrokenError when a plug-in fails,
+    ScenarioError, TraceError or ValueError for input that only the run shows to be wrong.
     """
     scenario = from_mapping(json.loads(scenario_json))
     on_progress = None if go_on is None else lambda *_: go_on()
     record = run_virtual(scenario, _prepared_for(scenario), on_progress)
+    if record.traceback:
+        raise RunBrokenError(f"{record.interrupted}\n{record.traceback}")
     if record.interrupted:
         raise RunStoppedError(record.interrupted)
     return figures(record, scenario)

@@ -31,12 +31,14 @@ def scheduling() -> list[dict[str, Any]]:
     return json.loads(output_of("benchmarks/scheduling.py", "--quick", "--json"))
 
 
+@pytest.mark.slow
 def test_scheduling_with_node_identities_keeps_up_with_counting(scheduling: list[dict[str, Any]]) -> None:
     assert {"jobs", "nodes"} <= {row["group"] for row in scheduling}
     slow = [row for row in scheduling if row["ratio"] < 0.2]
     assert slow == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["jobs", "nodes"])
 def test_a_job_costs_about_the_same_among_many_jobs_and_on_many_nodes(
     group: str, scheduling: list[dict[str, Any]]
@@ -45,17 +47,9 @@ def test_a_job_costs_about_the_same_among_many_jobs_and_on_many_nodes(
     assert max(costs) < 4 * min(costs)
 
 
+@pytest.mark.slow
 def test_whole_commands_are_measured() -> None:
     costs = json.loads(output_of("benchmarks/whole_process.py", "--quick", "--json"))
     commands = {cost["command"]: cost for cost in costs}
     assert {"emulator --help", "emulator schedulers", "emulator run scenarios/default.yaml"} <= set(commands)
     assert all(cost["wall_s"] > 0 and cost["peak_mib"] > 0 for cost in costs)
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("schedulers",), ("sweep", "--help")])
-def test_commands_that_run_nothing_do_not_load_the_compiler(arguments: tuple[str, ...]) -> None:
-    program = (
-        "import sys; from emulator.cli import main; main(standalone_mode=False);"
-        "print('loaded:', *{'numba', 'matplotlib', 'pyarrow'} & set(sys.modules))"
-    )
-    assert output_of("-c", program, *arguments).splitlines()[-1].split() == ["loaded:"]

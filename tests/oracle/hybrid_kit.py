@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.harness import Harness
+from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
@@ -82,9 +82,9 @@ def simulate(
     mechanism = HybridMechanism(
         strategy, release_after_s=release_us / 1e6, warning_s=warning_us / 1e6, **params
     )
-    harness = Harness(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
-    harness.run()
-    return harness.record(), mechanism
+    loop = Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
+    loop.run()
+    return loop.record(), mechanism
 
 
 def segments(record: RunRecord) -> list[Segment]:

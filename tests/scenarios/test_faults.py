@@ -13,6 +13,7 @@ import pytest
 
 from balancer.clock import US
 from gates import GATE
+from quick import spread
 from simulation.parts import Rates, Size
 from simulation.world import World, scratch
 
@@ -32,7 +33,7 @@ def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
     return world
 
 
-@pytest.mark.parametrize("seed", range(GATE.backwards_seeds))
+@pytest.mark.parametrize("seed", spread(range(GATE.backwards_seeds), 3))
 def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     def script(world):
         for minute in range(5, 60, 10):
@@ -42,7 +43,7 @@ def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     assert sum("server restarts" in line for line in world.lines) == 6
 
 
-@pytest.mark.parametrize(("edge", "ways", "length_s"), _PARTITIONS)
+@pytest.mark.parametrize(("edge", "ways", "length_s"), spread(_PARTITIONS, 6))
 def test_a_partition_ends_without_harm(edge, ways, length_s):
     def script(world):
         for each in _EDGES[edge]:
@@ -52,9 +53,12 @@ def test_a_partition_ends_without_harm(edge, ways, length_s):
 
 
 @pytest.mark.parametrize(
-    "two", random.Random(13).sample(list(combinations(_PARTITIONS, 2)), GATE.partition_pairs)
+    ("one", "other"),
+    spread(random.Random(13).sample(list(combinations(_PARTITIONS, 2)), GATE.partition_pairs), 2),
 )
-def test_two_partitions_at_once_end_without_harm(two):
+def test_two_partitions_at_once_end_without_harm(one, other):
+    two = (one, other)
+
     def script(world):
         for after_s, (edge, ways, length_s) in zip((1200, 1210), two, strict=True):
             for each in _EDGES[edge]:
@@ -66,7 +70,7 @@ def test_two_partitions_at_once_end_without_harm(two):
 
 @pytest.mark.parametrize("seed", range(14, 14 + GATE.clock_seeds))
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-@pytest.mark.parametrize("jump_s", _JUMPS_S)
+@pytest.mark.parametrize("jump_s", spread(_JUMPS_S, 2))
 @pytest.mark.parametrize("state", ["RECLAIMING", "OD_RESERVE", "OD_ALLOC", "RESTORING", "OA_BUSY"])
 def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, jump_s, restarts, seed):
     def script(world):
@@ -83,7 +87,7 @@ def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, ju
 
 
 @pytest.mark.parametrize("seed", range(17, 17 + GATE.outage_seeds))
-@pytest.mark.parametrize("down_s", [1, 60, 3600, 86_400])
+@pytest.mark.parametrize("down_s", [1, 60, 3600, pytest.param(86_400, marks=pytest.mark.slow)])
 def test_batch_jobs_go_on_while_the_balancer_is_down(down_s, seed):
     """I18: hooks let jobs start and end, and no node goes down."""
     finished = {}
@@ -103,13 +107,13 @@ def test_batch_jobs_go_on_while_the_balancer_is_down(down_s, seed):
         assert finished["after"] > finished["before"] + (5 if seed == 17 else 0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_a_bad_algorithm_moves_nothing_wrong_and_the_service_stays_up(seed):
     world = _lived(seed, lambda _: None, rates=Rates(plug_in=0.5))
     assert world.starts == 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_a_ledger_that_stores_and_says_it_failed_leaves_no_node_on_its_way(seed):
     """Found with the simulator: the command of such a decision was never given until the next restart."""
     _lived(seed, lambda _: None, rates=Rates(storage_unclear=0.1))
@@ -159,11 +163,11 @@ def test_jobs_are_not_refused_for_ever_while_only_the_batch_server_cannot_be_rea
     assert max(job.starts for job in world.torque.jobs.values()) <= 3
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_a_lost_mark_and_a_lost_prologue_do_not_put_a_job_and_a_lease_on_one_node(seed):
     _lived(seed, lambda _: None, rates=Rates(mark_lost=0.2, hook_lost=0.5), hours=3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_answers_that_lie_once_hand_over_no_node_that_runs_a_job(seed):
     _lived(seed, lambda _: None, rates=Rates(lie=0.5, hook_lost=0.2), hours=3)

@@ -44,6 +44,7 @@ from emulator.live.containers.names import (
 )
 from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
 from emulator.live.counts import Counts
+from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import read_accounting
 from emulator.live.torque.protocol import request
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 _EPOCH_S = 1_767_225_600
 _LOOK_S = 0.1
 _ASK_S = 5.0
+_BROKEN_OFF_S = 0.2
 _MORE_SLOTS = 32
 """Places at the clock beside those of the nodes: services, and those that died and were not noticed yet."""
 _WITH_BALANCER, _WITHOUT = 4, 2
@@ -108,9 +110,9 @@ class Controller:
         mechanism = make_mechanism(scenario)
         self.prepared: Prepared = prepare(scenario)
         self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
-        self._hosted: HasNotice | bool = False
+        self._in_batch: HasNotice | bool = False
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            self._hosted = ability(mechanism, HasNotice) or True
+            self._in_batch = ability(mechanism, HasNotice) or True
             mechanism = None
         if mechanism is not None and mechanism.predictor is not None:
             raise ScenarioError(
@@ -131,6 +133,7 @@ class Controller:
         self._is_resumed = bool(state.passed)
         self._keys = HookKeyFile(shared.hook_keys)
         self._progress: dict[str, int] = {}
+        self._failed_plans = FailedPlans(f"http://{BALANCER}:{BALANCER_PORT}")
         self._seen_us = wall_us()
         self.now_us = 0
 
@@ -192,7 +195,7 @@ class Controller:
                 self._state.nodes,
                 _EPOCH_S,
                 np=self._slots_per_node,
-                hosted=bool(self._hosted),
+                with_mechanism=bool(self._in_batch),
             )
             return settings.with_plugins(scenario.plugins, config)
         facts = self._facts()
@@ -200,7 +203,7 @@ class Controller:
             if mechanism is not None:
                 self._pass(ONDEMAND, self._ondemand_answers)
             real_jobs = scenario.live.jobs == "emulator-job"
-            config = settings.replayer(mechanism, shared, facts, hosted=self._hosted, real_jobs=real_jobs)
+            config = settings.replayer(mechanism, shared, facts, in_batch=self._in_batch, real_jobs=real_jobs)
             return {"config": config, "environ": environ}
         if mechanism is None:
             return {"config": {}, "needed": False}
@@ -299,7 +302,7 @@ class Controller:
             return None
         began_us = wall_us() - self._state.wall_us
         jobs = self.prepared.jobs
-        batch_jobs = len(jobs) if self._hosted else int((jobs.kind == Kind.BATCH).sum())
+        batch_jobs = len(jobs) if self._in_batch else int((jobs.kind == Kind.BATCH).sum())
         counts = Counts(self.batch_home, self.replay_log)
         looked_us = wall_us()
         self._clock.start()
@@ -316,6 +319,10 @@ class Controller:
                 if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
                     self._state.wall_us = wall_us() - began_us
                     return ""
+                if self.failure:
+                    return self.failure.reason
+                if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
+                    return failed_plan
                 self._see_to_steps()
                 alarm.set(self._steps.next_us())
                 if wall_us() - looked_us > micros(_ASK_S):
@@ -331,6 +338,8 @@ class Controller:
         while not self._shared.replayer_ready.exists() or (
             self._is_resumed and self._clock.living() <= self._places and wall_us() - since_us < _RETURN_US
         ):
+            if self.failure:
+                return True  # as the run began; `run` tells
             if stopped.wait(_LOOK_S):
                 return False
         with self._lock:
@@ -344,13 +353,18 @@ class Controller:
         """Who has a place at the clock, beside the controller."""
         return self._state.nodes + (_WITH_BALANCER if self._mechanism is not None else _WITHOUT)
 
+    @property
+    def failure(self) -> Failure | None:
+        """A plug-in that failed in the batch server."""
+        return read_failure(self.batch_home)
+
     def _is_replayed(self) -> bool:
         return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
 
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         try:
-            return bool(self._hosted) and bool(self._ask_batch("state")["is_over"])
+            return bool(self._in_batch) and bool(self._ask_batch("state")["is_over"])
         except NotYet:
             return False
 
@@ -381,7 +395,8 @@ class Controller:
 
     def record(self, reason: str) -> RunRecord:
         """Let everything stand still and collect."""
-        all_done = self._clock.freeze()
+        failure = self.failure  # then its process holds the clock for good
+        all_done = self._clock.freeze(_BROKEN_OFF_S) if failure else self._clock.freeze()
         self.now_us = self._clock.now_us()
         pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
         try:
@@ -394,7 +409,7 @@ class Controller:
             log = self.batch_home / "server_priv" / "accounting"
             batch = BatchSide(read_accounting(log, self.names, _EPOCH_S), None)
         # Who waits for a server that is gone waits in vain.
-        if not all_done and batch.offline is not None:
+        if not all_done and batch.offline is not None and not failure:
             self._state.marks.append((self.now_us, STILL_WORKING))
         record = collect(self, batch, reason)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)

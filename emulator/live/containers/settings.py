@@ -94,14 +94,14 @@ class Facts:
 
 
 def batch(
-    scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, np: int, hosted: bool
+    scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, np: int, with_mechanism: bool
 ) -> dict[str, Any]:
-    """`np`: slots of a node. `hosted`: the server has the mechanism (every one but the Balancer, a service)."""
+    """`np`: slots of a node. `with_mechanism`: the server has it (every one but the Balancer, a service)."""
     scheduler = {
         ("pass" if key == "pass_" else key): value for key, value in asdict(scenario.scheduler_config).items()
     }
     mechanism = {"mechanism": scenario.mechanism, "workload": str(shared.workload)}
-    more = mechanism | {"queues": ["batch", "ondemand"], "seed": scenario.seed} if hosted else {}
+    more = mechanism | {"queues": ["batch", "ondemand"], "seed": scenario.seed} if with_mechanism else {}
     return more | {
         "home": str(shared.batch_home),
         "expect_nodes": expect_nodes,
@@ -187,10 +187,10 @@ def replayer(
     shared: Shared,
     facts: Facts,
     *,
-    hosted: HasNotice | bool,
+    in_batch: HasNotice | bool,
     real_jobs: bool,
 ) -> dict[str, Any]:
-    """`hosted`: the batch server has the mechanism, which may want notices. `real_jobs`: each is an `emulator-job`."""
+    """`in_batch`: the batch server has the mechanism, which may want notices. `real_jobs`: each an `emulator-job`."""
     config: dict[str, Any] = {
         "workload": str(shared.workload),
         "result": str(shared.replay_log),
@@ -201,9 +201,9 @@ def replayer(
     }
     if real_jobs:
         config["job_folder"] = SCRATCH
-    if hosted:
+    if in_batch:
         config["qnotice"] = [f"{COMMANDS}/qnotice"]
-        config["notice_s"] = None if isinstance(hosted, bool) else seconds(hosted.notice_us) or None
+        config["notice_s"] = None if isinstance(in_batch, bool) else seconds(in_batch.notice_us) or None
     if mechanism is not None:
         config |= {
             "cloud": {"auth_url": f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3"},

@@ -52,9 +52,9 @@ class RunActions:
 
     def start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
         """What the agent of the job's mother superior has to know; `adopt`: its processes are there already."""
-        asked, host = job.request, self._batch.host
-        hosted = {} if host is None else {"phase": host.phase(job.row)}
-        return hosted | {
+        asked, phase = job.request, self._batch.scheduler.phase(job.row)
+        told = {} if phase is None else {"phase": phase}
+        return told | {
             "do": "start",
             "adopt": adopt,
             "job": job.number,
@@ -69,7 +69,7 @@ class RunActions:
             "neednodes": asked.neednodes,
             "ppn": len(job.slots_on(job.exec_nodes[0])),
             "hosts": [self._batch.nodes[index].name for index in job.exec_nodes],
-            "cores": [] if host is None else host.cores_of(job.row),
+            "cores": self._batch.scheduler.cores_of(job.row),
             "workdir": asked.workdir,
             "join": asked.join,
             "output_path": asked.output_path or f"{asked.name}.o{job.number}",
@@ -118,13 +118,13 @@ class RunActions:
     def change(self, job: Job, hosts: Sequence[str], save_us: int, done: int | None) -> None:
         """Tell the job's agent its nodes and its phase."""
         link = self._batch.link_of(job)
-        if link is None or job.number in self._starting or self._batch.host is None:
+        if link is None or job.number in self._starting:
             return  # told when it starts
         seq = next(self._sequence)
         self._changing[seq] = (job, link, done)
         self._executor.hold(("change", seq))
         told = {"job": job.number, "run": job.run, "seq": seq, "hosts": hosts, "save_us": save_us}
-        link.send({"do": "change", "phase": self._batch.host.phase(job.row)} | told)
+        link.send({"do": "change", "phase": self._batch.scheduler.phase(job.row)} | told)
 
     def changed(self, seq: int, said: int | None = None) -> None:
         """A job knows of a change, and says how much it has done."""

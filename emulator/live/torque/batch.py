@@ -1,4 +1,4 @@
-"""The batch server itself: jobs, nodes and their agents around one cluster that does the scheduling.
+"""The batch server itself: jobs, nodes and their agents around one scheduler (`scheduler.py`).
 
 Everything here happens in the executor's thread and is told the cluster time. What goes out are messages to
 agents (`Link.send`) and records of the accounting log.
@@ -11,32 +11,31 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.record import RunOutcome
 from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
-from emulator.live.torque.export import export_jobs
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
-from emulator.live.torque.hosted import HostedJobs
-from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of, trace_numbers
+from emulator.live.torque.job_effects import JobEffects
+from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of
 from emulator.live.torque.nodes import Node, NodeFacts
+from emulator.live.torque.scheduler import QueueScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from emulator.harness.cluster import Cluster
     from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.actions import Link
     from emulator.live.torque.config import ServerConfig
-    from emulator.live.torque.hosting import Host
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
+    from emulator.live.torque.scheduler import Scheduler
 
 _JOB_ID = re.compile(r"(\d+)(?:\.(.+))?")
 
 
 class BatchServer:
-    """See the module's text. `marks` keeps what must survive a restart.
+    """See the module's text. `marks` keeps what must survive a restart. `make_scheduler`: for one with a mechanism.
 
     `checks_work`: the clock waits for jobs, so that what they say of their work must be what their account says.
     """
@@ -44,16 +43,15 @@ class BatchServer:
     def __init__(
         self,
         config: ServerConfig,
-        cluster: Cluster,
         executor: LiveExecutor,
         log: AccountingLog,
         marks: MarksFile,
         *,
+        make_scheduler: Callable[[JobEffects], Scheduler] | None = None,
         epoch_us: int,
         checks_work: bool = True,
     ) -> None:
         self.config = config
-        self.cluster = cluster
         self.scheduling = True
         self._executor = executor
         self._log = log
@@ -64,21 +62,20 @@ class BatchServer:
         self._lost_us: dict[int, int] = {}
         self._jobs: dict[int, Job] = {}
         self._by_row: dict[int, Job] = {}
-        self._users: dict[str, int] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
         self.contradictions: list[str] = []
         """What jobs say of themselves that their account does not, and nodes that went where they must not."""
         self._actions = RunActions(self, executor, checks_work=checks_work)
-        self.outside = HostedJobs(self, self._actions, log)
-        self.host: Host | None = None
-        """The mechanism, where the server has one; set before anything happens."""
+        self.scheduler: Scheduler = (
+            QueueScheduler(config, executor)
+            if make_scheduler is None
+            else make_scheduler(JobEffects(self, self._actions, log))
+        )
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
         self._node_by_name = {node.name: node for node in self.nodes}
         self.next_number = marks.next_number
         for node in self.nodes:
             node.offline, node.note = marks.nodes.get(node.name, (False, ""))
-        cluster.take_offline(range(len(self.nodes)), 0)
-        for node in self.nodes:
             node.pooled = False
 
     # What can be seen.
@@ -134,46 +131,23 @@ class BatchServer:
         if request.nodes > len(self.nodes) or request.ppn > self.config.np:
             raise errors.infeasible()
         number = self.next_number
-        row = self._add(request, number, now_us) if self.host is None else self.host.row_of(request)
+        row = self.scheduler.row_of(request, number, now_us)
         job = Job(number=number, row=row, request=request, ctime_us=now_us, mtime_us=now_us)
+        job.user_hold = request.hold and isinstance(self.scheduler, QueueScheduler)
+        job.etime_us = -1 if job.user_hold else now_us
         self._by_row[row] = job
         self._jobs[number] = job
         self.next_number += 1
         self._marks.save(self.next_number, self.nodes)
         self._log.write("Q", job, self.view(now_us), accounting.queued(job))
-        if self.host is not None:
-            job.etime_us = now_us
-            self.host.submit(row, now_us)
-            return job
-        self.cluster.submit(row, now_us)
-        if request.hold:
-            job.user_hold = True
-        else:
-            job.etime_us = now_us
-            self._executor.ask_for_pass(now_us)
-        self._follow_holds(job)
+        self.scheduler.submit(row, now_us, held=job.user_hold)
+        self._follow_holds(job, now_us)
         return job
-
-    def _add(self, request: JobRequest, number: int, now_us: int) -> int:
-        queue, user, group = trace_numbers(dict(request.variables)) or (
-            self.config.queues.index(request.queue),
-            self._users.setdefault(request.user, len(self._users)),
-            -1,
-        )
-        return self.cluster.add(
-            number=number,
-            submit_us=now_us,
-            estimate_us=request.walltime_us,
-            nodes=request.nodes,
-            queue=queue,
-            user=user,
-            group=group,
-        )
 
     def delete(self, job: Job, requestor: str, now_us: int, *, purge: bool = False) -> None:
         """qdel; `purge` (qdel -p) forgets a job whose agent cannot be asked."""
         job_id = self.id_of(job)
-        self._must_be_ours(job_id)
+        scheduler = self._for_users(job_id)
         if requestor != job.request.user and not self.is_manager(requestor):
             raise errors.unauthorized(f"MSG=operation not permitted {job_id}")
         if job.over:
@@ -187,22 +161,23 @@ class BatchServer:
             "D", job, self.view(now_us), accounting.deleted(f"{requestor}@{self.config.server_name}")
         )
         if not running:
-            self.cluster.cancel(job.row, now_us)
+            scheduler.cancel(job.row, now_us)
             self.complete(job, DELETED, now_us)
         elif purge:
             self._over(job, RunOutcome.CANCELLED, DELETED, now_us)
         elif job.state != PbsState.EXITING:
             self._kill(job, "delete", now_us)
 
-    def _must_be_ours(self, job_id: str) -> None:
+    def _for_users(self, job_id: str) -> QueueScheduler:
         """A mechanism's jobs are in its hands: what it does not expect would not be in its account."""
-        if self.host is not None:
+        if not isinstance(self.scheduler, QueueScheduler):
             raise errors.unauthorized(f"MSG=a mechanism decides about the jobs here {job_id}")
+        return self.scheduler
 
     def rerun(self, job: Job, now_us: int) -> None:
         """Send a running job back to the queue (qrerun)."""
         job_id = self.id_of(job)
-        self._must_be_ours(job_id)
+        self._for_users(job_id)
         if job.state != PbsState.RUNNING:
             raise errors.bad_state(job_id, f"job {job_id} is in a bad state")
         if not job.request.rerunnable:
@@ -218,38 +193,29 @@ class BatchServer:
 
     def hold(self, job: Job, now_us: int) -> None:
         """qhold; a running job only remembers it."""
-        self._must_be_ours(self.id_of(job))
+        self._for_users(self.id_of(job))
         if job.over:
             raise errors.bad_state(self.id_of(job), "invalid state for job - COMPLETE")
         job.user_hold, job.mtime_us = True, now_us
-        self._follow_holds(job)
+        self._follow_holds(job, now_us)
 
     def release_hold(self, job: Job, now_us: int) -> None:
         """qrls: the job becomes eligible, which is a reason for a scheduling cycle."""
         job.user_hold, job.mtime_us = False, now_us
         if job.etime_us < 0:
             job.etime_us = now_us
-        if self._follow_holds(job):
-            self._executor.ask_for_pass(now_us)
+        self._follow_holds(job, now_us)
 
     def release_deferred(self, job: Job, now_us: int) -> None:
         """Maui's `releasehold`."""
         job.deferred = False
-        if self._follow_holds(job):
-            self._executor.ask_for_pass(now_us)
+        self._follow_holds(job, now_us)
 
-    def _follow_holds(self, job: Job) -> bool:
-        """Let a waiting job's state in the cluster follow its holds; True when it was let go."""
-        held = self.cluster.state[job.row] == JobState.HELD
-        wanted = job.user_hold or job.deferred
-        if self.cluster.state[job.row] not in (JobState.QUEUED, JobState.HELD):
-            return False
-        if wanted and not held:
-            self.cluster.hold(job.row)
-        elif held and not wanted:
-            self.cluster.release_hold(job.row)
-        job.state = PbsState.HELD if job.user_hold else PbsState.QUEUED
-        return bool(held and not wanted)
+    def _follow_holds(self, job: Job, now_us: int) -> None:
+        """Tell the scheduler of a waiting job's holds; one that is let go is a reason for a pass."""
+        if job.state in (PbsState.QUEUED, PbsState.HELD):
+            self.scheduler.hold(job.row, now_us, held=job.user_hold or job.deferred)
+            job.state = PbsState.HELD if job.user_hold else PbsState.QUEUED
 
     def mark(
         self,
@@ -277,14 +243,10 @@ class BatchServer:
 
     def _follow_marks(self, node: Node, now_us: int) -> None:
         if node.usable and not node.pooled:
-            if self.host is None:
-                self.cluster.bring_online([node.index], now_us)
-            else:
-                self.host.node_back(node.index, now_us)
+            self.scheduler.node_back(node.index, now_us)
         elif node.pooled and not node.usable:
-            if self.host is None:
-                self.cluster.take_offline([node.index], now_us)
-            elif not self.host.node_gone(node.index, now_us, died=node.down):
+            is_let_go = self.scheduler.node_gone(node.index, now_us, died=node.down)
+            if not is_let_go:
                 self.contradictions.append(
                     f"node {node.name} is gone, and the mechanism's machine still has it"
                 )
@@ -299,19 +261,15 @@ class BatchServer:
 
     def schedule_pass(self, now_us: int) -> None:
         """One scheduling cycle; the next comes after `scheduler_iteration` at the latest."""
-        if (
-            self.host is None
-        ):  # a mechanism counts passes: there is one when something happens, as in virtual time
-            self._executor.ask_for_pass(now_us + self.config.scheduler_iteration_us)
+        self._executor.ask_for_pass(now_us + self.scheduler.iteration_us)
         if not self.scheduling:
             return
         if self.config.maui_defer_us:
             self._defer(now_us)
         self._last_pass_us = now_us
-        for row in self.cluster.schedule_pass(now_us):
-            self.run_begins(int(row), now_us)
-        if self.host is not None:
-            self.host.pass_over(now_us)
+        for row in self.scheduler.schedule_pass(now_us):
+            self.run_begins(row, now_us)
+        self.scheduler.pass_over(now_us)
 
     def _defer(self, now_us: int) -> None:
         """Maui puts a job that is wider than the nodes that are not offline aside for DEFERTIME."""
@@ -320,7 +278,7 @@ class BatchServer:
         for job in self._jobs.values():
             if job.state == PbsState.QUEUED and not job.deferred and job.request.nodes > online:
                 job.deferred = True
-                self._follow_holds(job)
+                self._follow_holds(job, now_us)
                 self._executor.at(until_us, partial(self.release_deferred, job))
 
     def run_begins(self, row: int, now_us: int) -> None:
@@ -342,7 +300,7 @@ class BatchServer:
         self._actions.begin(job)
 
     def nodes_of(self, row: int) -> Sequence[int]:
-        return self.cluster.nodes_of(row).tolist() if self.host is None else self.host.nodes_of(row)
+        return self.scheduler.nodes_of(row)
 
     def link_of(self, job: Job) -> Link | None:
         """The way to the agent of a running job's mother superior."""
@@ -392,8 +350,8 @@ class BatchServer:
         for key in expected.keys() - here:
             self._executor.hold(("start", *key))
             starts.append(self._actions.start_message(expected[key], adopt=expected[key].session is not None))
-        if self.host is not None and not self.host.begun and not any(node.down for node in self.nodes):
-            self.host.begin(now_us)
+        if not any(node.down for node in self.nodes):
+            self.scheduler.nodes_are_up(now_us)
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
 
     def _runs_on(self, job: Job, nodes: set[int]) -> bool:
@@ -456,9 +414,7 @@ class BatchServer:
         self._executor.release(("kill", number, run))
 
     def _over(self, job: Job, outcome: RunOutcome, exit_status: int, now_us: int) -> None:
-        if self.host is None:
-            self.cluster.end(job.row, now_us, outcome)
-        elif not self.host.run_ended(job.row, outcome, now_us):
+        if not self.scheduler.run_ended(job.row, outcome, now_us):
             self.contradictions.append(
                 f"job {self.id_of(job)} ended with status {exit_status} before its end"
             )
@@ -473,10 +429,7 @@ class BatchServer:
         job.state, job.exit_status, job.end_us, job.mtime_us = PbsState.COMPLETE, exit_status, now_us, now_us
 
     def _requeue(self, job: Job, now_us: int, *, exit_status: int, pass_at_us: int) -> None:
-        if self.host is None:
-            self.cluster.requeue(job.row, now_us)
-        else:
-            self.host.run_lost(job.row, now_us)
+        self.scheduler.run_lost(job.row, now_us)
         job.exit_status = exit_status
         self.wait_again(job, now_us)
         self._executor.ask_for_pass(pass_at_us)
@@ -485,10 +438,10 @@ class BatchServer:
         self.vacate(job)
         job.exec_nodes = ()
         job.state, job.start_us, job.mtime_us = PbsState.QUEUED, -1, now_us
-        self._follow_holds(job)
+        self._follow_holds(job, now_us)
 
     def occupy(self, job: Job) -> None:
-        job.slots = {} if self.host is None else self.host.slots_of(job.row)
+        job.slots = self.scheduler.slots_of(job.row)
         for index in job.exec_nodes:
             self.nodes[index].jobs[job.number] = job.slots_on(index)
 
@@ -502,9 +455,7 @@ class BatchServer:
 
     def notice(self, number: int, now_us: int) -> None:
         """An on-demand job of the workload is announced."""
-        if self.host is None:
-            raise errors.not_in_workload("this server has no mechanism that listens to announcements")
-        self.host.notice(number, now_us)
+        self.scheduler.notice(number, now_us)
 
     # Afterwards.
 
@@ -514,7 +465,7 @@ class BatchServer:
         `nodes_served`: those whose agent is there now; a node whose agent is gone is down only after a while.
         """
         # Between an end and the pass that follows it nothing runs either: that is not the end of all.
-        over = self.host is not None and self.host.is_over and self._executor.is_idle
+        over = self.scheduler.is_over and self._executor.is_idle
         all_up = not any(node.down for node in self.nodes)
         return {
             "all_nodes_up": all_up,
@@ -526,11 +477,9 @@ class BatchServer:
     def export(self) -> dict[str, Any]:
         """Every job and run exactly, in us of cluster time; node numbers are places in `nodes`."""
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
-        if self.host is not None:
-            return ready | {"record": self.host.export() | {"contradictions": self.contradictions}}
         facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
-        jobs = export_jobs(self.cluster, {row: job.exit_status for row, job in self._by_row.items()})
-        return ready | {"facts": facts, "jobs": jobs, "offline": self._offline_moves}
+        exit_status = {row: job.exit_status for row, job in self._by_row.items()}
+        return ready | {"facts": facts, "offline": self._offline_moves} | self.scheduler.export(exit_status)
 
     def id_of(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"

@@ -12,25 +12,28 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
 from emulator.harness.cluster import Cluster
-from emulator.harness.executor_live import LiveExecutor
-from emulator.harness.mechanism import HasMachine, ability, mechanism_of
+from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
+from emulator.harness.failure import PluginError, plugin_error
+from emulator.harness.mechanism import HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.warm import warm_mechanism
+from emulator.live.failure import Failure, forget_failure, write_failure
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
-from emulator.live.torque.host import MechanismHost
 from emulator.live.torque.journal import Journal, is_change
-from emulator.live.torque.machine_host import MachineHost
+from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.live.torque.marks import MarksFile
+from emulator.live.torque.mechanism_scheduler import MechanismScheduler
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError
 from emulator.shared_clock import SharedClock
@@ -39,22 +42,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
-    from emulator.harness.mechanism import Mechanism
     from emulator.live.torque.actions import Link
-    from emulator.workload.table import JobTable
+    from emulator.live.torque.job_effects import JobEffects
+    from emulator.live.torque.scheduler import Scheduler
 
 _RETURN = "agents come back"
 _RETURN_S = 3.0
 """How long (wall time) a server that was started again gives its agents to register before time goes on."""
 
 
-def _hosted(config: ServerConfig) -> tuple[JobTable | None, Mechanism | None]:
-    """The workload and the mechanism of the settings, if they have one. Raises ValueError."""
-    if config.mechanism is None or config.workload is None:
-        return None, None
+def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: JobEffects) -> Scheduler:
+    """The mechanism of the settings, with the workload that it gets. Raises ValueError; PluginError, if it fails."""
     from emulator.workload.store import load  # noqa: PLC0415 - slow, and most servers have no mechanism
 
-    return load(config.workload), mechanism_of(config.mechanism)
+    assert config.workload is not None  # noqa: S101 - the settings have both or neither
+    jobs = load(config.workload)
+    mechanism, name = mechanism_of(config.mechanism), plugin_name(config.mechanism)
+    parts: dict[str, Any] = {"node_names": config.nodes, "executor": executor, "effects": effects}
+    maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+    if maker is None:
+        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
+        return MechanismScheduler(cluster, mechanism, name, **parts)
+    warm_mechanism(mechanism)  # a clock at a free pace would run on meanwhile
+    try:
+        machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
+    except Exception as error:
+        raise plugin_error(f"mechanism {name}", "make_machine", 0, error) from error
+    return MachineScheduler(machine, mechanism, name, jobs, **parts)
 
 
 class TorqueServer:
@@ -65,15 +79,20 @@ class TorqueServer:
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
         config.home.mkdir(parents=True, exist_ok=True)
+        forget_failure(config.home)
         self._config = config
         self._clock = clock
         self._private = config.home / "server_priv"
-        self._executor = LiveExecutor(clock, self._schedule_pass, self._note_due)
+        self._executor = LiveExecutor(clock, self._schedule_pass, self._note_due, self._break_off)
         self._log = AccountingLog(self._private / "accounting")
         self._journal = Journal(self._private / "journal" if config.keep_jobs else None)
         self._links = count(1)
         self._enrolment = Enrolment(config, self._private / "nodes")
         self._batch: BatchServer | None = None
+        self._failure: Failure | None = None
+        self._left: dict[str, dict[str, Any]] = {}
+        """What `state` and `export` are answered after a failure."""
+        self._stopped = threading.Event()
         if self._enrolment.names:
             self._begin()
         self._listener = socket.create_server((config.host, config.port), backlog=512)
@@ -89,6 +108,11 @@ class TorqueServer:
                     self._begin()
                 self._enrolment.opened.set()
                 self._executor.run()
+        except PluginError as error:
+            if self._failure is None:
+                self._break_off(error)
+            self._enrolment.opened.set()
+            self._stopped.wait()  # until then it can be asked what happened
         finally:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept, which closing does not
             self._listener.close()
@@ -96,8 +120,23 @@ class TorqueServer:
             self._journal.close()
 
     def stop(self) -> None:
+        self._stopped.set()
         self._enrolment.stop()
         self._executor.stop()
+
+    def _break_off(self, error: PluginError) -> None:
+        """A plug-in failed: time stands, and nothing happens any more. What happened can still be asked for."""
+        self._clock.held().__enter__()  # until the process ends
+        failure = write_failure(self._config.home, error)
+        sys.stderr.write(f"{failure.traceback}torque server: {error}\n")
+        if self._batch is None:
+            self._left = {"state": {"failed": True}, "export": {"jobs": [], "offline": []}}
+        else:
+            self._left = {
+                "state": {**self._batch.short_state(), "failed": True},
+                "export": self._batch.export(),
+            }
+        self._failure = failure
 
     def _begin(self) -> None:
         """A new batch system, or the one that was here before, by its journal."""
@@ -110,30 +149,17 @@ class TorqueServer:
         else:
             self._journal.write(now_us, "begin", marks.next_number, marks.nodes)
         config = self._config.model_copy(update={"nodes": self._enrolment.names, "expect_nodes": 0})
-        jobs, mechanism = _hosted(config)
-        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
+        has_mechanism = config.mechanism is not None
         batch = self._batch = BatchServer(
             config,
-            cluster,
             self._executor,
             self._log,
             marks,
+            make_scheduler=partial(_mechanism_scheduler, config, self._executor) if has_mechanism else None,
             epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
             checks_work=isinstance(self._clock, SharedClock) and self._clock.is_held,
         )
-        if mechanism is not None:
-            maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-            parts: dict[str, Any] = {
-                "node_names": config.nodes, "executor": self._executor, "outside": batch.outside,
-            }  # fmt: skip
-            if maker is None or jobs is None:
-                batch.host = MechanismHost(cluster, mechanism, **parts)
-            else:
-                warm_mechanism(mechanism)  # a clock at a free pace would run on meanwhile
-                machine = maker.make_machine(len(config.nodes), config.scheduler, jobs, config.seed)
-                # As in virtual time it is asked for no more than `Machine` has.
-                batch.host = MachineHost(cast("Cluster", machine), mechanism, jobs, **parts)
-        else:
+        if not has_mechanism:
             batch.start_cycle(now_us)
         if past:
             self._log.muted = marks.muted = True
@@ -189,6 +215,28 @@ class TorqueServer:
             connection.finish()
 
     def _answer(self, connection: Connection, message: Message) -> None:
+        if self._failure is None:
+            try:
+                self._answer_alive(connection, message)
+            except (PluginError, ExecutorStoppedError):
+                if self._failure is None:
+                    raise
+            else:
+                return
+        self._answer_broken_off(connection, message, self._failure.reason)
+
+    def _answer_broken_off(self, connection: Connection, message: Message, reason: str) -> None:
+        match message.get("do"):
+            case "command":
+                connection.send([1, "", f"{message['argv'][0]}: the run has ended: {reason}\n"])
+            case "state" | "export" as what:
+                connection.send(self._left[what])
+            case "nodes":
+                connection.send({"nodes": [], "expected": 0, "open": False})
+            case _:
+                connection.send({"do": "refused", "error": reason})
+
+    def _answer_alive(self, connection: Connection, message: Message) -> None:
         match message.get("do"):
             case "command":
                 self._run_command(connection, message)
@@ -424,6 +472,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (SettingsError, OSError, ValueError) as error:
             sys.stderr.write(f"torque server: {error}\n")
             return 2
+        except PluginError as error:  # its mechanism cannot even be made
+            failure = write_failure(config.home, error)
+            sys.stderr.write(f"{failure.traceback}torque server: {error}\n")
+            return 1
         stop_on_signal(server.stop)
         server.run()
     return 0

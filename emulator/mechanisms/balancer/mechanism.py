@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import micros
 from balancer.lifecycle.settings import PickOrder, Settings
-from balancer.plugins import ALGORITHMS, PluginError
+from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.plugins import check_number, make_plugin
@@ -92,7 +92,13 @@ class BalancerMechanism:
             raise ValueError(
                 f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
             )
-        self._policy = BalancerPolicy(act.node_names, self._algorithm, self.settings(), _BatchPool(act))
+        self._policy = BalancerPolicy(
+            act.node_names,
+            self._algorithm,
+            self.settings(),
+            _BatchPool(act),
+            algorithm_name=name_of(ALGORITHMS, self.algorithm),
+        )
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
         if self.forecasts is not None:

@@ -89,8 +89,11 @@ class BalancerPolicy:
         pool: Pool,
         *,
         start_us: int = 0,
+        algorithm_name: str | None = None,
     ) -> None:
-        self.lifecycle = Lifecycle(node_names, algorithm, settings, initial=NodeState.OA_IDLE)
+        self.lifecycle = Lifecycle(
+            node_names, algorithm, settings, initial=NodeState.OA_IDLE, algorithm_name=algorithm_name
+        )
         self._names = tuple(node_names)
         self._node = {name: node for node, name in enumerate(self._names)}
         self._pool = pool

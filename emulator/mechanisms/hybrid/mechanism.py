@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import NEVER_US, micros, wall_us
 from emulator.harness.cluster import Cluster
-from emulator.harness.harness import Harness
+from emulator.harness.loop import Loop
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
@@ -160,7 +160,7 @@ class HybridMechanism:
         )
         for strategy in ("cua+spaa", "cup+paa"):
             mechanism = cls(strategy, mtbf_s=1e-5)
-            Harness(mechanism.make_machine(5, SchedulerConfig(), jobs, 1), mechanism).run()
+            Loop(mechanism.make_machine(5, SchedulerConfig(), jobs, 1), mechanism).run()
 
     def on_begin(self, act: Actions) -> None:
         table = act.cluster.job_table()

@@ -98,13 +98,13 @@ class View:
     def running(self, now_us: int) -> Running:
         who = self._jobs()
         nodes, overhead, spare = (np.empty(len(who), np.int64) for _ in range(3))
-        table, attr = self.cluster.table, self.cluster.attributes
+        table, attr = self.cluster.kernel_table, self.cluster.attributes
         describe_running(table, self.work, attr, who, now_us, nodes, overhead, spare)
         return Running(who, nodes, overhead, spare)
 
     def candidates(self, now_us: int, predicted_us: int) -> Candidates:
         who = self._jobs()
-        table, attr = self.cluster.table, self.cluster.attributes
+        table, attr = self.cluster.kernel_table, self.cluster.attributes
         who = who[attr[who, PROMISED] < 0]
         nodes, end, stop, overhead = (np.empty(len(who), np.int64) for _ in range(4))
         describe_candidates(
@@ -114,7 +114,7 @@ class View:
 
     def _jobs(self) -> Ints:
         cluster = self.cluster
-        count = running_jobs(cluster.table, cluster.node_table, cluster.attributes, self._found)
+        count = running_jobs(cluster.kernel_table, cluster.node_table, cluster.attributes, self._found)
         return np.sort(self._found[:count])
 
 

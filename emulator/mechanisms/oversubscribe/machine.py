@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
-from emulator.harness.harness import default_node_names
+from emulator.harness.decisions import default_node_names
 from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s

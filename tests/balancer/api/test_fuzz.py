@@ -29,7 +29,6 @@ STEPS = 12
 SETTINGS = hypothesis.settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

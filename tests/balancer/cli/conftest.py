@@ -108,7 +108,7 @@ class Service:
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     def client(self) -> Balancer:
         return Balancer(self.url)

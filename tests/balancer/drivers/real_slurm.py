@@ -56,7 +56,8 @@ class RealSlurm:
         self.home = home
         for folder in ("etc", "state", "run", "log", *(f"spool/n0{number}" for number in (1, 2, 3))):
             (home / folder).mkdir(parents=True)
-        port, *ports = _free_ports(4)
+        self._kept = [_kept_port() for _ in range(4)]
+        port, *ports = (kept.getsockname()[1] for kept in self._kept)
         host = socket.gethostname().partition(".")[0]
         nodes = "\n".join(
             f"NodeName=n0{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN"
@@ -125,15 +126,18 @@ class RealSlurm:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         eventually(lambda: not any(_lives(pid) for pid in pids.values()))
+        for kept in self._kept:
+            kept.close()
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+def _kept_port() -> socket.socket:
+    """A port for Slurm: below those that the kernel gives out, and taken for others of ours by its UDP half."""
+    kept = socket.socket(type=socket.SOCK_DGRAM)
+    for port in range(20_000, 30_000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            kept.bind(("127.0.0.1", port))
+            return kept
+    raise AssertionError("no port from 20000 to 30000 is free")
 
 
 def _lives(pid: int) -> bool:

@@ -106,7 +106,7 @@ ANSWERS = st.binary(max_size=300) | st.builds(answer, STATUSES, BODIES)
 @example(said=answer(409, REFUSAL, length=10))
 @example(said=b"HTTP/1.1 409 X\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
 @example(said=b"HTTP/1.1 100 Continue\r\n\r\n" * 50)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_answer_whatsoever_makes_a_prologue_exit_with_anything_but_0_or_2(peer, said):
     peer.said = said
     status = main(PROLOGUE)

@@ -50,7 +50,7 @@ class Service:
         self._zygote.stdin.write("start\n")
         self._zygote.stdin.flush()
         self.pid = int(self._zygote.stdout.readline())
-        limit_us, pause = wall_us() + micros(30), threading.Event()
+        limit_us, pause = wall_us() + micros(120), threading.Event()
         while not ready.exists():
             assert wall_us() < limit_us, (self.folder / "log").read_text(encoding="utf-8")[-4000:]
             pause.wait(0.005)

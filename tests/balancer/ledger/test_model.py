@@ -191,7 +191,6 @@ def test_the_ledger_is_a_dictionary_that_lasts(fast_place):
         settings=settings(
             max_examples=GATE.model_examples // share,
             stateful_step_count=GATE.model_steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -228,6 +228,6 @@ class World(RuleBasedStateMachine):
 
 
 World.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=50, suppress_health_check=list(HealthCheck)
 )
 TestWorld = World.TestCase

@@ -68,10 +68,10 @@ def test_the_loop_takes_a_step_at_each_slot_and_reports_a_service_that_is_away(s
     thread.start()
     try:
         with changed:
-            assert changed.wait_for(lambda: len(told) == 1, 10)
+            assert changed.wait_for(lambda: len(told) == 1, 120)
         world.clock.advance_to(micros(SLOT_S))
         with changed:
-            assert changed.wait_for(lambda: len(told) == 2, 10)
+            assert changed.wait_for(lambda: len(told) == 2, 120)
     finally:
         stop.set()
         thread.join()

@@ -14,12 +14,13 @@ from click.testing import CliRunner
 import emulator
 from emulator.cli import main
 from emulator.experiments.logs import checkout_logs, find_log
-from emulator.experiments.paper import Options, find_paper, paper_names
+from emulator.experiments.paper import GROUP, Options, find_paper
+from emulator.plugins import plugin_names
 from emulator.scenario import ScenarioError
 from testdata import TRACES
 
 
-@pytest.mark.parametrize("name", paper_names())
+@pytest.mark.parametrize("name", plugin_names(GROUP))
 def test_every_paper_plans_its_runs_with_what_is_in_the_checkout(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     paper = find_paper(name)

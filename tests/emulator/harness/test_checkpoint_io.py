@@ -64,7 +64,7 @@ def test_a_job_transfers_once_at_a_time():
         channel.begin(1, 1, GB, 5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.integers(1, 20), st.integers(0, 9)), min_size=1, max_size=8),
     st.integers(1, 100),

@@ -7,6 +7,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.cluster import Cluster
+from emulator.harness.record import JobState
 from emulator.schedulers.config import SchedulerConfig
 from oracle.workloads import job_table, random_workload
 
@@ -49,3 +50,17 @@ def test_a_requeued_job_gets_a_new_reservation_even_where_reservations_are_kept(
     cluster.submit(other, 20 * US)
     # The wide job does not fit at any time now. By the reservation of its first wait (10 s) nobody may pass it.
     assert cluster.schedule_pass(20 * US).tolist() == [other]
+
+
+def test_what_a_mechanism_may_look_at_cannot_be_written() -> None:
+    cluster = Cluster(2, SchedulerConfig(), simulated=False)
+    rows = [cluster.add(number=number, submit_us=0, estimate_us=US, nodes=1) for number in range(100)]
+    cluster.submit(rows[99], 0)  # the tables have grown meanwhile
+    shown = ("table", "state", "start_us", "end_us", "queue", "node_job", "node_since_us", "node_offline")
+    for name in shown:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(cluster, name)[0] = 0
+    before = cluster.node_job
+    cluster.schedule_pass(0)
+    assert before.tolist() == cluster.node_job.tolist() == [99, -1]
+    assert cluster.state[99] == JobState.RUNNING

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.harness.cluster import Cluster, IllegalJobTransition
-from emulator.harness.harness import Harness
 from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.work import WIDTH
@@ -66,9 +66,9 @@ class Script:
 
 def run(nodes, jobs, deeds, scheduler="fcfs+easy"):
     script = Script(deeds)
-    harness = Harness(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
-    assert harness.run()
-    record = harness.record()
+    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
+    assert loop.run()
+    record = loop.record()
     assert_lawful(record, jobs_in=len(jobs))
     return record, script
 
@@ -239,7 +239,7 @@ def test_a_checkpoint_is_whole_when_it_is_written_though_the_job_was_resized_mea
 ACTIONS = ("checkpoint", "resize", "rate", "suspend", "resume", "preempt", "save", "nothing")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     job=st.tuples(
         st.integers(1, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 6), st.integers(0, 4)

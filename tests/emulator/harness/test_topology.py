@@ -71,7 +71,7 @@ def tori(draw: st.DrawFn) -> BlueGeneQ:
     return BlueGeneQ(torus, tuple(shapes))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tori())
 def test_partitions_have_the_sizes_of_their_shapes_and_overlap_is_sharing_a_unit(torus: BlueGeneQ):
     units = int(np.prod(torus.torus))

@@ -10,12 +10,15 @@ TOY = Path(__file__).parent / "toy"
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """The mechanisms `rota` and `scripted`, for this process and those it starts."""
+    """The plug-ins of the folder `toy`, for this process and those it starts."""
     info = tmp_path / "packages" / "toy-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    names = "rota = rota:Rota\nscripted = rota:Scripted\n"
-    (info / "entry_points.txt").write_text(f"[emulator.mechanisms]\n{names}")
+    (info / "entry_points.txt").write_text(
+        "[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\nfailing = rota:Failing\n"
+        "failing_machine = rota:FailingMachine\n[balancer.algorithms]\nfailing_plan = failing_plan:FailingPlan\n"
+        "[emulator.queue_orders]\nfailing_order = rota:failing_order\n"
+    )
     for place in (TOY, info.parent):
         monkeypatch.syspath_prepend(str(place))
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)

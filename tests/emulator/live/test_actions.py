@@ -49,7 +49,7 @@ def scenario(**live):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_each_action_gives_the_same_run_in_both_clocks(tmp_path, seed):
     virtual, live = run_both(tmp_path, scenario(), workload(seed))
     assert_same(virtual, live)
@@ -59,6 +59,7 @@ def test_each_action_gives_the_same_run_in_both_clocks(tmp_path, seed):
     assert set(virtual.state.tolist()) >= {JobState.ENDED}
 
 
+@pytest.mark.slow
 def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_its_work(tmp_path):
     jobs = workload(3, jobs=12, leases=3)
     virtual, live = run_both(tmp_path, scenario(jobs="emulator-job", speed=5000), jobs)
@@ -67,6 +68,7 @@ def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_it
     assert max(proof.lost for proof in proofs.values()) > 0
 
 
+@pytest.mark.slow
 class TestResize:
     """4 nodes for 100 s, 2 for 200 s, 4 again: 1600 node-seconds take 500 s."""
 

@@ -58,6 +58,7 @@ def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
     mark = f"LIVE_TEST={uuid.uuid4()}"
     batch = {"days": 0.1, "jobs": 5, "load": 0.5, "median_run_s": 900, "max_walltime_s": 7200}

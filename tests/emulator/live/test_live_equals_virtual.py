@@ -159,9 +159,9 @@ def assert_same(scenario, record):
 @pytest.mark.parametrize(
     ("mechanism", "speed"),
     [
-        pytest.param(BASIC, 3000, id="no-wait"),
+        pytest.param(BASIC, 3000, id="no-wait", marks=pytest.mark.slow),
         pytest.param(WAITING, 12_000, id="wait"),
-        pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
+        pytest.param({"balancer": PREDICTED}, 12_000, id="predictor", marks=pytest.mark.slow),
         pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
         pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
         pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),
@@ -175,11 +175,13 @@ def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
     assert {lease.granted for lease in record.leases} == {True, False}, "the scenario tries both"
 
 
+@pytest.mark.slow
 def test_hooks_may_be_scripts(live):
     wanted = scenario(jobs=6, load=0.3, leases_per_day=70, hooks="script", seed=5)
     assert_same(wanted, live(wanted))
 
 
+@pytest.mark.slow
 def test_a_fleet_without_a_mechanism_runs_batch_jobs(live):
     document = scenario(jobs=10).as_json()
     document["workload"]["generate"].pop()
@@ -189,6 +191,7 @@ def test_a_fleet_without_a_mechanism_runs_batch_jobs(live):
     assert check(record) == []
 
 
+@pytest.mark.slow
 def test_at_a_free_pace_the_laws_hold_and_the_lag_is_told(live):
     record = live(scenario(jobs=30, pace="free", speed=2000, days=0.05, leases_per_day=300))
     assert check(record) == []
@@ -197,6 +200,7 @@ def test_at_a_free_pace_the_laws_hold_and_the_lag_is_told(live):
 
 
 class TestBroken:
+    @pytest.mark.slow
     def test_without_the_balancer_batch_goes_on_and_leases_are_rejected(self, live):
         record = live(scenario(), kill("balancer", after=10))
         assert record.interrupted == ""
@@ -210,6 +214,7 @@ class TestBroken:
         assert all(lease.reason for lease in later)
         assert check(record) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "act",
         [
@@ -234,6 +239,7 @@ class TestBroken:
         assert (record.start_us[ended] == whole.start_us[ended]).all()
         assert (record.end_us[ended] == whole.end_us[ended]).all()
 
+    @pytest.mark.slow
     def test_a_run_that_is_stopped_is_the_first_part_of_the_whole_run(self, live):
         record = live(scenario(), lambda _, counts: counts.ended >= 20)
         assert record.interrupted == "stopped by SIGINT"
@@ -246,6 +252,7 @@ class TestBroken:
         assert (record.runs.start_us[ran] == whole.start_us[jobs]).all()
         assert _decisions_before(record.horizon_us, record) == _decisions_before(record.horizon_us, whole)
 
+    @pytest.mark.slow
     def test_a_strict_run_that_cannot_keep_up_fails(self, tmp_path, processes, monkeypatch):
         monkeypatch.chdir(tmp_path)
         document = scenario(pace="strict", max_lag_s=1e-6).as_json()
@@ -271,6 +278,7 @@ def _decisions_before(time_us, record):
     ]
 
 
+@pytest.mark.slow
 class TestCtrlC:
     @pytest.fixture
     def long_run(self, tmp_path, processes):
@@ -292,7 +300,7 @@ class TestCtrlC:
     def test_it_leaves_a_partial_result_with_logs_and_no_process(self, long_run, tmp_path, processes):
         assert len(processes()) >= 6
         long_run.send_signal(signal.SIGINT)
-        _, errors = long_run.communicate(timeout=60)
+        _, errors = long_run.communicate(timeout=200)
         assert long_run.returncode == 130, errors
         assert "emulator: stopped by SIGINT; what was done is in out" in errors
         assert files.load_summary(tmp_path / "out")["interrupted"] == "stopped by SIGINT"
@@ -306,7 +314,7 @@ class TestCtrlC:
         while "once more stops at once" not in long_run.stderr.readline():
             pass
         long_run.send_signal(signal.SIGINT)
-        long_run.communicate(timeout=60)
+        long_run.communicate(timeout=200)
         assert long_run.returncode == 130
         assert not (tmp_path / "out").exists()
         assert processes() == []

@@ -84,6 +84,7 @@ def preempted(record):
 class TestRealtime:
     jobs = table(3, 14, widths=[1, 2, 3, 4, 6])
 
+    @pytest.mark.slow
     def test_preempted_jobs_begin_anew(self, tmp_path):
         live = assert_live_is_virtual(tmp_path, scenario(realtime("pre_rest")), self.jobs)
         assert preempted(live).min() > 0
@@ -93,6 +94,7 @@ class TestRealtime:
         assert preempted(live).tolist() == [0] * 5
         assert live.figures["checkpoints"] == 5
 
+    @pytest.mark.slow
     def test_preempted_jobs_go_on_from_their_last_checkpoint(self, tmp_path):
         live = assert_live_is_virtual(tmp_path, scenario(realtime("pre_ckpt_sys", interval_s=200)), self.jobs)
         assert preempted(live).max() > 0
@@ -116,6 +118,7 @@ def widths(record, outcome):
 
 
 class TestMalleable:
+    @pytest.mark.slow
     @pytest.mark.parametrize("speedup", ["linear", {"amdahl": {"serial": 0.1}}], ids=["linear", "amdahl"])
     def test_jobs_shrink_and_expand_and_stand_still_for_it(self, tmp_path, speedup):
         mechanism = {"malleable": {"reconfiguration_s": 5, "speedup": speedup}}
@@ -147,6 +150,7 @@ class TestHybrid:
         assert preempted(live).min() == 0  # a malleable one, with a checkpoint
         assert preempted(live).max() > 0  # a rigid one
 
+    @pytest.mark.slow
     def test_without_notice_jobs_are_preempted(self, tmp_path):
         wanted = scenario({"hybrid": {"strategy": "n+paa", "warning_s": 60}})
         live = assert_live_is_virtual(tmp_path, wanted, hybrid_table(4))
@@ -157,11 +161,19 @@ class TestHybrid:
 @pytest.mark.parametrize(
     ("mechanism", "scheduler", "jobs"),
     [
-        pytest.param(realtime("pre_ckpt"), "fcfs+easy", TestRealtime.jobs, id="realtime"),
+        pytest.param(
+            realtime("pre_ckpt"), "fcfs+easy", TestRealtime.jobs, id="realtime", marks=pytest.mark.slow
+        ),
         pytest.param(
             {"malleable": {"reconfiguration_s": 5}}, "fcfs+conservative", flexible(1), id="malleable"
         ),
-        pytest.param({"hybrid": {"strategy": "cua+spaa"}}, "fcfs+easy", hybrid_table(28), id="hybrid"),
+        pytest.param(
+            {"hybrid": {"strategy": "cua+spaa"}},
+            "fcfs+easy",
+            hybrid_table(28),
+            id="hybrid",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_jobs_that_sleep_start_and_end_when_they_should(tmp_path, mechanism, scheduler, jobs):

@@ -96,6 +96,7 @@ def test_a_slow_job_gets_its_share_where_the_machine_can_limit_it(start, tmp_pat
     process.set_rate(Fraction(1))
 
 
+@pytest.mark.slow
 class TestSharing:
     """Jobs that only compute, on processors that they are bound to. Their own processor time is compared, not
     the wall's, since other processes may be there too."""

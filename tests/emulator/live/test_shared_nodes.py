@@ -51,12 +51,15 @@ def scenario(mechanism, *, nodes=3, scheduler="fcfs+easy", **live):
 @pytest.mark.parametrize(
     ("mechanism", "scheduler"),
     [
-        pytest.param({"oversubscribe": {"cores": 4, "multiplicity": 2}}, "fcfs+none", id="fcfs"),
+        pytest.param(
+            {"oversubscribe": {"cores": 4, "multiplicity": 2}}, "fcfs+none", id="fcfs", marks=pytest.mark.slow
+        ),
         pytest.param({"oversubscribe": {"cores": 4, "multiplicity": 4}}, "fcfs+easy", id="easy"),
         pytest.param(
             {"dedicated_nodes": {"cores": 4, "percent": 34, "refuse_too_wide": True}},
             "fcfs+easy",
             id="dedicated",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -84,6 +87,7 @@ class TestRealProcessors:
         mechanism = {"oversubscribe": {"cores": 2, "multiplicity": 2}}
         return scenario(mechanism, nodes=1, speed=15, jobs="cpu-bound", pace="free", **live)
 
+    @pytest.mark.slow
     @needs_two
     def test_jobs_get_the_shares_of_their_cores_that_the_model_gives_them(self, tmp_path):
         live = run_live(tmp_path, self.wanted(), self.jobs)
@@ -97,6 +101,7 @@ class TestRealProcessors:
             # How much a processor does in its time is the machine's affair: only that it was measured.
             assert share["measured_slowdown"] > 0
 
+    @pytest.mark.slow
     @needs_two
     def test_a_run_that_is_stopped_at_once_has_a_record_without_shares(self, tmp_path):
         fleet = Fleet(self.wanted(), Prepared(self.jobs, 1), tmp_path)

@@ -145,6 +145,7 @@ document.getElementById("found").textContent = JSON.stringify({plots, fetched, w
 </script>"""
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.skipif(
     not shutil.which("chromium") and not os.environ.get("CI"), reason="Chromium is not installed here"

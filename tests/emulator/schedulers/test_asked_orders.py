@@ -305,12 +305,12 @@ def test_a_machine_that_sorts_its_queue_once_says_so():
     ("order", "message"),
     [
         ("wfp4", "there is no queue order 'wfp4'; did you mean 'wfp3'?"),
-        ({"fcfs": {"exponent": 3}}, "the queue order fcfs has no parameters"),
+        ({"fcfs": {"exponent": 3}}, "queue order fcfs has no parameter 'exponent'; it has none"),
         ({"wfp3": {"exponent": 0}}, "wfp3: exponent must be more than 0, not 0"),
-        ({"wfp3": {"exponnt": 1}}, "wfp3 has no parameter 'exponnt'; did you mean 'exponent'?"),
+        ({"wfp3": {"exponnt": 1}}, "queue order wfp3 has no parameter 'exponnt'; did you mean 'exponent'?"),
         ({"multifactor": {"half_life_s": -1}}, "multifactor: half_life_s must be more than 0, not -1"),
         ({"multifactor": {"shares": {"a": 1}}}, "multifactor: shares are given by number, not by 'a'"),
-        ({"multifactor": {"shares": {3: 0}}}, "multifactor: shares of 3 must be more than 0, not 0"),
+        ({"multifactor": {"shares": {3: 0}}}, "multifactor: shares of 3 must be more than 0, not 0.0"),
         ({"multifactor": {"account": "job"}}, "multifactor: account must be user or group, not 'job'"),
     ],
 )  # fmt: skip

@@ -124,6 +124,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(cluster, grid, tmp_pat
     assert all(info.misses for info in prepared.values()), "each of the workers did some of the runs"
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_no_run(cluster, grid, tmp_path):
     store, killed = Store(tmp_path / "out"), []
 
@@ -137,6 +138,7 @@ def test_a_worker_that_dies_costs_no_run(cluster, grid, tmp_path):
     assert (outcome.rows, outcome.failed) == (8, ())
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluster, grid, tmp_path):
     document = yaml.safe_load(grid.read_text())
     document["grid"] = {"mechanism.balancer.static_reserve": [0, 9]}

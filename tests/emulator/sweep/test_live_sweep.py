@@ -50,6 +50,7 @@ def test_each_run_is_one_run_a_clock_with_a_key_of_its_own(grid):
     assert on_clocks(sweep, ("virtual",)).runs == sweep.runs
 
 
+@pytest.mark.slow
 def test_live_figures_stand_beside_those_of_virtual_time_and_are_the_same(grid, tmp_path):
     clocks = [part for clock in BOTH for part in ("--clock", clock)]
     out = tmp_path / "out"

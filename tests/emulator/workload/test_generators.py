@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.workload.generators import BurstyLeases, DailyBatch, Generator, parse_generators
@@ -176,7 +176,6 @@ def test_a_scenarios_list_becomes_generators():
         parse_generators("daily_batch")
 
 
-@settings(deadline=None)
 @given(
     days=st.floats(0.05, 20),
     load=st.floats(0.05, 1.5),

@@ -7,7 +7,7 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.workload.formats import TraceError, load
@@ -211,7 +211,6 @@ def test_the_first_replayable_jobs_of_sdsc_are_those_of_the_reference_schedules(
 values = st.one_of(st.integers(-3, 200), st.just(-1), st.floats(-2, 1e13), st.integers(-(2**62), 2**62))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(values, values, values, values, values), min_size=1, max_size=30),
     st.integers(1, 64),

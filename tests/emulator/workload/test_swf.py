@@ -7,7 +7,7 @@ import lzma
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.workload import swf
@@ -244,7 +244,6 @@ numbers = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.integers(18, 21).flatmap(lambda width: st.lists(st.lists(numbers, min_size=width, max_size=width))))
 def test_any_numbers_survive_writing_and_reading(tmp_path_factory, table):
     width = len(table[0]) if table else 18
@@ -267,7 +266,6 @@ lines = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(lines, max_size=20))
 def test_every_line_is_a_row_a_comment_blank_or_counted_as_malformed(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "log.swf"
@@ -280,7 +278,6 @@ def test_every_line_is_a_row_a_comment_blank_or_counted_as_malformed(tmp_path_fa
     assert all(np.isfinite(column).all() for column in log.columns)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(numbers.map(repr), min_size=18, max_size=18).map(" ".join), min_size=1, max_size=10))
 def test_blocks_parsed_at_once_and_lines_parsed_with_care_agree(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("any")

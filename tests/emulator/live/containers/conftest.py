@@ -55,14 +55,15 @@ def _docker(*words):
 
 @pytest.fixture
 def toy_images(engine, toy, tmp_path):
-    """Images with the mechanisms of the tests in those that need them; the rest are ours under another name."""
+    """Images with the plug-ins of the tests in those that need them; the rest are ours under another name."""
     context = tmp_path / "images"
     shutil.copytree(tmp_path / "packages", context / "packages")
-    shutil.copy(_TOY / "rota.py", context / "packages")
+    for module in _TOY.glob("*.py"):
+        shutil.copy(module, context / "packages")
     (context / "Dockerfile").write_text(_DOCKERFILE)
     made = f"fleettest{os.getpid()}"
     for name in IMAGES:
-        if name in {"batch", "controller"}:
+        if name in {"batch", "controller", "balancer"}:
             _docker(
                 "build",
                 "-q",

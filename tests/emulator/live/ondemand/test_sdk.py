@@ -62,10 +62,10 @@ def test_an_administrator_sees_on_which_host_a_server_is(manager, connect):
 def test_the_cloud_layer_creates_and_deletes_a_server_by_name(manager, connect):
     connection = connect(manager)
     server = connection.create_server(
-        "vm-cl", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=20
+        "vm-cl", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=120
     )
     assert server.status == "ACTIVE"
-    assert connection.delete_server("vm-cl", wait=True, timeout=20)
+    assert connection.delete_server("vm-cl", wait=True, timeout=120)
 
 
 def test_many_servers_get_numbered_names_and_all_of_them_nodes(manager, connect):
@@ -109,7 +109,7 @@ def test_the_cloud_layer_says_why_there_is_no_server(manager, connect):
     connection = connect(manager)
     create(connection, "full", nodes=4)
     with pytest.raises(exceptions.SDKException, match=r"No valid host was found\."):
-        connection.create_server("over", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=20)
+        connection.create_server("over", image="tiny", flavor="node", auto_ip=False, wait=True, timeout=120)
 
 
 def test_users_see_their_own_project_only(manager, connect):

@@ -311,7 +311,7 @@ class Fleet:
     def _end(self, name, number):
         process = self.processes.pop(name)
         process.send_signal(number)
-        process.wait(20)
+        process.wait(120)
 
     def close(self):
         for name in list(self.processes):

@@ -19,15 +19,15 @@ def check(world):
     """Jobs, nodes and cluster tell the same story."""
     batch = world.batch
     for job in batch._jobs.values():
-        cluster_state = LETTERS[JobState(int(batch.cluster.state[job.row]))]
+        cluster_state = LETTERS[JobState(int(batch.scheduler.cluster.state[job.row]))]
         if job.deferred:
             assert (cluster_state, job.state) in {("H", "Q"), ("H", "H")}
         elif job.state != PbsState.EXITING:
             assert job.state == cluster_state
     for node in batch.nodes:
-        row = int(batch.cluster.node_job[node.index])
+        row = int(batch.scheduler.cluster.node_job[node.index])
         assert list(node.jobs) == ([batch._by_row[row].number] if row >= 0 else [])
-        assert node.pooled == node.usable == (not batch.cluster.node_offline[node.index])
+        assert node.pooled == node.usable == (not batch.scheduler.cluster.node_offline[node.index])
 
 
 def test_clearing_a_node_does_not_start_a_scheduling_cycle(world):
@@ -227,7 +227,7 @@ COMMAND = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.tuples(COMMAND, st.integers(0, 90)), max_size=30), defer=st.sampled_from([0, 50]))
 def test_jobs_nodes_and_cluster_agree_whatever_is_done(make_world, tmp_path, lines, defer):
     for left in tmp_path.glob("server/server_priv/marks.json"):

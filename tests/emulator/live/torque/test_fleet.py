@@ -66,6 +66,7 @@ def test_hooks_get_what_real_hooks_get(make_fleet, recorded):
     assert fleet.states()["n02"] == "free"
 
 
+@pytest.mark.slow
 def test_a_prologue_that_exits_1_aborts_the_job(make_fleet, recorded):
     fleet = make_fleet()
     (fleet.home / "prologue-status").write_text("1")
@@ -94,6 +95,7 @@ def test_a_prologue_that_exits_2_has_the_job_requeued_until_it_may_start(make_fl
     assert (hooks.count("=== prologue"), hooks.count("=== epilogue")) == (4, 4)
 
 
+@pytest.mark.slow
 def test_an_epilogue_that_fails_is_ignored(make_fleet, recorded):
     fleet = make_fleet()
     (fleet.home / "epilogue-status").write_text("1")
@@ -103,6 +105,7 @@ def test_an_epilogue_that_fails_is_ignored(make_fleet, recorded):
     assert shape(fleet.accounting()) == recorded_accounting(recorded, "epilogue-exit-1.txt")
 
 
+@pytest.mark.slow
 def test_a_prologue_that_takes_too_long_has_the_job_requeued(make_fleet):
     fleet = make_fleet(agent={"prologalarm_s": 0.3})
     (fleet.home / "prologue").write_text("#!/bin/sh\nexec sleep 60\n")
@@ -122,6 +125,7 @@ def test_commands_run_as_processes_and_their_status_is_the_jobs(make_fleet):
     assert (fleet.home / "seven.e0").read_text() == "err\n"
 
 
+@pytest.mark.slow
 def test_qdel_ends_a_running_process_and_all_that_it_started(make_fleet, recorded):
     fleet = make_fleet(hooks=False)
     script = f"sleep 1000 & echo $! > {fleet.home}/child; wait\n"
@@ -147,6 +151,7 @@ def is_alive(pid):
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_a_sleeping_job_is_deleted_at_once(make_fleet):
     fleet = make_fleet()
     job = fleet.qsub(script="sleep 1000\n")
@@ -157,6 +162,7 @@ def test_a_sleeping_job_is_deleted_at_once(make_fleet):
     assert fleet.exit_status(job) == 271
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("check_s", "end_s"), [(45, 45), (0, 10)])
 def test_walltime_is_enforced_at_the_next_check(make_fleet, check_s, end_s, recorded):
     fleet = make_fleet(agent={"walltime_check_s": check_s})
@@ -168,6 +174,7 @@ def test_walltime_is_enforced_at_the_next_check(make_fleet, check_s, end_s, reco
     assert [re.sub(used, "", line) for line in found] == [re.sub(used, "", line) for line in wanted]
 
 
+@pytest.mark.slow
 def test_qrerun_sends_a_job_back_and_it_starts_again(make_fleet, recorded):
     fleet = make_fleet()
     job = fleet.qsub("-l", "nodes=2:ppn=2,walltime=00:05:00", script="sleep 9\n")
@@ -222,6 +229,7 @@ def read_if_there(fleet):
     return (fleet.home / "server" / "address").exists()
 
 
+@pytest.mark.slow
 def test_processes_end_when_told_to(make_fleet):
     fleet = make_fleet(hooks=False)
     fleet.qsub(script=f"echo $$ > {fleet.home}/pid; sleep 1000; true\n")
@@ -231,6 +239,7 @@ def test_processes_end_when_told_to(make_fleet):
     fleet.wait_until(lambda: not is_alive(int(pid)))
 
 
+@pytest.mark.slow
 def test_python_hooks_run_in_the_agent(make_fleet, tmp_path, monkeypatch):
     (tmp_path / "my_hooks.py").write_text(
         "from pathlib import Path\n"
@@ -248,6 +257,7 @@ def test_python_hooks_run_in_the_agent(make_fleet, tmp_path, monkeypatch):
     assert (tmp_path / "noted").read_text() == f"prologue 0.server {hosts}\nepilogue 0.server {hosts}\n"
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(tmp_path):
     """On the machine's own time: no clock file."""
     page = (Path(__file__).parents[4] / "docs" / "live-torque.md").read_text()

@@ -49,7 +49,7 @@ class Life:
 
     def end(self):
         self.server.stop()
-        self._thread.join(20)
+        self._thread.join(120)
         for connection in self._connections:
             connection._file.close()
             connection.close()

@@ -8,6 +8,7 @@ from emulator.harness.cluster import Cluster
 from emulator.ranks import Rank
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
+from quick import spread
 
 JOBS = 60
 NODES = 6
@@ -34,7 +35,7 @@ FAIR = {"age_weight": 1, "max_age_s": 100, "half_life_s": 60, "queues": {1: 1, 2
 @pytest.mark.live
 @pytest.mark.parametrize(
     "scheduler",
-    ["fcfs+easy", "sjf+none", "fcfs+conservative", "wfp3+easy", {"order": {"multifactor": FAIR}}],
+    spread(["fcfs+easy", "sjf+none", "fcfs+conservative", "wfp3+easy", {"order": {"multifactor": FAIR}}], 2),
     ids=str,
 )
 def test_every_job_starts_and_ends_when_it_does_in_virtual_time(make_fleet, scheduler):

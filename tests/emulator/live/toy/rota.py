@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from emulator.harness.cluster import Cluster
 from emulator.harness.record import JobState
 from emulator.harness.running import Activity, Save
 from emulator.workload.table import Kind
@@ -200,3 +201,88 @@ class Scripted:
 
     def _keep(self, act, *nodes):
         act.reserve(nodes, when_free=True)
+
+
+@dataclass
+class Failing:
+    """Serves on-demand jobs of one node on node 0, until `event` comes at `at_s` or later: then it raises."""
+
+    event: str
+    at_s: float = 0
+    notice_us = 0
+
+    def _come(self, event, act):
+        if event == self.event and act.now_us >= self.at_s * 1e6:
+            raise ValueError("that was too much")
+
+    def on_begin(self, act):
+        self._come("on_begin", act)
+        act.reserve([0])
+        act.watch_ends(True)
+        act.watch_passes(True)
+        act.wake(round(self.at_s * 1e6))
+
+    def on_timer(self, act):
+        self._come("on_timer", act)
+
+    def on_arrival(self, job, act):
+        self._come("on_arrival", act)
+        if act.cluster.node_job[0] < 0:
+            act.start(job, [0])
+        else:
+            act.reject(job, "node 0 is taken")
+
+    def on_completion(self, job, nodes, act):
+        self._come("on_completion", act)
+
+    def on_job_end(self, act):
+        self._come("on_job_end", act)
+
+    def on_pass(self, act):
+        self._come("on_pass", act)
+
+    def on_notice(self, job, act):
+        self._come("on_notice", act)
+
+    def figures(self, record, machine):
+        if self.event == "figures":
+            raise ValueError("that was too much")
+        return {"mine": 1}
+
+
+@dataclass(slots=True)
+class FailingMachine:
+    """Its machine, or the making of it, fails."""
+
+    event: str
+    at_s: float = 0
+
+    def make_machine(self, node_count, scheduler, jobs, seed):
+        if self.event == "make_machine":
+            raise KeyError("that was too much")
+        machine = _Brittle(node_count, scheduler, jobs)
+        machine.event, machine.at_us = self.event, round(self.at_s * 1e6)
+        return machine
+
+    def on_arrival(self, job, act):
+        act.reject(job, "this mechanism serves none")
+
+
+class _Brittle(Cluster):
+    def advance(self, until_us, **how):
+        stop = super().advance(until_us, **how)
+        if self.event == "advance" and self.now_us >= self.at_us:
+            raise ValueError("that was too much")
+        return stop
+
+    def finish_instant(self, now_us):
+        if self.event == "finish_instant" and now_us >= self.at_us:
+            raise ValueError("that was too much")
+        super().finish_instant(now_us)
+
+
+def failing_order(jobs, config):
+    """Raises as soon as there is a job to order."""
+    if len(jobs):
+        raise RuntimeError("that was too much")
+    return np.zeros(0, np.int64)

@@ -25,7 +25,7 @@ def run(world):
     return jobs, record, mechanism
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(worlds)
 def test_every_job_ends_and_does_exactly_the_work_it_owes(world):
     _, record, _ = run(world)
@@ -38,7 +38,7 @@ def test_every_job_ends_and_does_exactly_the_work_it_owes(world):
     assert done[batch].tolist() == owed[batch].tolist()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(worlds)
 def test_a_malleable_job_stays_within_its_bounds_and_a_rigid_one_at_its_size(world):
     jobs, record, _ = run(world)
@@ -48,7 +48,7 @@ def test_a_malleable_job_stays_within_its_bounds_and_a_rigid_one_at_its_size(wor
         assert least <= width <= jobs[job].nodes
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(worlds)
 def test_every_lent_node_came_back_or_is_accounted_for(world):
     _, _, mechanism = run(world)
@@ -57,7 +57,7 @@ def test_every_lent_node_came_back_or_is_accounted_for(world):
     assert loans.lent == sum(loans.returned.values()) + sum(loans.not_returned.values())
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(worlds)
 def test_figures_are_shares_and_the_longest_wait_is_told(world):
     _, record, _ = run(world)

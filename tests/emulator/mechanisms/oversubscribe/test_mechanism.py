@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness.harness import Harness
 from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
 from emulator.harness.record import JobState
 from emulator.mechanisms.oversubscribe import DedicatedNodes, Oversubscribe
 from emulator.mechanisms.oversubscribe.figures import Outcomes, completion_us, figures, heat
@@ -38,11 +38,11 @@ def some_jobs(seed: int = 1, count: int = 300) -> JobTable:
 
 
 def run(mechanism, jobs: JobTable, nodes: int = 8, *, seed: int = 1):
-    harness = Harness(
+    loop = Loop(
         machine := mechanism.make_machine(nodes, EASY, jobs, seed), mechanism, node_names=machine.node_names
     )
-    harness.run()
-    return harness.record()
+    loop.run()
+    return loop.record()
 
 
 MECHANISMS = {
@@ -68,11 +68,11 @@ def test_a_run_that_is_ended_early_keeps_the_laws(name, instants):
     jobs = some_jobs()
     mechanism = MECHANISMS[name]
     machine = mechanism.make_machine(8, EASY, jobs, 1)
-    harness = Harness(machine, mechanism)
+    loop = Loop(machine, mechanism)
     for _ in range(7):
         machine.advance(NEVER_US, pause_after=instants)
-    harness.now_us = machine.now_us
-    assert_lawful(harness.record(interrupted="for the test"), jobs_in=len(jobs))
+    loop.decisions.actions.now_us = machine.now_us
+    assert_lawful(loop.record(interrupted="for the test"), jobs_in=len(jobs))
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

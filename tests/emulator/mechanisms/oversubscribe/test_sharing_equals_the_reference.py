@@ -70,7 +70,7 @@ def instants(cluster: SharedCluster):
         yield cluster
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_no_core_is_above_m_and_no_node_above_its_memory_at_any_time(seed):
     machine, jobs = random_case(np.random.default_rng(seed), most_jobs=40)
@@ -90,7 +90,7 @@ def test_no_core_is_above_m_and_no_node_above_its_memory_at_any_time(seed):
                 assert len({job.number for job in sharing}) == len(sharing)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_work_is_conserved_exactly(seed):
     """A job's speeds over time add up to its run time, all but what its last microsecond had to spare."""

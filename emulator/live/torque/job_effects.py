@@ -1,4 +1,4 @@
-"""What a mechanism does to the jobs of the batch server that hosts it."""
+"""What a mechanism does to the jobs of the batch server: in its books, and by its agents."""
 
 from __future__ import annotations
 
@@ -15,24 +15,35 @@ if TYPE_CHECKING:
     from emulator.live.torque.batch import BatchServer
 
 
-class HostedJobs:
-    """Carries out what a mechanism decides (`hosting.Outside`): in the server's books, and by its agents."""
+class JobEffects:
+    """Carries out what a mechanism decides. Jobs are rows of the workload, times are us.
+
+    `done`: the work that a job has done by now; what it says of itself is held against that.
+    """
 
     def __init__(self, batch: BatchServer, actions: RunActions, log: AccountingLog) -> None:
         self._batch = batch
         self._actions = actions
         self._log = log
 
+    @property
+    def contradictions(self) -> list[str]:
+        """What jobs said of themselves that their account does not."""
+        return self._batch.contradictions
+
     def run_begins(self, row: int, now_us: int) -> None:
+        """The job has nodes from now on."""
         self._batch.run_begins(row, now_us)
 
     def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None:
+        """The job has lost its nodes and waits again; `save`: it may write a checkpoint first, which takes no time."""
         job = self._batch.job_of_row(row)
         self._log.write("R", job, self._batch.view(now_us))
         self._actions.leave(job, save=save, done=done)
         self._batch.wait_again(job, now_us)
 
     def run_changes(self, row: int, now_us: int, save_us: int = NEVER_US, *, done: int | None = None) -> None:
+        """Other nodes or another phase; `save_us`: when what is done by now is a whole checkpoint."""
         job = self._batch.job_of_row(row)
         link = self._batch.link_of(job)
         nodes = sorted(self._batch.nodes_of(row), reverse=True)
@@ -50,6 +61,7 @@ class HostedJobs:
         self._actions.change(job, [self._batch.nodes[index].name for index in job.exec_nodes], save_us, done)
 
     def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:
+        """The job has come to its end by the account of a machine that keeps the time itself."""
         job = self._batch.job_of_row(row)
         self._actions.leave(job, is_over=outcome == RunOutcome.FINISHED, done=done)
         self._batch.vacate(job)
@@ -58,6 +70,7 @@ class HostedJobs:
         self._log.write("E", job, view, accounting.ended(job, view))
 
     def job_rejected(self, row: int, reason: str, now_us: int) -> None:
+        """An on-demand job gets nothing."""
         job = self._batch.job_of_row(row)
         job.comment = reason
         self._log.write(

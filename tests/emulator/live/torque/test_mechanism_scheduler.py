@@ -17,7 +17,7 @@ HALVES = {"first": ["n01", "n02", "n03"], "second": ["n04", "n05", "n06"]}
 
 
 @pytest.fixture
-def hosted(make_fleet, tmp_path, monkeypatch):
+def fleet_with(make_fleet, tmp_path, monkeypatch):
     """Two agents of three nodes, and one job of 900 node-seconds on three nodes, submitted at 0."""
 
     def make(*steps, checkpoint_every_s=0):
@@ -53,8 +53,8 @@ def runs(fleet):
     return [(start / US, end / US, sorted(table["node"][one:other])) for start, end, one, other in pieces]
 
 
-def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_die(hosted):
-    fleet = hosted([100, "keep", 0, 1, 2], [100, "save_and_stop", 0, 20])
+def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_die(fleet_with):
+    fleet = fleet_with([100, "keep", 0, 1, 2], [100, "save_and_stop", 0, 20])
     fleet.at(150)
     fleet.kill("first")
     fleet.at(330)
@@ -64,8 +64,8 @@ def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_d
     assert done.times_us == (120 * US, 320 * US)
 
 
-def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_work(hosted):
-    fleet = hosted([100, "nodes", 0, 3, 4])
+def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_work(fleet_with):
+    fleet = fleet_with([100, "nodes", 0, 3, 4])
     fleet.at(150)
     fleet.kill("first")
     fleet.at(440)
@@ -75,8 +75,8 @@ def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_wo
     assert done.times_us == (0, 400 * US)
 
 
-def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(hosted):
-    fleet = hosted(checkpoint_every_s=50)
+def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(fleet_with):
+    fleet = fleet_with(checkpoint_every_s=50)
     fleet.at(130)
     fleet.kill("first")
     fleet.at(130 + 214 + 250)
@@ -89,16 +89,16 @@ def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(hosted
     assert 0 < done.lost <= 26 * 3 * US
 
 
-def test_a_suspended_process_stands_still_and_a_slow_one_takes_longer(hosted):
-    fleet = hosted([100, "suspend", 0], [250, "resume", 0], [300, "rate", 0, 1, 2])
+def test_a_suspended_process_stands_still_and_a_slow_one_takes_longer(fleet_with):
+    fleet = fleet_with([100, "suspend", 0], [250, "resume", 0], [300, "rate", 0, 1, 2])
     fleet.at(1000)
     assert runs(fleet) == [(0, 100 + 150 + 50 + 2 * 150, [0, 1, 2])]
     done = proof(fleet)
     assert (done.done, done.lost, done.finished) == (900 * US, 0, True)
 
 
-def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(hosted):
-    fleet = hosted()
+def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(fleet_with):
+    fleet = fleet_with()
     for command in ("qdel", "qhold", "qrerun"):
         assert "a mechanism decides about the jobs here" in fleet.run(command, "0").stderr
     again = fleet.run("qsub", "-v", "WORKLOAD_JOB=7", user="alice", text="sleep 1\n")

@@ -8,7 +8,7 @@ import pytest
 from balancer.clock import NEVER_US, ManualClock
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.job.work import Phase
-from emulator.live.torque.machine_host import MachineHost
+from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.malleable import Malleable
 from emulator.mechanisms.realtime import Realtime
@@ -48,22 +48,25 @@ class Process:
 
 
 class Fleet:
-    """Agents whose jobs obey. Whatever a job has done must be what the host says that it has done."""
+    """Agents whose jobs obey. Whatever a job has done must be what the scheduler says that it has done."""
 
     def __init__(self):
-        self.host = None
+        self.scheduler = None
         self.processes, self.files = {}, {}
         self.done, self.lost = {}, {}
         self.checked = 0
 
     def run_begins(self, row, now_us):
-        phase, saved = self.host.phase(row), self.files.get(row, 0)
-        process = self.processes[row] = Process(phase, len(self.host.nodes_of(row)), saved, now_us)
+        phase, saved = self.scheduler.phase(row), self.files.get(row, 0)
+        process = self.processes[row] = Process(phase, len(self.scheduler.nodes_of(row)), saved, now_us)
         self.lost[row] = self.lost.get(row, 0) + self.done.get(row, 0) - process.phase.done
 
     def run_changes(self, row, now_us, save_us=NEVER_US, *, done=None):
         process = self.processes[row]
-        assert process.change(self.host.phase(row), len(self.host.nodes_of(row)), save_us, now_us) == done
+        assert (
+            process.change(self.scheduler.phase(row), len(self.scheduler.nodes_of(row)), save_us, now_us)
+            == done
+        )
         self.checked += 1
 
     def run_leaves(self, row, now_us, *, save, done=None):
@@ -89,19 +92,19 @@ def follow(mechanism, scheduler, jobs, nodes):
     executor, fleet = LiveExecutor(clock), Fleet()
     machine = mechanism.make_machine(nodes, scheduler, jobs, 1)
     names = tuple(f"n{number}" for number in range(nodes))
-    host = fleet.host = MachineHost(
-        machine, mechanism, jobs, node_names=names, executor=executor, outside=fleet
+    follower = fleet.scheduler = MachineScheduler(
+        machine, mechanism, "mechanism", jobs, node_names=names, executor=executor, effects=fleet
     )
     for row in range(len(jobs)):
         queue = "ondemand" if jobs.kind[row] == Kind.ON_DEMAND else "batch"
         variables = (("WORKLOAD_JOB", str(jobs.number[row])),)
-        host.row_of(SimpleNamespace(nodes=int(jobs.nodes[row]), queue=queue, variables=variables))
-    host.begin(0)
+        follower.row_of(SimpleNamespace(nodes=int(jobs.nodes[row]), queue=queue, variables=variables), row, 0)
+    follower.nodes_are_up(0)
     executor.settle()
     while (next_us := executor._next_us) < NEVER_US:
         clock.advance_to(next_us)
         executor.settle()
-    return fleet, host.record()
+    return fleet, follower.record()
 
 
 def assert_proved(fleet, record):

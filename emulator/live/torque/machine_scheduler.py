@@ -16,52 +16,58 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account, HasAccounts
-from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.harness import Harness
+from emulator.harness.cluster import Cluster
+from emulator.harness.loop import Loop
 from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import ability
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.torque.hosting import Outside, Workload, as_json, phase_in
+from emulator.live.torque.workload import Workload, as_json, phase_in
 from emulator.ranks import Rank
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from emulator.harness.executor_live import LiveExecutor
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
-    from emulator.harness.record import RunTable
+    from emulator.harness.record import RunRecord, RunTable
+    from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.jobs import JobRequest
     from emulator.workload.table import JobTable
 
 _OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)
 
 
-class MachineHost(Harness):
-    """The harness of virtual time, one instant at a time. `machine` is only asked for what `Machine` has."""
+class MachineScheduler:
+    """The loop of virtual time, one instant at a time."""
+
+    iteration_us = NEVER_US  # the machine makes its own passes
 
     def __init__(
         self,
-        machine: Cluster,
+        machine: Machine,
         mechanism: Mechanism,
+        name: str,
         workload: JobTable,
         *,
         node_names: tuple[str, ...],
         executor: LiveExecutor,
-        outside: Outside,
+        effects: JobEffects,
     ) -> None:
+        self._machine = machine
         self._executor = executor
-        self._outside = outside
-        self.begun = False
+        self._effects = effects
+        self._has_begun = False
         self._node_count = len(node_names)
         # A machine may count parts of nodes, as many on each; the record then speaks of these.
         has_whole_nodes = machine.node_count == len(node_names)
         names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
-        super().__init__(machine, mechanism, node_names=names)
+        self._loop = Loop(machine, mechanism, node_names=names, name=name)
         self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
-        jobs = machine.job_table()
+        known = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way
-        self._submit_us = jobs.submit_us.copy()
-        self._width = jobs.nodes
+        self._submit_us = known.submit_us.copy()
+        self._width = known.nodes
         self._nodes: dict[int, list[int]] = {}
         """Nodes of each running job."""
         self._slots: dict[int, list[int]] = {}
@@ -72,7 +78,7 @@ class MachineHost(Harness):
         if isinstance(machine, HasAccounts):
             self._accounts = machine
         elif isinstance(machine, Cluster):
-            self._accounts = self
+            self._accounts = self._loop.decisions.actions
         self._told: dict[int, Account] = {}
         """What the process of each running job knows."""
         self._seen_runs = 0
@@ -82,22 +88,32 @@ class MachineHost(Harness):
 
     # From outside.
 
-    def begin(self, now_us: int) -> None:
-        self.begun = True
-        self.now_us = now_us
-        if self._at_begin is not None:
-            self._at_begin.on_begin(self)
+    def nodes_are_up(self, now_us: int) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        self._loop.decisions.actions.now_us = now_us
+        self._loop.decisions.begin()
         self._plan()
 
-    def row_of(self, request: JobRequest) -> int:
+    def row_of(self, request: JobRequest, number: int, now_us: int) -> int:  # noqa: ARG002 - the workload has both
         return self._workload.submitted(request)
 
-    def submit(self, row: int, now_us: int) -> None:  # noqa: ARG002 - the machine has known it all the time
+    def submit(self, row: int, now_us: int, *, held: bool) -> None:  # noqa: ARG002 - the machine has known it
         if self._instant_us != NEVER_US:
             self._step(now_us)
 
+    def hold(self, row: int, now_us: int, *, held: bool) -> None:
+        """Users hold nothing here."""
+
     def notice(self, number: int, now_us: int) -> None:  # noqa: ARG002 - the machine's own events tell it
         self._workload.announced(number)
+
+    def schedule_pass(self, now_us: int) -> Sequence[int]:  # noqa: ARG002 - the machine makes its own passes
+        return ()
+
+    def pass_over(self, now_us: int) -> None:
+        """As above."""
 
     def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:  # noqa: ARG002
         """A node cannot end a job here: by the machine's account it goes on."""
@@ -105,9 +121,6 @@ class MachineHost(Harness):
 
     def run_lost(self, row: int, now_us: int) -> None:
         """As above."""
-
-    def pass_over(self, now_us: int) -> None:
-        """The machine makes its own passes."""
 
     def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:  # noqa: ARG002
         """The machine has no failures but those of its mechanism."""
@@ -142,21 +155,19 @@ class MachineHost(Harness):
 
     @property
     def is_over(self) -> bool:
-        return self._next_us == NEVER_US and not self._open
+        return self._loop.next_us == NEVER_US and not self._open
 
-    def export(self) -> dict[str, Any]:
-        return as_json(self.record())
+    def record(self) -> RunRecord:
+        return self._loop.record()
+
+    def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
+        return {"record": as_json(self._loop.decisions, self._effects.contradictions)}
 
     # One instant after the other.
 
-    @property
-    def _next_us(self) -> int:
-        self._drop_stale_points()
-        return min(self._points[0][0] if self._points else NEVER_US, self.cluster.next_event_us)
-
     def _plan(self) -> None:
         """Come back at the next instant, after all that others do then."""
-        next_us = self._next_us
+        next_us = self._loop.next_us
         if next_us not in (NEVER_US, self._planned_us):
             self._planned_us = next_us
             self._executor.at(next_us, self._come_to, Rank.SCHEDULE)
@@ -171,33 +182,15 @@ class MachineHost(Harness):
         if any(self._submit_us[row] <= at_us for row in self._workload.missing):
             return
         self._instant_us = NEVER_US
-        while self.now_us < at_us or self._next_us == at_us:
-            self._advance_to(at_us)
+        while self._loop.now_us < at_us or self._loop.next_us == at_us:
+            self._loop.step(at_us)
         self._carry_out(now_us)
         self._plan()
-
-    def _advance_to(self, at_us: int) -> None:
-        self._drop_stale_points()
-        self._seen_ends = self.cluster.ended_count
-        has_points = bool(self._points) and self._points[0][0] == at_us
-        stop = self.cluster.advance(
-            at_us,
-            stop_on_end=self._watching or bool(self._held),
-            stop_on_pass=self._watching_passes,
-        )
-        self.now_us = self.cluster.now_us
-        if stop == Stop.AT_PASS:
-            self._pass_over()
-            return
-        self._jobs_ended()
-        if stop == Stop.AT_UNTIL and has_points:
-            self._handle_points(at_us)
-        self._finish_instant()
 
     # What it did.
 
     def _carry_out(self, now_us: int) -> None:
-        runs = self.cluster.run_table()
+        runs = self._machine.run_table()
         went_on = self._open
         self._open = {
             int(runs.job[row]): int(row) for row in np.flatnonzero(runs.outcome == RunOutcome.RUNNING)
@@ -212,15 +205,16 @@ class MachineHost(Harness):
             if account is not None:
                 self._told[job] = account
             if not is_running:
-                self._outside.run_begins(job, now_us)
+                self._effects.run_begins(job, now_us)
             elif account is None:
-                self._outside.run_changes(job, now_us)
+                self._effects.run_changes(job, now_us)
             else:
-                self._outside.run_changes(job, now_us, account.whole_us(self.now_us), done=account.done)
-        for lease in self._leases[self._seen_leases :]:
+                self._effects.run_changes(job, now_us, account.whole_us(self._loop.now_us), done=account.done)
+        leases = self._loop.decisions.actions.leases
+        for lease in leases[self._seen_leases :]:
             if not lease.granted:
-                self._outside.job_rejected(lease.job, lease.reason, now_us)
-        self._seen_leases = len(self._leases)
+                self._effects.job_rejected(lease.job, lease.reason, now_us)
+        self._seen_leases = len(leases)
 
     def _close(self, runs: RunTable, went_on: dict[int, int], now_us: int) -> None:
         """Ends of the runs that were open, and of those that began and ended in one instant."""
@@ -231,19 +225,19 @@ class MachineHost(Harness):
                 continue
             if job not in self._nodes:
                 self._nodes[job] = self._nodes_in(runs, row)
-                self._outside.run_begins(job, now_us)
+                self._effects.run_begins(job, now_us)
             told = self._told.pop(job, None)
             if outcome in _OVER:
                 total = None if told is None or outcome != RunOutcome.FINISHED else told.total
-                self._outside.run_is_over(job, outcome, now_us, total)
+                self._effects.run_is_over(job, outcome, now_us, total)
             elif self._accounts is None or told is None:
-                self._outside.run_leaves(job, now_us, save=False)
+                self._effects.run_leaves(job, now_us, save=False)
             else:
                 done, saved = self._accounts.left(job, row)
-                self._outside.run_leaves(job, now_us, save=saved == done, done=done)
+                self._effects.run_leaves(job, now_us, save=saved == done, done=done)
             del self._nodes[job]
         for job in went_on.keys() & self._nodes.keys():
-            if job not in self._open and self.cluster.state[job] != JobState.RUNNING:
+            if job not in self._open and self._machine.state[job] != JobState.RUNNING:
                 del self._nodes[job]
 
     def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
@@ -253,7 +247,7 @@ class MachineHost(Harness):
         if named:
             if self._slotted is not None:
                 self._slots[int(runs.job[row])] = sorted(named)
-            return sorted({int(node) * count // self.cluster.node_count for node in named})
+            return sorted({int(node) * count // self._machine.node_count for node in named})
         taken = {node for nodes in self._nodes.values() for node in nodes}
         free = [node for node in range(count) if node not in taken] + sorted(taken)
         return free[: min(int(self._width[runs.job[row]]), count)]

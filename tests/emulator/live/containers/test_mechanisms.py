@@ -139,3 +139,51 @@ def test_hybrid_jobs_are_shrunk_and_expanded_and_preempted_for_announced_ones(co
 def test_hybrid_jobs_are_preempted_for_those_that_nobody_announced(compose):
     record, _ = run_to_its_end(compose("hybrid", write=write_hybrid("n+paa")))
     assert lost(record).min() == 0 < lost(record).max()
+
+
+def write_failing(plug_in):
+    """Batch jobs, on-demand jobs, and a plug-in that fails when the first of those comes."""
+
+    def write_it(folder, **live):
+        leases = {"bursty_leases": {"days": 0.2, "utilisation": 0.1}}
+        return write(
+            folder,
+            workload={"generate": [{"daily_batch": {"days": 0.1, "jobs": 10, "load": 0.5}}, leases]},
+            mechanism=plug_in,
+            jobs="sleep",
+            **live,
+        )
+
+    return write_it
+
+
+def broken_off(fleet):
+    """What ended the run, and the record."""
+    status, folder = fleet.result()
+    assert status == 1, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    return record.interrupted, record
+
+
+def test_a_mechanism_that_fails_ends_the_run_as_in_virtual_time(toy_images, compose):
+    fleet = compose("failing", write=write_failing({"failing": {"event": "on_arrival"}}), images=toy_images)
+    reason, record = broken_off(fleet)
+    scenario = load(fleet.scenario)
+    virtual = run_virtual(scenario, prepare(scenario))
+    assert reason == virtual.interrupted
+    assert reason.startswith("mechanism failing failed in on_arrival of job ")
+    assert record.horizon_us == virtual.horizon_us
+
+
+def test_a_mechanism_that_fails_as_the_run_begins_ends_it(toy_images, compose):
+    fleet = compose("begins", write=write_failing({"failing": {"event": "on_begin"}}), images=toy_images)
+    reason, _ = broken_off(fleet)
+    assert reason == "mechanism failing failed in on_begin at 0.000000 s: ValueError: that was too much"
+
+
+def test_the_balancer_outlives_an_algorithm_that_fails_and_the_run_does_not(toy_images, compose):
+    algorithm = {"balancer": {"algorithm": "failing_plan", "wait_s": 100}}
+    fleet = compose("planless", write=write_failing(algorithm), images=toy_images)
+    reason, _ = broken_off(fleet)
+    assert reason.startswith("algorithm failing_plan failed in ")
+    assert reason.endswith(" s: raised ValueError: that was too much")

@@ -1,0 +1,293 @@
+"""What a mechanism may do (`Actions`): the accounting of each action on a machine, then its effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import NEVER_US
+from emulator.harness import tables as t
+from emulator.harness.account import Account
+from emulator.harness.cluster import Cluster
+from emulator.harness.machine import HasRejects
+from emulator.harness.points import CHECKPOINT, COMPLETION, TIMER
+from emulator.harness.record import JobState, LeaseOutcome, NodePool, PoolMove, RunOutcome
+from emulator.harness.running import RunningJobs, Save
+from emulator.harness.tables import node_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.effects import Agenda, Effects
+    from emulator.harness.machine import Machine
+
+
+class Accounting:
+    """`Actions` on a machine. `agenda` keeps the decision points that actions lead to; `now_us` is set by the loop."""
+
+    def __init__(
+        self, machine: Machine, node_names: tuple[str, ...], agenda: Agenda, effects: Effects
+    ) -> None:
+        self.now_us = 0
+        self.node_names = node_names
+        self.ended_jobs: list[int] = []
+        self.watches_ends = False
+        self.watches_passes = False
+        self.moves: list[PoolMove] = []
+        self.leases: list[LeaseOutcome] = []
+        self.granted = 0
+        self.rejected = 0
+        self._machine = machine
+        self._cluster = machine if isinstance(machine, Cluster) else None
+        self._refusing = machine if isinstance(machine, HasRejects) else None
+        self._agenda = agenda
+        self._effects = effects
+        self._wake_us = NEVER_US
+        self._held: set[int] = set()
+        """Reserved nodes on which a batch job runs: they were lent to it, or wait for it to leave."""
+        self._lease_ends: dict[int, int] = {}
+        self._save_ends: dict[int, tuple[int, bool]] = {}
+        self._running: RunningJobs | None = None
+        if self._cluster is not None and {"setup_us", "checkpoint_interval_us"} & set(
+            machine.job_table().extra
+        ):
+            # What runs cost beyond their work must be known before the first.
+            self._running = RunningJobs(self._cluster)
+
+    # What it acts on.
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            raise TypeError(
+                f"{type(self._machine).__name__} is no Cluster: there are no single nodes to act on"
+            )
+        return self._cluster
+
+    @property
+    def running(self) -> RunningJobs:
+        if self._running is None:
+            self._running = RunningJobs(self.cluster)
+        return self._running
+
+    @property
+    def has_acted_on_runs(self) -> bool:
+        """Whether somebody acted on a running job, or runs cost more than their work: then each has an account."""
+        return self._running is not None
+
+    # Nodes.
+
+    def reserve(self, nodes: Iterable[int], *, when_free: bool = False) -> tuple[list[int], list[int]]:
+        taken: list[int] = []
+        busy: list[int] = []
+        node_job = self.cluster.node_job
+        for node in nodes:
+            (busy if node_job[node] >= 0 else taken).append(int(node))
+        self.cluster.take_offline(taken, self.now_us)
+        self._moved(taken, NodePool.OD_RESERVE)
+        if when_free:
+            self.cluster.take_offline(busy, self.now_us)
+            self._held.update(busy)
+        return taken, busy
+
+    def release(self, nodes: Iterable[int]) -> None:
+        given = _listed(nodes)
+        self.cluster.bring_online(given, self.now_us)
+        idle = [node for node in given if node not in self._held] if self._held else given
+        self._moved(idle, NodePool.OA_IDLE)
+        self._held.difference_update(given)
+
+    def take_down(self, nodes: Iterable[int]) -> list[int]:
+        failed = [int(node) for node in nodes]
+        stopped = sorted({int(job) for job in self.cluster.node_job[failed] if job >= 0})
+        for job in stopped:
+            self.preempt(job, Save.LATEST_CHECKPOINT)
+        self.cluster.take_offline(failed, self.now_us)
+        self._moved(failed, NodePool.DOWN)
+        return stopped
+
+    def repair(self, nodes: Iterable[int]) -> None:
+        self.release(nodes)
+
+    def _lend(self, nodes: Iterable[int]) -> None:
+        """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
+        is_offline = self.cluster.node_offline
+        chosen = node_array(nodes)
+        lent = chosen[is_offline[chosen] != 0].tolist()
+        self._held.update(lent)
+        self._moved(lent, NodePool.OA_BUSY)
+
+    def _left(self, nodes: Iterable[int]) -> None:
+        """A job has left these nodes: those that are held are reserved from now on."""
+        if not self._held:
+            return
+        back = [int(node) for node in nodes if node in self._held]
+        self._held.difference_update(back)
+        self._moved(back, NodePool.OD_RESERVE)
+
+    def _moved(self, nodes: list[int], pool: NodePool) -> None:
+        if nodes:
+            self.moves.append(PoolMove(self.now_us, tuple(nodes), pool))
+
+    # Jobs that wait.
+
+    def start(self, job: int, nodes: Iterable[int]) -> None:
+        chosen = _listed(nodes)
+        if self.cluster.state[job] == JobState.QUEUED:
+            self.running.start(job, chosen, self.now_us)
+            self._lend(chosen)
+        else:
+            length_us = self.running.length_us(job, len(chosen))
+            self.cluster.start_on(job, chosen, self.now_us)
+            self._moved(chosen, NodePool.OD_ALLOC)
+            self.leases.append(LeaseOutcome(job, granted=True, decided_us=self.now_us))
+            self.granted += 1
+            self._lease_ends[job] = self.now_us + length_us
+            self._agenda.add(self._lease_ends[job], COMPLETION, job)
+        self._effects.run_begins(job)
+
+    def enqueue(self, job: int, *, front: bool = False) -> None:
+        self.cluster.enqueue(job, self.now_us, front=front)
+
+    def reject(self, job: int, reason: str) -> None:
+        refusing = self.cluster if self._refusing is None else self._refusing
+        refusing.reject(job, self.now_us)
+        self.leases.append(LeaseOutcome(job, granted=False, decided_us=self.now_us, reason=reason))
+        self.rejected += 1
+        self._effects.job_rejected(job, reason)
+
+    # Jobs that run.
+
+    def requeue(self, job: int, *, front: bool = False) -> None:
+        self._left(self.running.requeue(job, self.now_us, front=front))
+        self._effects.run_leaves(job, save=False)
+
+    def preempt(
+        self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
+    ) -> list[int]:
+        if save is Save.NOW and write_us:
+            written_us = self.running.begin_save(job, write_us, self.now_us)
+            self._lease_ends.pop(job, None)
+            self._save_ends[job] = (written_us, front)
+            self._agenda.add(written_us, CHECKPOINT, job)
+            self._effects.run_changes(job)
+            return []
+        kept = save
+        if save is Save.NOW:
+            self.running.checkpoint(job, 0, self.now_us)
+            kept = Save.LATEST_CHECKPOINT
+        nodes = self._stopped(job, self.running.preempt(job, kept, self.now_us, front=front))
+        self._effects.run_leaves(job, save=save is Save.NOW)
+        return nodes
+
+    def checkpoint(self, job: int, *, write_us: int = 0) -> None:
+        self.running.checkpoint(job, write_us, self.now_us)
+        self._effects.run_changes(job)
+
+    def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
+        added, freed = self.running.resize(job, nodes, self.now_us, pause_us=pause_us)
+        self._left(freed)
+        self._lend(added)
+        self._effects.run_changes(job)
+
+    def suspend(self, job: int) -> None:
+        self.running.suspend(job, self.now_us)
+        self._effects.run_changes(job)
+
+    def resume(self, job: int) -> None:
+        self.running.resume(job, self.now_us)
+        self._effects.run_changes(job)
+
+    def set_rate(self, job: int, numerator: int, denominator: int) -> None:
+        self.running.set_rate(job, numerator, denominator, self.now_us)
+        self._effects.run_changes(job)
+
+    def _stopped(self, job: int, nodes: NDArray[Any]) -> list[int]:
+        """A run was broken off on these nodes."""
+        left = _listed(nodes)
+        self._save_ends.pop(job, None)
+        if self._lease_ends.pop(job, None) is not None:
+            self._moved(left, NodePool.OD_RESERVE)
+        else:
+            self._left(left)
+        return left
+
+    # What it wants to be told.
+
+    def wake(self, at_us: int) -> None:
+        self._wake_us = max(at_us, self.now_us)
+        if at_us != NEVER_US:
+            self._agenda.add(self._wake_us, TIMER, -1)
+
+    def watch_ends(self, watching: bool) -> None:
+        self.watches_ends = watching
+
+    def watch_passes(self, watching: bool) -> None:
+        self.watches_passes = watching
+
+    # What the loop tells of: it happened to jobs, and the mechanism decided nothing.
+
+    @property
+    def needs_ends(self) -> bool:
+        """Whether it must be told when jobs end."""
+        return self.watches_ends or bool(self._held)
+
+    def is_stale(self, at_us: int, point: int, job: int) -> bool:
+        """Whether a decision point was put off or called off."""
+        if point == TIMER:
+            return at_us != self._wake_us
+        if point == COMPLETION:
+            return self._lease_ends.get(job) != at_us
+        return point == CHECKPOINT and self._save_ends.get(job, (-1, False))[0] != at_us
+
+    def is_lease(self, job: int) -> bool:
+        """Whether the job runs on reserved nodes that were granted to it."""
+        return job in self._lease_ends
+
+    def woken(self) -> None:
+        """The time of the last `wake` has come."""
+        self._wake_us = NEVER_US
+
+    def jobs_ended(self, jobs: list[int]) -> None:
+        """These jobs have come to their ends, all at this time."""
+        self.ended_jobs = jobs
+        for job in jobs if self._held else ():
+            self._left(self.cluster.nodes_of(job))
+
+    def lease_ended(self, job: int) -> NDArray[Any]:
+        """An on-demand job is over; its nodes, which are reserved again."""
+        del self._lease_ends[job]
+        nodes = self.cluster.nodes_of(job)
+        self.cluster.end(job, self.now_us, RunOutcome.FINISHED)
+        self._moved(_listed(nodes), NodePool.OD_RESERVE)
+        return nodes
+
+    def checkpoint_written(self, job: int) -> list[int]:
+        """What `preempt` with `Save.NOW` began is over: the nodes that the job has left."""
+        _, front = self._save_ends[job]
+        nodes = self._stopped(job, self.running.end_save(job, self.now_us, front=front))
+        self._effects.run_leaves(job, save=False)
+        return nodes
+
+    def run_lost(self, job: int) -> None:
+        """A run broke off without anybody's wish: the job waits again with what it had saved."""
+        self._stopped(job, self.running.preempt(job, Save.LATEST_CHECKPOINT, self.now_us))
+
+    # What jobs have done (`HasAccounts`).
+
+    def account(self, job: int) -> Account:
+        if self._running is not None:
+            return self._running.account(job)
+        row = self.cluster.table[job]  # nothing was ever done to a running job
+        start_us, run_us = int(row[t.START]), int(row[t.RUN])
+        return Account(total=run_us * int(row[t.NODES]), done=0, since_us=start_us, end_us=start_us + run_us)
+
+    def left(self, job: int, row: int) -> tuple[int, int]:
+        return self.running.left(job, row)
+
+
+def _listed(nodes: Iterable[int]) -> list[int]:
+    """As plain integers, however they come."""
+    listed: list[int] = node_array(nodes).tolist()
+    return listed

@@ -1,0 +1,210 @@
+"""A mechanism at work on a machine: which handler is called when, whatever the clock; and the record of the run.
+
+In virtual time `Loop` says what is due (`loop.py`); live what comes in does (`emulator/live/torque/mechanism.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from emulator.harness.actions import Accounting
+from emulator.harness.effects import NoEffects
+from emulator.harness.failure import PluginError, plugin_error, traceback_of
+from emulator.harness.mechanism import (
+    HasArrival,
+    HasBegin,
+    HasCompletion,
+    HasFigures,
+    HasJobEnd,
+    HasMachine,
+    HasNotice,
+    HasPass,
+    HasPredicted,
+    HasPreempted,
+    HasTimer,
+    ability,
+)
+from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
+from emulator.harness.record import LeaseOutcome, Mark, RunRecord
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.harness.effects import Agenda, Effects
+    from emulator.harness.machine import Machine
+    from emulator.harness.mechanism import Mechanism
+
+_NO_EFFECTS = NoEffects()
+
+
+class Decisions:
+    """Hands decision points to the mechanism. Whatever it raises comes out as one `PluginError`.
+
+    `name`: the mechanism's, for that error. `actions`: through which it acts.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        mechanism: Mechanism | None,
+        *,
+        agenda: Agenda,
+        effects: Effects = _NO_EFFECTS,
+        node_names: tuple[str, ...] | None = None,
+        name: str = "",
+    ) -> None:
+        self.machine = machine
+        self.mechanism = mechanism
+        self.name = name or type(mechanism).__name__
+        self.failure: PluginError | None = None
+        """What ended the run."""
+        names = node_names or default_node_names(machine.node_count)
+        self.actions = Accounting(machine, names, agenda, effects)
+        self._at_arrival = ability(mechanism, HasArrival)  # type: ignore[type-abstract]
+        self._at_begin = ability(mechanism, HasBegin)  # type: ignore[type-abstract]
+        self._at_timer = ability(mechanism, HasTimer)  # type: ignore[type-abstract]
+        self._at_job_end = ability(mechanism, HasJobEnd)  # type: ignore[type-abstract]
+        self._at_completion = ability(mechanism, HasCompletion)  # type: ignore[type-abstract]
+        self._at_notice = ability(mechanism, HasNotice)  # type: ignore[type-abstract]
+        self._at_predicted = ability(mechanism, HasPredicted)  # type: ignore[type-abstract]
+        self._at_preempted = ability(mechanism, HasPreempted)  # type: ignore[type-abstract]
+        self._at_pass = ability(mechanism, HasPass)  # type: ignore[type-abstract]
+
+    # What happens.
+
+    def begin(self, bad_input: type[Exception] | tuple[()] = ()) -> None:
+        """The run begins. By an exception of the kind `bad_input` a mechanism says that it cannot serve it."""
+        if self._at_begin is not None:
+            self._call(self._at_begin.on_begin, self.actions, bad_input=bad_input)
+
+    def handle(self, at_us: int, point: int, job: int) -> None:
+        """A decision point that is due now; nothing, if it was put off or called off."""
+        actions = self.actions
+        if point == ARRIVAL:
+            if self._at_arrival is None:
+                actions.reject(job, "no mechanism serves on-demand jobs")
+            else:
+                self._call(self._at_arrival.on_arrival, job, actions)
+        elif actions.is_stale(at_us, point, job):
+            pass
+        elif point == COMPLETION:
+            self.lease_over(job)
+        elif point == CHECKPOINT:
+            nodes = actions.checkpoint_written(job)
+            if self._at_preempted is not None:
+                self._call(self._at_preempted.on_preempted, job, nodes, actions)
+        elif point == PREDICTED and self._at_predicted is not None:
+            self._call(self._at_predicted.on_predicted, job, actions)
+        elif point == NOTICE and self._at_notice is not None:
+            self._call(self._at_notice.on_notice, job, actions)
+        elif point == TIMER and self._at_timer is not None:
+            actions.woken()
+            self._call(self._at_timer.on_timer, actions)
+
+    def lease_over(self, job: int) -> None:
+        """An on-demand job has come to its end."""
+        nodes = self.actions.lease_ended(job)
+        if self._at_completion is not None:
+            self._call(self._at_completion.on_completion, job, nodes, self.actions)
+
+    def jobs_ended(self, jobs: list[int]) -> None:
+        """These jobs have come to their ends, all at this time."""
+        self.actions.jobs_ended(jobs)
+        if jobs and self.actions.watches_ends and self._at_job_end is not None:
+            self._call(self._at_job_end.on_job_end, self.actions)
+
+    def pass_over(self) -> None:
+        """The scheduler has started what it could."""
+        if self.actions.watches_passes and self._at_pass is not None:
+            self._call(self._at_pass.on_pass, self.actions)
+
+    # When it fails.
+
+    def _call(
+        self,
+        handler: Callable[..., object],
+        *arguments: Any,
+        bad_input: type[Exception] | tuple[()] = (),
+    ) -> None:
+        try:
+            handler(*arguments)
+        except bad_input:
+            raise
+        except Exception as error:
+            event = handler.__name__
+            if len(arguments) > 1:
+                event += f" of job {self.machine.job_table().number[arguments[0]]}"
+            raise self._failed(event, error) from error
+
+    def machine_failed(self, deed: str, error: Exception) -> NoReturn:
+        """The machine raised: that is the mechanism's failure, if it brought it."""
+        if isinstance(error, PluginError):
+            self.failure = error
+        if self.failure is error or ability(self.mechanism, HasMachine) is None:  # type: ignore[type-abstract]
+            raise error
+        self.actions.now_us = self.machine.now_us
+        raise self._failed(f"{deed} of its {type(self.machine).__name__}", error) from error
+
+    def _failed(self, event: str, error: Exception) -> PluginError:
+        self.failure = plugin_error(f"mechanism {self.name}", event, self.actions.now_us, error)
+        return self.failure
+
+    # Afterwards.
+
+    def record(self, *, interrupted: str = "") -> RunRecord:
+        """What happened so far. `interrupted` and `traceback` tell of a plug-in that failed, be it at its figures."""
+        counts = ability(self.mechanism, HasFigures)  # type: ignore[type-abstract]
+        if self.failure is None:
+            record = self._record(interrupted)
+            if counts is None:
+                return record
+            try:
+                return replace(record, figures=counts.figures(record, self.machine))
+            except Exception as error:  # noqa: BLE001 - told below
+                failure = self._failed("figures", error)
+                failure.__cause__ = error
+        assert self.failure is not None  # noqa: S101 - one of the two
+        return replace(self._record(str(self.failure)), traceback=traceback_of(self.failure))
+
+    def _record(self, interrupted: str) -> RunRecord:
+        machine, actions = self.machine, self.actions
+        runs = machine.run_table()
+        horizon_us = actions.now_us if interrupted else int(runs.end_us.max(initial=0))
+        if actions.has_acted_on_runs:
+            done, lost = actions.running.work_of_runs(runs.job, runs.outcome, horizon_us)
+            runs = replace(runs, done_node_us=done, lost_node_us=lost)
+        return RunRecord(
+            jobs=machine.job_table(),
+            node_names=actions.node_names,
+            state=machine.state.astype(np.int8),
+            start_us=machine.start_us.copy(),
+            end_us=machine.end_us.copy(),
+            runs=runs,
+            begin_us=0,
+            horizon_us=horizon_us,
+            moves=tuple(move for move in actions.moves if move.at_us <= horizon_us),
+            leases=(*actions.leases, *self._started_from_the_queue()),
+            marks=(Mark(actions.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
+            interrupted=interrupted,
+        )
+
+    def _started_from_the_queue(self) -> list[LeaseOutcome]:
+        """Leases that waited in the batch queue were granted when the scheduler first started them."""
+        runs, jobs = self.machine.run_table(), self.machine.job_table()
+        rows = np.flatnonzero(jobs.kind[runs.job] == Kind.ON_DEMAND)
+        first = dict(zip(runs.job[rows[::-1]].tolist(), runs.start_us[rows[::-1]].tolist(), strict=True))
+        for lease in self.actions.leases:
+            first.pop(lease.job, None)
+        return [LeaseOutcome(job, granted=True, decided_us=at_us) for job, at_us in sorted(first.items())]
+
+
+@lru_cache(maxsize=4)
+def default_node_names(count: int) -> tuple[str, ...]:
+    """n001, n002, ...; as many digits as the last one needs, at least three."""
+    digits = max(3, len(str(count)))
+    return tuple(f"n{number:0{digits}d}" for number in range(1, count + 1))

@@ -1,0 +1,165 @@
+"""The one loop: job table + nodes + queue + policy + mechanism + events, in virtual time.
+
+Between two decision points the compiled kernel runs alone (`Machine.advance`); here the decision points are
+put in order and handed to the mechanism. A live run that has to follow a machine steps the same loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from balancer.clock import NEVER_US, wall_us
+from emulator.harness.cluster import Stop
+from emulator.harness.decisions import Decisions
+from emulator.harness.mechanism import HasNotice, HasPredicted, ability
+from emulator.harness.points import ARRIVAL, NOTICE, PREDICTED
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.machine import Machine
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.points import Point
+    from emulator.harness.record import RunRecord
+    from emulator.workload.table import JobTable
+
+    OnProgress = Callable[[int, int, int, int], bool]
+    """(cluster time in us, jobs ended, requests granted, requests rejected) -> whether to go on."""
+
+_PAUSE_AFTER = 1000
+"""Instants until the first look at progress and interruption, where there are no decision points."""
+_PAUSE_US = 200_000
+"""Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
+
+
+class Loop:
+    """A machine, a mechanism and virtual time. `run` to the end; `record` whenever wanted.
+
+    `name`: the mechanism's, for errors. Raises PluginError when it raises.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        mechanism: Mechanism | None = None,
+        *,
+        node_names: tuple[str, ...] | None = None,
+        name: str = "",
+    ) -> None:
+        self.machine = machine
+        self._points: list[tuple[int, int, int]] = []
+        self.decisions = Decisions(machine, mechanism, agenda=self, node_names=node_names, name=name)
+        self._points += _arrivals(machine.job_table(), mechanism)
+        self._points.sort()
+
+    def add(self, at_us: int, point: Point, job: int) -> None:
+        """A decision point to come (`Agenda`)."""
+        heapq.heappush(self._points, (at_us, point, job))
+
+    def run(self, on_progress: OnProgress | None = None) -> bool:
+        """Run to the end. `on_progress` is called now and then; False from it stops the run.
+
+        Returns whether the run came to its end.
+        """
+        actions, machine = self.decisions.actions, self.machine
+        self.decisions.begin(bad_input=ValueError)
+        pause_after = _PAUSE_AFTER
+        while self._next_point_us() != NEVER_US or machine.next_event_us != NEVER_US:
+            began_us = wall_us()
+            if self.step(pause_after=pause_after) == Stop.PAUSED:
+                pause_after = _next_pause(pause_after, wall_us() - began_us)
+            if on_progress is not None and not on_progress(
+                actions.now_us, machine.ended_count, actions.granted, actions.rejected
+            ):
+                return False
+        return True
+
+    @property
+    def now_us(self) -> int:
+        return self.decisions.actions.now_us
+
+    @property
+    def next_us(self) -> int:
+        """When something will happen, NEVER_US if nothing will."""
+        return min(self._next_point_us(), self.machine.next_event_us)
+
+    def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
+        """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""
+        decisions, machine = self.decisions, self.machine
+        actions = decisions.actions
+        point_us = self._next_point_us()
+        until_us = min(point_us, limit_us)
+        seen_ends = machine.ended_count
+        try:
+            stop = machine.advance(
+                until_us,
+                stop_on_end=actions.needs_ends,
+                stop_on_pass=actions.watches_passes,
+                pause_after=pause_after,
+            )
+        except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
+            decisions.machine_failed("advance", error)
+        actions.now_us = machine.now_us
+        if stop == Stop.AT_PASS:
+            decisions.pass_over()
+        elif stop == Stop.AT_ENDS or (stop == Stop.AT_UNTIL and until_us != NEVER_US):
+            if actions.needs_ends:
+                decisions.jobs_ended(actions.cluster.ended_since(seen_ends))
+            if stop == Stop.AT_UNTIL:
+                self._handle_points(until_us)
+            try:
+                machine.finish_instant(actions.now_us)
+            except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
+                decisions.machine_failed("finish_instant", error)
+            decisions.pass_over()
+        return stop
+
+    def _next_point_us(self) -> int:
+        """When the next decision point is due; what was put off or called off is no instant of its own."""
+        points = self._points
+        while points and self.decisions.actions.is_stale(*points[0]):
+            heapq.heappop(points)
+        return points[0][0] if points else NEVER_US
+
+    def _handle_points(self, now_us: int) -> None:
+        """All decision points of this instant, in order, those that they bring about included."""
+        while self._points and self._points[0][0] == now_us:
+            self.decisions.handle(*heapq.heappop(self._points))
+
+    def record(self, *, interrupted: str = "") -> RunRecord:
+        """What happened so far."""
+        return self.decisions.record(interrupted=interrupted)
+
+
+def _arrivals(jobs: JobTable, mechanism: Mechanism | None) -> list[tuple[int, int, int]]:
+    """When on-demand jobs arrive and, where somebody listens, are announced and predicted."""
+    leases = np.flatnonzero(jobs.kind == Kind.ON_DEMAND)
+    points: list[tuple[int, int, int]] = [(int(jobs.submit_us[job]), ARRIVAL, int(job)) for job in leases]
+    at_notice = ability(mechanism, HasNotice)  # type: ignore[type-abstract]
+    if at_notice is not None and at_notice.notice_us:
+        points += [(max(0, at_us - at_notice.notice_us), NOTICE, job) for at_us, _, job in points]
+    elif at_notice is not None and "notice_us" in jobs.extra:
+        points += points_of(jobs.extra["notice_us"], leases, NOTICE)
+    if ability(mechanism, HasPredicted) is not None and "predicted_us" in jobs.extra:  # type: ignore[type-abstract]
+        points += points_of(jobs.extra["predicted_us"], leases, PREDICTED)
+    return points
+
+
+def points_of(
+    times_us: NDArray[np.int64], jobs: NDArray[np.intp], point: Point
+) -> list[tuple[int, Point, int]]:
+    """A decision point for each of these jobs that has a time for it."""
+    return [(int(times_us[job]), point, int(job)) for job in jobs if times_us[job] >= 0]
+
+
+def _next_pause(instants: int, took_us: int) -> int:
+    """Twice as many instants or half as many, when the last ones were far from the aim."""
+    if took_us < _PAUSE_US // 2:
+        return instants * 2
+    return max(1, instants // 2) if took_us > _PAUSE_US * 2 else instants
