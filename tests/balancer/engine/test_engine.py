@@ -143,7 +143,9 @@ def test_a_batch_system_that_cannot_be_read_never_makes_a_node_idle(world, kit, 
     w.start_job("1.server", "n01", "n02")
     w.end_job("1.server", hook=False)
     w.batch.fails["status all"] = error
-    assert w.engine.submit_request(1).status == "rejected"
+    record = w.engine.submit_request(1)
+    w.clock.advance_to(w.clock.now_us() + micros(6))  # beyond what one that may not wait waits for a look
+    assert w.engine.wait_for_request(record.request_id, 60.0).record.status == "rejected"
     w.engine.reconcile()
     assert w.states() == {"n01": "OA_BUSY", "n02": "OA_BUSY"}
 
@@ -175,7 +177,7 @@ def test_a_node_taken_offline_by_hand_is_shown_and_left_alone(world):
     w.engine.reconcile()
     assert w.states() == {"n01": "OA_IDLE", "n02": "DOWN"}
     assert w.engine.taken_offline_by_others == ("n02",)
-    assert w.engine.submit_request(2).status == "rejected"
+    assert w.asked(2).status == "rejected"
     w.batch.marked["n02"] = False
     w.engine.reconcile()
     assert w.states()["n02"] == "OA_IDLE"
@@ -281,7 +283,7 @@ def test_many_clients_at_once_never_get_the_same_node(world, kit):
 
     def client() -> None:
         for _ in range(8):
-            record = w.engine.submit_request(2)
+            record = w.asked(2)
             if record.status != "granted":
                 continue
             with lock:

@@ -190,7 +190,7 @@ def test_a_reserved_node_that_runs_a_job_goes_back_to_batch_and_is_not_granted(w
     w.batch.jobs["n01"] = "1.server"
     w.engine.reconcile()
     kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
-    assert w.engine.submit_request(1).status == "rejected"
+    assert w.asked(1).status == "rejected"
 
 
 def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(world, kit):
