@@ -75,7 +75,7 @@ class Site:
             {} if authorization is None else {"Authorization": authorization}
         )
         if method == "POST" and "data" not in more:
-            more.setdefault("json", BODIES[path])
+            more.setdefault("json", BODIES.get(path, {}))
         return self.http.open(path, method=method, headers=headers, **more)
 
     def hook(self, node: str = "n02", *, at_us: int | None = None, signer: str | None = None, body=None):

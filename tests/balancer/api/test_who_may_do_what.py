@@ -24,6 +24,8 @@ POST   /v1/request_nodes               yes      yes     -       -       -
 POST   /v1/release_nodes               yes      yes     -       -       -
 POST   /v1/add_reserve                 yes      yes     -       -       -
 DELETE /v1/requests/<request_id>       yes      yes     -       -       -
+POST   /v1/requests/<request_id>/confirm yes    yes     -       -       -
+POST   /v1/requests/<request_id>/renew yes      yes     -       -       -
 POST   /v1/update_nodes                yes      -       yes     -       -
 POST   /v1/adopt_nodes                 yes      -       -       -       -
 GET    /v1/nodes                       yes      yes     -       yes     -
@@ -91,7 +93,7 @@ def test_each_role_may_do_what_the_table_says_and_nothing_else(site, method, rou
     path = route.replace("<request_id>", "r1").replace("<name>", "n01")
     for role, allowed in may.items():
         headers = {"Authorization": f"Bearer {texts[role]}"} if role in texts else {}
-        more = {"json": BODIES[path]} if method == "POST" else {}
+        more = {"json": BODIES.get(path, {})} if method == "POST" else {}
         answer = app.test_client().open(path, method=method, headers=headers, **more)
         refusal = 401 if role == "nobody" else 403
         assert (answer.status_code in (401, 403)) is not allowed, (role, answer.status_code)
