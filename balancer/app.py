@@ -11,6 +11,8 @@ from apiflask import APIFlask
 from balancer.api import (
     access,
     adoption,
+    bodies,
+    browsers,
     context,
     dashboard,
     events,
@@ -20,11 +22,16 @@ from balancer.api import (
     problems,
     requests,
     reserves,
+    sessions,
+    status,
 )
 from balancer.api.document import complete
+from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from balancer.engine import Engine
 
 _DESCRIPTION = """Moves whole nodes between an on-demand pool and a batch pool while jobs run.
@@ -42,10 +49,12 @@ def create_app(
     disable_file: str | None = None,
     who: access.Access | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
+    max_streams: int = 32,
+    hosts: Collection[str] | None = None,
 ) -> APIFlask:
     """The HTTP side. `max_waiting`: calls that may block at a time; `who`: missing: everybody may do everything.
 
-    Without an engine: only the description.
+    `hosts`: names by which callers may call the service; None: any. Without an engine: only the description.
     """
     app = APIFlask(
         "balancer",
@@ -65,10 +74,31 @@ def create_app(
     )
     problems.install(app)
     if engine is not None:
-        slots = threading.BoundedSemaphore(max_waiting)
-        context.install(app, context.Service(engine, slots, disable_file))
+        context.install(
+            app,
+            context.Service(
+                engine,
+                waiting=threading.BoundedSemaphore(max_waiting),
+                streams=threading.BoundedSemaphore(max_streams),
+                pools=PoolHistory(engine.ledger, engine.counted),
+                disable_file=disable_file,
+            ),
+        )
+        browsers.install(app, hosts)
         access.install(app, who or access.Access())
-    for module in (nodes, adoption, requests, reserves, history, events, health, dashboard):
+        bodies.install(app)
+    for module in (
+        nodes,
+        adoption,
+        requests,
+        reserves,
+        history,
+        events,
+        status,
+        health,
+        dashboard,
+        sessions,
+    ):
         app.register_blueprint(module.blueprint)
 
     app.spec_processor(complete)

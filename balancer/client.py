@@ -312,6 +312,10 @@ class Balancer:
 
     # Calls that only read
 
+    def status(self) -> dict[str, Any]:
+        """How the service stands: the body of `GET /v1/status`."""
+        return self._get("/v1/status")
+
     def nodes(self) -> list[Node]:
         return [_node(each) for each in self._all("/v1/nodes", "nodes")]
 

@@ -145,6 +145,10 @@ class Commander:
         self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
+    @property
+    def driver_name(self) -> str:
+        return self._driver.name
+
     def start(self) -> None:
         if self._threaded:
             self._thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,9 @@ from balancer.callers import CallerSettings
 from balancer.clock import micros
 from balancer.commands import CommandSettings
 from balancer.engine import EngineSettings
+from balancer.freeze import Freeze
 from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
 from balancer.plugins import (
@@ -69,6 +72,7 @@ class Config(Pluggable):
     db: str = "balancer.db"
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    allowed_hosts: list[str] | None = None
     insecure_bind: bool = False
     auth: bool | None = None
     token_file: Path | None = None
@@ -76,6 +80,8 @@ class Config(Pluggable):
     hook_skew_s: PositiveSeconds = 60.0
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    unix_socket: Path | None = None
     rate_per_s: SomeSeconds = 1000.0
     rate_burst: Annotated[int, Field(ge=1)] = 2000
     max_body_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
@@ -85,11 +91,15 @@ class Config(Pluggable):
     ready_file: Path | None = None
     clock: str | dict[str, dict[str, Any]] = "wall"
     threads: Annotated[int, Field(ge=2, le=1000)] = 32
+    max_streams: Annotated[int, Field(ge=1, le=1000)] = 32
+    max_connections: Annotated[int, Field(ge=16, le=100_000)] = 8192
     reconcile_period_s: SomeSeconds = 60.0
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
     hold_s: SomeSeconds = 600.0
+    unreachable_s: PositiveSeconds = 90.0
+    freeze_file: Path | None = None
     disable_file: str | None = None
 
     @property
@@ -119,6 +129,7 @@ class Config(Pluggable):
         return EngineSettings(
             reconcile_period_s=self.reconcile_period_s,
             refresh_age_s=self.refresh_age_s,
+            unreachable_s=self.unreachable_s,
             max_waiting_requests=self.max_waiting_requests,
             max_reserves=self.max_reserves,
             mark_wait_s=self.mark_wait_s,
@@ -127,6 +138,14 @@ class Config(Pluggable):
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
             ),
+        )
+
+    def limits(self) -> Limits:
+        return Limits(
+            threads=self.threads,
+            streams=self.max_streams,
+            max_body_bytes=self.max_body_bytes,
+            max_connections=self.max_connections,
         )
 
     def make_algorithm(self) -> Algorithm:
@@ -183,6 +202,12 @@ class Config(Pluggable):
             raise ConfigError("token_file and hook_key_file must be given when the ledger is not a file")
         return Path(self.db + suffix)
 
+    def freeze(self) -> Freeze | None:
+        """None: the ledger is no file, and none was named for it."""
+        if self.freeze_file is None and "://" in self.db:
+            return None
+        return Freeze(self.freeze_file or Path(self.db + ".frozen"))
+
     @property
     def tokens_path(self) -> Path:
         return self.beside_ledger(self.token_file, ".tokens")
@@ -190,6 +215,13 @@ class Config(Pluggable):
     @property
     def hook_keys_path(self) -> Path:
         return self.beside_ledger(self.hook_key_file, ".hook-keys")
+
+    def hosts(self) -> frozenset[str] | None:
+        """Names by which the service may be called. With tokens any: a page under another name has none."""
+        if self.allowed_hosts is None and self.authenticates:
+            return None
+        own = ("localhost", socket.gethostname(), socket.getfqdn(), self.host)
+        return frozenset(name.lower() for name in (*own, *(self.allowed_hosts or ())))
 
     def check_bind(self) -> None:
         """Whoever reaches a port without authentication may take nodes. Raises ConfigError."""
@@ -201,6 +233,8 @@ class Config(Pluggable):
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("tls_cert and tls_key go together: give both or none")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ConfigError("tls_client_ca: callers can only show a certificate where tls_cert is given")
 
 
 def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:

@@ -220,19 +220,28 @@ def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[B
 
 @_client_command("status")
 def status(url: str, as_json: bool) -> None:
-    """How many nodes are in each state."""
+    """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
     with service_at(url) as balancer:
-        nodes = balancer.nodes()
-        waiting = balancer.requests(state="waiting")
-    counts: dict[str, int] = {}
-    for node in nodes:
-        counts[node.state] = counts.get(node.state, 0) + 1
-    shown = {"nodes": len(nodes), "states": counts, "waiting_requests": len(waiting)}
-    held = {node.name: node.doubt for node in nodes if node.doubt is not None}
-    rows = [[state, str(count)] for state, count in sorted(counts.items())]
-    rows += [["waiting requests", str(len(waiting))]]
-    rows += [[f"held {name}", why] for name, why in held.items()]
-    _show(as_json, shown | {"held": held}, ["STATE", "NODES"], rows)
+        found = balancer.status()
+    rows = [[state, str(count)] for state, count in sorted(found["nodes"].items()) if count]
+    rows += [[f"held {name}", why] for name, why in found["held"].items()]
+    waiting = found["waiting"]
+    rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
+    systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
+    rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
+    if found["frozen"] is not None:
+        rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
+    rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
+    _show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _since(count: int, age_s: float | None, text: str) -> str:
+    return f"{count}, {text} {age_s:.0f} s" if age_s is not None else str(count)
+
+
+def _answers(system: dict[str, Any]) -> str:
+    last = "never answered" if system["age_s"] is None else f"answered {system['age_s']:.0f} s ago"
+    return last if system["error"] is None else f"unreachable, {last}: {system['error']}"
 
 
 @_client_command("nodes")
@@ -497,7 +506,10 @@ def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Seque
 
 def _add_commands() -> None:
     from balancer.auth.console import hook_key, token
+    from balancer.freeze_console import freeze, thaw
 
+    cli.add_command(freeze)
+    cli.add_command(thaw)
     cli.add_command(token)
     cli.add_command(hook_key)
 

@@ -16,6 +16,7 @@ from balancer.algorithms.bounded import Bounded
 from balancer.callers import CallerGoneError, Callers, CallerSettings
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.commands import Commander, CommandSettings, Order
+from balancer.freeze import Freezable
 from balancer.idempotency import Keys
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
+    from balancer.contact import Contact
     from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
+    from balancer.freeze import Freeze
+    from balancer.freeze import Order as FreezeOrder
     from balancer.ledger.store import Ledger, StoredAnswer
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
@@ -87,6 +91,7 @@ class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
     `hold_s`: how long a node in doubt without a server in the cloud is held.
+    `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
     Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
     waits at most for its nodes to be marked.
     """
@@ -97,6 +102,7 @@ class EngineSettings:
     keep_events_s: float = 400 * 86400.0
     plan_limit_s: float = 5.0
     mark_wait_s: float = 0.5
+    unreachable_s: float = 90.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
     hold_s: float = 600.0
@@ -135,6 +141,7 @@ class Engine:
         settings: EngineSettings | None = None,
         algorithm_name: str | None = None,
         cloud: CloudDriver | None = None,
+        freeze: Freeze | None = None,
         threaded: bool = True,
     ) -> None:
         """`cloud`: what reconcile asks for the VMs on the nodes.
@@ -153,6 +160,9 @@ class Engine:
             on_period=self._on_period,
             threaded=threaded,
         )
+        self._freeze = freeze
+        if freeze is not None:
+            algorithm = Freezable(algorithm, freeze)
         self._bounded = (
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )
@@ -218,7 +228,7 @@ class Engine:
                 self._reader.wait(_FIRST_READING_S)
             elif not self.reconcile():
                 self._reader.ask(with_cloud=True)
-            if self._reconciler.read_at_us is None and not self._writer.unproven:
+            if self.batch.answered_us is None and not self._writer.unproven:
                 self._carry_out(instructions)  # else the reading has seen to them, or will
             self._callers.start(
                 record.request_id
@@ -289,15 +299,41 @@ class Engine:
 
     def _batch_problem(self) -> str | None:
         if self._reconciler.is_refused:
-            return f"the batch system refuses to be read: {self._reconciler.trouble}"
+            return f"the batch system refuses to be read: {self.batch.error}"
         if self._commander.refused is not None:
             return f"the batch system refuses commands: {self._commander.refused}"
-        if self._reconciler.read_at_us is None:
-            return "the batch system has not answered yet"
-        age_us = self.clock.now_us() - self._reconciler.read_at_us
-        if self.settings.reconcile_period_s and age_us > 3 * micros(self.settings.reconcile_period_s):
-            return f"the batch system has not answered for {seconds(age_us):.0f} s"
+        return self._silence()
+
+    def _silence(self) -> str | None:
+        """The batch system has not answered for too long."""
+        contact, period_us = self.batch, micros(self.settings.reconcile_period_s)
+        why = "" if contact.error is None else f": {contact.error}"
+        age_us = contact.silent_us(self.clock.now_us())
+        if age_us is None:
+            return f"the batch system has not answered yet{why}"
+        is_unreachable = contact.error is not None and age_us > micros(self.settings.unreachable_s)
+        if is_unreachable or (period_us and age_us > 3 * period_us):
+            return f"the batch system has not answered for {seconds(age_us):.0f} s{why}"
         return None
+
+    @property
+    def batch(self) -> Contact:
+        """When the batch system answered last."""
+        return self._reconciler.batch
+
+    @property
+    def cloud(self) -> Contact | None:
+        """When the cloud answered last; None: there is none."""
+        return self._reconciler.cloud
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._writer.read_only is not None
+
+    @property
+    def frozen(self) -> FreezeOrder | None:
+        """Who ordered that no node moves; None: nodes may move."""
+        return None if self._freeze is None else self._freeze.order()
 
     # Calls
 
@@ -620,6 +656,10 @@ class Engine:
     def counts(self) -> dict[NodeState, int]:
         return self._writer.counts()
 
+    def counted(self) -> tuple[int, dict[NodeState, int]]:
+        """Number of the last committed event, and the nodes by state after it."""
+        return self._writer.counted()
+
     def reading(self, node: str) -> NodeStatus | None:
         """What the batch system said of the node when it was asked last."""
         return self._reconciler.readings.get(node)
@@ -711,7 +751,7 @@ class Engine:
                 self._timers.wake_at(instruction.at_us)
 
     def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
-        trouble = self._commander.trouble or self._reconciler.trouble
+        trouble = self._commander.trouble or self.batch.error or ""
         self._write(lambda at_us, _: TimerFired(at_us=at_us, trouble=trouble))
         if self._writer.failures != self._failures_seen:
             # A commit that failed may have been stored: then its commands have not been given to anybody.

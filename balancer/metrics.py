@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
@@ -25,6 +25,44 @@ _POOL = {
     NodeState.RESTORING: "moving",
     NodeState.HELD: "held",
 }
+
+
+class _StateOfTheService:
+    """What is asked for when the metrics are: it is not counted as it happens."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(f"balancer_{name}", text, labels, registry=registry)
+
+        self._waiting = gauge("waiting_requests", "Requests that wait for nodes")
+        self._waiting_nodes = gauge("waiting_request_nodes", "Nodes that waiting requests ask for")
+        self._oldest_wait = gauge("oldest_wait_seconds", "Cluster time the oldest waiting request has waited")
+        self._oldest_grant = gauge("oldest_grant_seconds", "Cluster time since the oldest grant that lasts")
+        self._reserves = gauge("reserves", "Announced reserves that have not ended")
+        self._ready = gauge("ready", "1 while /readyz says so")
+        self._read_only = gauge("read_only", "1 while nothing can be stored")
+        self._frozen = gauge("frozen", "1 while people have ordered that no node moves")
+        self._reachable = gauge("reachable", "1 while the last question had an answer", ("system",))
+        self._age = gauge("reading_age_seconds", "Cluster time since the last answer", ("system",))
+        self._events = gauge("ledger_newest_event", "Number of the newest event")
+        self._bytes = gauge("ledger_size_bytes", "What the ledger's file and its log take on the disk")
+
+    def set(self, status: Mapping[str, Any], oldest_grant_s: float) -> None:
+        self._waiting.set(status["waiting"]["requests"])
+        self._waiting_nodes.set(status["waiting"]["nodes"])
+        self._oldest_wait.set(status["waiting"]["oldest_s"] or 0)
+        self._oldest_grant.set(oldest_grant_s)
+        self._reserves.set(status["reserves"])
+        self._ready.set(status["problem"] is None)
+        self._read_only.set(status["read_only"])
+        self._frozen.set(status["frozen"] is not None)
+        for system in ("batch", "cloud"):
+            if status[system] is not None:
+                self._reachable.labels(system).set(status[system]["reachable"])
+                age_s = status[system]["age_s"]
+                self._age.labels(system).set(float("inf") if age_s is None else age_s)
+        self._events.set(status["newest_event"])
+        self._bytes.set(status["ledger_bytes"] or 0)
 
 
 class Metrics:
@@ -110,6 +148,7 @@ class Metrics:
         self._leader = Gauge(
             "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
         )
+        self._state = _StateOfTheService(registry)
         self._failed_plans = Counter(
             "balancer_failed_plans_total",
             "Plans that the algorithm could not make, or that made no sense",
@@ -130,6 +169,10 @@ class Metrics:
 
     def leads(self, is_leader: bool) -> None:
         self._leader.set(is_leader)
+
+    def stands(self, status: Mapping[str, Any], oldest_grant_s: float) -> None:
+        """How the service stands (`api/status.py`)."""
+        self._state.set(status, oldest_grant_s)
 
     def request_answered(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()

@@ -199,7 +199,7 @@ def listing(group: str) -> dict[str, dict[str, Any]]:
 
 
 def noun(group: str) -> str:
-    """The kind in words: `emulator.queue_orders` is `queue order`."""
+    """The kind in words: `balancer.batch_drivers` is `batch driver`."""
     text = group.rpartition(".")[2].replace("_", " ")
     return f"{text[:-3]}y" if text.endswith("ies") else text.removesuffix("s")
 
@@ -246,6 +246,11 @@ def _installed(group: str, name: str) -> Any:
     for entry in entry_points(group=group, name=name):
         try:
             return entry.load()
+        except ModuleNotFoundError as error:
+            raise PluginError(
+                f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}; "
+                f"one of the project's own: pip install 'balancer-emulator[{name}]'"
+            ) from error
         except Exception as error:
             raise PluginError(f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}") from error
     raise PluginError(f"there is no {noun(group)} {name!r}{nearest(name, plugin_names(group))}")

@@ -9,6 +9,7 @@ import structlog
 
 from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
+from balancer.contact import Contact
 from balancer.doubts import doubts
 from balancer.drivers.base import DriverError, RefusedError
 from balancer.lifecycle.events import (
@@ -57,8 +58,8 @@ class Reconciler:
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
-        self.read_at_us: int | None = None
-        """When that was; None: it has not answered yet."""
+        self.batch = Contact(commander.driver_name)
+        self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
         self.last_jobs: dict[str, str] = {}
@@ -76,8 +77,6 @@ class Reconciler:
         self._refresh_age_us = micros(refresh_age_s)
         self._latest: tuple[Reading, int] | None = None
         """The latest reading that no event has told of yet, and the last event stored before it began."""
-        self.trouble = ""
-        """What the latest reading failed with; "": it did not."""
         self.is_refused = False
         """The batch system said no to it: asking again will not help."""
         self.reader = Reader(self._attempt, clock, refresh_age_s, threaded=threaded)
@@ -98,14 +97,20 @@ class Reconciler:
 
     def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
         """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
-        if self._cloud is None:
+        if self._cloud is None or self.cloud is None:
             return None
+        begun_us = self._clock.now_us()
         try:
-            return self._cloud.get_status_of_hosts()
+            found = self._cloud.get_status_of_hosts()
         except DriverError as error:
             _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
-        except Exception:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
+            self.cloud.failed(begun_us, str(error))
+        except Exception as error:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
             _log.exception("the cloud driver failed", cloud=self._cloud.name)
+            self.cloud.failed(begun_us, f"its driver failed: {error!r}")
+        else:
+            self.cloud.answered(begun_us)
+            return found
         return None
 
     def _read(self, *, with_cloud: bool) -> bool:
@@ -116,17 +121,19 @@ class Reconciler:
         try:
             reading = self._commander.read()
         except DriverError as error:
-            self.trouble, self.is_refused = str(error), isinstance(error, RefusedError)
-            say = _log.error if self.is_refused else _log.warning
-            say("the batch system cannot be read", error=self.trouble)
+            is_refused = isinstance(error, RefusedError)
+            say = _log.error if is_refused else _log.warning
+            say("the batch system cannot be read", error=str(error))
+            self.batch.failed(self._clock.now_us(), str(error))
+            self.is_refused = is_refused
         else:
-            self.trouble, self.is_refused = "", False
-            self.read_at_us, self.readings = reading.at_us, reading.states
+            self.batch.answered(reading.at_us)
+            self.is_refused, self.readings = False, reading.states
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
         if cloud is not None:
             self._tell_servers(cloud, asked_us, before)
-        return not self.trouble
+        return self.batch.error is None
 
     def _use(
         self,

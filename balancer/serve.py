@@ -1,4 +1,4 @@
-"""Runs the service under gunicorn: one worker process (the one writer) with threads."""
+"""Runs the service: one process, which is the one writer, behind the front end."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import signal
 import socket
 import ssl
-import struct
+import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
-from gunicorn.app.base import BaseApplication
-from gunicorn.workers.gthread import ThreadWorker
 
+from balancer import front_end
 from balancer.api.access import Access
 from balancer.app import create_app
 from balancer.auth.files import AuthFileError
@@ -29,7 +29,8 @@ from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
 
 if TYPE_CHECKING:
-    from flask import Flask
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from balancer.clock import Clock
 
@@ -37,8 +38,6 @@ _log = structlog.get_logger()
 
 _FAILURES_PER_S = 5.0
 _FAILURES_BURST = 100
-_KEEP_ALIVE_S = 75
-_GRACE_S = 10
 _BACKLOG = 512
 _STALLED_S = 30
 
@@ -48,9 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Accepted connections inherit these: one that neither sends nor reads does not keep a thread for ever.
-    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-        listener.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", _STALLED_S, 0))
+    front_end.prepare(listener, _STALLED_S)
     try:
         listener.bind((host, port))
         listener.listen(_BACKLOG)
@@ -59,8 +56,28 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
         ) from error
-    listener.set_inheritable(True)
     return listener
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A Unix socket for whoever may use its file (mode 0660). Raises ConfigError."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    front_end.prepare(listener, _STALLED_S)
+    try:
+        if path.exists() and stat.S_ISSOCK(path.stat().st_mode) and not _answers(path):
+            path.unlink()  # left behind by a process that was killed
+        listener.bind(str(path))
+        path.chmod(0o660)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"unix_socket: cannot listen on {path}: {error.strerror}") from error
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def url_of(listener: socket.socket, *, tls: bool = False) -> str:
@@ -86,6 +103,7 @@ def make_engine(config: Config, clock: Clock) -> Engine:
             settings=config.engine_settings(),
             algorithm_name=config.algorithm_name,
             cloud=cloud,
+            freeze=config.freeze(),
         )
     except Exception:
         ledger.close()
@@ -144,76 +162,6 @@ def _check_auth(config: Config) -> None:
         _log.warning("tokens travel unencrypted: give tls_cert and tls_key, or put a TLS proxy in front")
 
 
-class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn ships no types
-    """A threaded worker that lets waiting calls go when it is told to end."""
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        engine = getattr(self.app, "engine", None)
-        if engine is not None:
-            engine.interrupt()
-        super().handle_exit(sig, frame)
-
-
-class Server(BaseApplication):  # type: ignore[misc] # gunicorn ships no types
-    """gunicorn with our engine; the engine lives in the worker process."""
-
-    def __init__(self, config: Config, listener: socket.socket, clock: Clock) -> None:
-        self._config = config
-        self._clock = clock
-        self._listener = listener
-        self._url = url_of(
-            listener, tls=config.tls_cert is not None
-        )  # gunicorn closes this descriptor and uses a copy
-        self._main_pid = os.getpid()
-        self.engine: Engine | None = None
-        super().__init__()
-
-    def load_config(self) -> None:
-        settings: dict[str, Any] = {
-            "bind": f"fd://{self._listener.fileno()}",
-            "workers": 1,
-            "worker_class": Worker,
-            "threads": self._config.threads,
-            "keepalive": _KEEP_ALIVE_S,
-            "graceful_timeout": _GRACE_S,
-            "control_socket_disable": True,
-            "loglevel": "warning",
-            "worker_exit": self._worker_exit,
-            "post_worker_init": self._worker_ready,
-        }
-        if self._config.tls_cert is not None:
-            settings |= {"certfile": str(self._config.tls_cert), "keyfile": str(self._config.tls_key)}
-        for name, value in settings.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Flask:
-        config = self._config
-        self.engine = make_engine(config, self._clock)
-        # Overtaken: end, so that whoever watches us starts us again, and we stand by.
-        self.engine.ledger.on_lost(lambda: os.kill(self._main_pid, signal.SIGTERM))
-        self.engine.start()
-        return create_app(
-            self.engine,
-            max_waiting=config.max_waiting,
-            disable_file=config.disable_file,
-            who=make_access(config),
-            max_body_bytes=config.max_body_bytes,
-        )
-
-    def _worker_ready(self, _: Any) -> None:
-        path = self._config.ready_file
-        if path is not None:
-            beside = path.with_name(path.name + ".new")
-            text = json.dumps({"url": self._url, "pid": self._main_pid})
-            beside.write_text(text + "\n", encoding="utf-8")
-            beside.replace(path)
-
-    def _worker_exit(self, _server: Any, _worker: Any) -> None:
-        if self.engine is not None:
-            self.engine.stop()
-            self.engine = None
-
-
 def configure_logs(level: str) -> None:
     """One line an event on standard error; JSON when nobody watches."""
     shown: Any = (
@@ -233,15 +181,59 @@ def configure_logs(level: str) -> None:
     )
 
 
-def serve(config: Config) -> None:
-    """Returns when the service ends. Raises ConfigError, LedgerError or ValueError before it starts."""
+def serve(config: Config) -> NoReturn:
+    """Serve, and end the process with status 0. Raises ConfigError, LedgerError or ValueError before it starts."""
     configure_logs(config.log_level)
     clock = config.make_clock()  # before anything is waited for: a wrong one is told at once
     check(config)
-    listener = listen(config.host, config.port)
-    url = url_of(listener, tls=config.tls_cert is not None)
-    sys.stdout.write(
-        f"balancer listens on {url}{'' if config.authenticates else ' without authentication'}\n"
-    )
-    sys.stdout.flush()
-    Server(config, listener, clock).run()
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(each) for each in _listeners(config)]
+        url = url_of(listeners[0], tls=config.tls_cert is not None)
+        sys.stdout.write(
+            f"balancer listens on {url}{'' if config.authenticates else ' without authentication'}\n"
+        )
+        sys.stdout.flush()
+        if config.unix_socket is not None:
+            stack.callback(config.unix_socket.unlink, missing_ok=True)
+        engine = make_engine(config, clock)
+        stack.callback(engine.stop)
+        # Overtaken: end, so that whoever watches us starts us again, and we stand by.
+        engine.ledger.on_lost(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        engine.start()
+        app = create_app(
+            engine,
+            max_waiting=config.max_waiting,
+            disable_file=config.disable_file,
+            who=make_access(config),
+            max_body_bytes=config.max_body_bytes,
+            max_streams=config.max_streams,
+            hosts=config.hosts(),
+        )
+        front_end.run(
+            app,
+            listeners,
+            config.limits(),
+            tls=_tls(config),
+            on_ready=lambda: _tell_ready(config, url),
+            on_stop=engine.interrupt,
+        )
+    front_end.end_process()
+
+
+def _listeners(config: Config) -> Iterator[socket.socket]:
+    yield listen(config.host, config.port)
+    if config.unix_socket is not None:
+        yield listen_unix(config.unix_socket)
+
+
+def _tls(config: Config) -> front_end.Tls | None:
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    return front_end.Tls(cert=config.tls_cert, key=config.tls_key, client_ca=config.tls_client_ca)
+
+
+def _tell_ready(config: Config, url: str) -> None:
+    if config.ready_file is not None:
+        beside = config.ready_file.with_name(config.ready_file.name + ".new")
+        beside.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n", encoding="utf-8")
+        beside.replace(config.ready_file)

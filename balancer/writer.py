@@ -560,6 +560,11 @@ class Writer:
                 counts[record.state] += 1
         return counts
 
+    def counted(self) -> tuple[int, dict[NodeState, int]]:
+        """Number of the last committed event, and the nodes by state after it."""
+        with self._published:
+            return self._published_seq, self.counts()
+
     def wait_for_events(self, after: int, timeout_s: float) -> bool:
         """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
         with self._published:

@@ -13,6 +13,7 @@ from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.drivers.marks import Stamp, noted, parse
 from balancer.engine import Engine, EngineSettings
+from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import Settings
@@ -161,6 +162,7 @@ class World:
         self.batch = FakeBatch(self.names)
         self.cloud = FakeCloud()
         self.options = options
+        self.freeze = Freeze(folder / "frozen")
         self.engine = self._started()
 
     def _started(self) -> Engine:
@@ -181,6 +183,7 @@ class World:
             plan_limit_s=options.pop("plan_limit_s", 5.0),
             mark_wait_s=options.pop("mark_wait_s", 60.0),
             callers=options.pop("callers", CallerSettings()),
+            unreachable_s=options.pop("unreachable_s", 90.0),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
             ),
@@ -198,6 +201,7 @@ class World:
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,
+                freeze=self.freeze,
             )
         except Exception:
             ledger.close()

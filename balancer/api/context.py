@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from balancer.engine import Engine
+    from balancer.pools import PoolHistory
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)
@@ -71,10 +72,12 @@ Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 @dataclass
 class Service:
-    """The application's own state. At most `waiting` calls may block at a time: hooks must find a thread."""
+    """The application's own state. At most `waiting` calls may block, and `streams` go on, at a time."""
 
     engine: Engine
     waiting: threading.BoundedSemaphore
+    streams: threading.BoundedSemaphore
+    pools: PoolHistory
     disable_file: str | None = None
     routes: dict[str, str] = field(default_factory=dict)
 

@@ -39,6 +39,7 @@ def _complete(operation: dict[str, Any], method: str, route: str) -> None:
         responses |= {
             "422": _problem("The key was used for another body"),
             "413": _problem("Too large a body"),
+            "415": _problem("The body is not JSON by its content type"),
         }
         responses.setdefault("409", _problem("A call with this key is under way: repeat it in a moment"))
         responses.setdefault("400", _problem("The body is not as described, or names unknown nodes"))

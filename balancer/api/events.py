@@ -91,12 +91,12 @@ def to_json(event: StoredEvent) -> dict[str, Any]:
 
 def _stream(after: int) -> Response:
     _after(after, 1)
-    slots = service().waiting
+    slots = service().streams
     if not slots.acquire(blocking=False):
         raise Problem(
             503,
             TOO_MANY_STREAMS,
-            "too many calls wait already; read pages instead",
+            "too many streams are open already; read pages instead",
             headers={"Retry-After": "5"},
         )
     response = Response(_follow(engine(), after), content_type=_STREAM, headers={"Cache-Control": "no-store"})

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from apiflask import APIBlueprint
 from flask import Response
 
+from balancer.api import status
 from balancer.api.context import service
+from balancer.clock import seconds
 from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from balancer.engine import Engine
@@ -85,6 +88,10 @@ def metrics() -> Any:
     engine = service().engine
     engine.metrics.nodes(engine.counts())
     engine.metrics.leads(engine.is_leader)
-    engine.metrics.contested(sum(bool(record.contested) for record in engine.nodes()))
+    nodes = engine.nodes()
+    engine.metrics.contested(sum(bool(node.contested) for node in nodes))
     engine.metrics.open_requests(_open_requests(engine))
+    now_us = engine.clock.now_us()
+    granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]
+    engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

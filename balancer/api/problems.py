@@ -49,6 +49,9 @@ TOO_MANY_WAITING = "balancer.too_many_waiting"
 TOO_MANY_RESERVES = "balancer.too_many_reserves"
 EVENTS_FORGOTTEN = "balancer.events_forgotten"
 FORBIDDEN = "balancer.forbidden"
+FOREIGN_HOST = "balancer.foreign_host"
+FOREIGN_ORIGIN = "balancer.foreign_origin"
+UNSUPPORTED = "balancer.unsupported_media_type"
 WRONG_NODE = "balancer.wrong_node"
 
 _OF_REFUSAL: dict[str, tuple[int, str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from flask import after_this_request, request, url_for
 from pydantic import Field
 
 from balancer.api.access import owner
+from balancer.api.connection import client_is_gone
 from balancer.api.context import (
     Answer,
     Body,
@@ -22,7 +24,6 @@ from balancer.api.context import (
     next_link,
     service,
 )
-from balancer.api.hangup import is_gone_of
 from balancer.api.problems import INVALID, LEASE_ENDED, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
 from balancer.clock import micros
 from balancer.lifecycle.records import RequestStatus
@@ -253,7 +254,7 @@ def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
     if not slots.acquire(blocking=False):
         return record
     # Only its owner is missed: others may look at a request and go.
-    is_gone = is_gone_of(request.environ) if record.owner in ("", owner().name) else None
+    is_gone = partial(client_is_gone, request.environ) if record.owner in ("", owner().name) else None
     try:
         waiter = engine().wait_for_request(record.request_id, timeout_s, is_gone=is_gone)
     finally:

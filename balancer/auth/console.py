@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DEFAULT_DB = "balancer.db"
 
 
-def _where(function: Callable[..., None]) -> Callable[..., None]:
+def where(function: Callable[..., None]) -> Callable[..., None]:
     """Which service's files: those its configuration names, or those beside its ledger."""
     function = click.option("--db", help=f"The service's ledger.  [default: {_DEFAULT_DB}]")(function)
     return click.option(
@@ -71,7 +71,7 @@ def token() -> None:
 
 
 @token.command("create")
-@_where
+@where
 @click.option("--role", required=True, type=click.Choice([role.value for role in Role]))
 @click.option(
     "--name", help="Whose it is; a new token of the same role and name succeeds it.  [default: role]"
@@ -87,7 +87,7 @@ def create(config: Path | None, db: str | None, role: str, name: str | None, exp
 
 
 @token.command("list")
-@_where
+@where
 @click.option("--json", "as_json", is_flag=True)
 def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
     """List the tokens; their texts are known to nobody."""
@@ -106,7 +106,7 @@ def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
 
 
 @token.command("revoke")
-@_where
+@where
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
     """End tokens, for the very next call."""
@@ -117,7 +117,7 @@ def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
 
 
 @click.command("hook-key", cls=_ClearCommand)
-@_where
+@where
 @click.option(
     "--rotate", is_flag=True, help="Make a new master key; old keys stay good until their line is removed."
 )

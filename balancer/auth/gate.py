@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.auth.identity import Denied, Identity, Role
+from balancer.auth.policy import roles_for
+from balancer.auth.sessions import make_session, token_of
 from balancer.auth.signature import SCHEME, Signature
 from balancer.clock import micros, seconds, utc_us, wall_us
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from balancer.auth.hook_keys import HookKeyFile
     from balancer.auth.rates import Rates
-    from balancer.auth.tokens import TokenFile
+    from balancer.auth.tokens import Token, TokenFile
 
 UNAUTHENTICATED = "balancer.unauthenticated"
 TOKEN_EXPIRED = "balancer.token_expired"  # noqa: S105 - the name of an error
@@ -27,6 +29,7 @@ STALE_HOOK = "balancer.stale_hook"
 REPLAYED_HOOK = "balancer.replayed_hook"
 TOO_MANY_CALLS = "balancer.too_many_calls"
 
+_READERS = roles_for("GET", "/")
 _UNAUTHENTICATED = 401
 _TOO_MANY = 429
 
@@ -40,6 +43,8 @@ class Call:
     address: str
     authorization: str
     body: Callable[[], bytes]
+    session: str = ""
+    """The log-in of a browser (a cookie)."""
 
 
 class Gate:
@@ -89,8 +94,10 @@ class Gate:
             case "bearer":
                 return self._of_token(credentials.strip())
             case "basic" if call.method in ("GET", "HEAD"):
-                # For browsers. Not for writes: a browser would send it along with another site's form.
+                # Not for writes: a browser would send it along with another site's form.
                 return self._of_token(_password(credentials))
+            case "" if call.session and call.method in ("GET", "HEAD"):
+                return self._of_session(call.session)
             case _ if scheme == SCHEME:
                 return self._of_hook(call)
         raise Denied(
@@ -99,13 +106,33 @@ class Gate:
             "the call needs a token: `Authorization: Bearer ...` (made with `balancer token create`)",
         )
 
+    def log_in(self, call: Call, kept_us: int) -> str:
+        """A session for the caller, who shows a token that may read. Raises Denied or AuthFileError."""
+        identity = self.identify(call)
+        token = self._tokens.find(call.authorization.partition(" ")[2].strip())
+        if token is None or identity.role not in _READERS:
+            raise Denied(403, UNAUTHENTICATED, f"the role {identity.role} may not look at anything")
+        return make_session(token, self._now_us() + kept_us)
+
     def _of_token(self, text: str) -> Identity:
-        token = self._tokens.find(text)
+        token = self._valid(self._tokens.find(text), "the token is not known, or was revoked")
+        return Identity(token.name, token.role)
+
+    def _of_session(self, session: str) -> Identity:
+        """Whatever its token may do: a cookie only reads."""
+        token = self._valid(
+            token_of(session, self._tokens, self._now_us()), "the log-in is over: log in again"
+        )
+        if token.role not in _READERS:
+            raise Denied(_UNAUTHENTICATED, UNAUTHENTICATED, "its token may not look at anything")
+        return Identity(token.name, Role.READ_ONLY)
+
+    def _valid(self, token: Token | None, otherwise: str) -> Token:
         if token is None:
-            raise Denied(_UNAUTHENTICATED, UNAUTHENTICATED, "the token is not known, or was revoked")
+            raise Denied(_UNAUTHENTICATED, UNAUTHENTICATED, otherwise)
         if token.is_expired(self._now_us()):
             raise Denied(_UNAUTHENTICATED, TOKEN_EXPIRED, f"the token {token.id} has expired")
-        return Identity(token.name, token.role)
+        return token
 
     def _of_hook(self, call: Call) -> Identity:
         signature = Signature.parse(call.authorization)

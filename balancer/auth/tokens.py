@@ -91,6 +91,10 @@ class TokenFile:
             return None
         return token
 
+    def get(self, token_id: str) -> Token | None:
+        """The token with this id, expired or not; None: there is none."""
+        return self._current().get(token_id)
+
     def _write(self, tokens: Sequence[Token]) -> None:
         content = {"version": _VERSION, "tokens": [asdict(token) for token in tokens]}
         replace(self.path, json.dumps(content, indent=1) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
@@ -23,7 +24,6 @@ from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus,
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from balancer.ledger.files import HeadFile
 
@@ -52,6 +52,15 @@ class Slot:
     nodes_granted: int
     nodes_rejected: int
     largest_request: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRequests:
+    """How many requests wait, for how many nodes, and when the oldest arrived (None: none waits)."""
+
+    requests: int
+    nodes: int
+    oldest_us: int | None
 
 
 class Reader:
@@ -185,6 +194,21 @@ class Reader:
         if before is not None:
             query = query.where(requests.c.order < before)
         return [request_of(row) for row in self._rows(query)]
+
+    def waiting(self) -> WaitingRequests:
+        """The requests that wait, in figures."""
+        query: Any = sa.select(
+            sa.func.count(), sa.func.sum(requests.c.count), sa.func.min(requests.c.arrived_us)
+        )
+        row = self._rows(query.where(requests.c.status == RequestStatus.WAITING))[0]
+        return WaitingRequests(int(row[0]), int(row[1] or 0), None if row[2] is None else int(row[2]))
+
+    def size_bytes(self) -> int | None:
+        """What the database's file and its log take on the disk; None: it is not a file."""
+        if not is_sqlite(self.url) or not self.url.database:
+            return None
+        files = (Path(self.url.database + suffix) for suffix in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def reserves(self) -> list[ReserveRecord]:
         """The active ones, oldest first."""

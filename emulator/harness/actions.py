@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US
 from emulator.harness import tables as t
 from emulator.harness.account import Account
-from emulator.harness.cluster import Cluster
+from emulator.harness.cluster import Cluster, IllegalJobTransition
 from emulator.harness.machine import HasRejects
 from emulator.harness.points import CHECKPOINT, COMPLETION, TIMER
 from emulator.harness.record import JobState, LeaseOutcome, NodePool, PoolMove, RunOutcome
@@ -101,6 +101,7 @@ class Accounting:
     def take_down(self, nodes: Iterable[int]) -> list[int]:
         failed = [int(node) for node in nodes]
         stopped = sorted({int(job) for job in self.cluster.node_job[failed] if job >= 0})
+        stopped += self._with_memory_on(failed)
         for job in stopped:
             self.preempt(job, Save.LATEST_CHECKPOINT)
         self.cluster.take_offline(failed, self.now_us)
@@ -191,13 +192,33 @@ class Accounting:
         self._lend(added)
         self._effects.run_changes(job)
 
-    def suspend(self, job: int) -> None:
-        self.running.suspend(job, self.now_us)
-        self._effects.run_changes(job)
+    def suspend(self, job: int, *, free_nodes: bool = False) -> list[int]:
+        if not free_nodes:
+            self.running.suspend(job, self.now_us)
+            self._effects.run_changes(job)
+            return []
+        if type(self.cluster) is not Cluster:
+            raise TypeError(
+                f"jobs of a {type(self.cluster).__name__} cannot leave their nodes and keep their memory: "
+                "it has an account of its nodes of its own"
+            )
+        if self.is_lease(job):
+            raise IllegalJobTransition(
+                f"job {self.cluster.number(job)} cannot leave its nodes and keep its memory: it is an on-demand job"
+            )
+        nodes = _listed(self.running.suspend_off_nodes(job, self.now_us))
+        self._left(nodes)
+        self._effects.run_suspends(job)
+        return nodes
 
     def resume(self, job: int) -> None:
+        had_left = self.cluster.state[job] == JobState.SUSPENDED
         self.running.resume(job, self.now_us)
-        self._effects.run_changes(job)
+        if had_left:
+            self._lend(self.cluster.nodes_of(job))
+            self._effects.run_resumes(job)
+        else:
+            self._effects.run_changes(job)
 
     def set_rate(self, job: int, numerator: int, denominator: int) -> None:
         self.running.set_rate(job, numerator, denominator, self.now_us)
@@ -269,6 +290,14 @@ class Accounting:
         nodes = self._stopped(job, self.running.end_save(job, self.now_us, front=front))
         self._effects.run_leaves(job, save=False)
         return nodes
+
+    def memory_lost(self, nodes: Iterable[int]) -> None:
+        """What suspended jobs had on these nodes is gone: they wait again with what they had saved."""
+        for job in self._with_memory_on(nodes):
+            self.preempt(job, Save.LATEST_CHECKPOINT)
+
+    def _with_memory_on(self, nodes: Iterable[int]) -> list[int]:
+        return [] if self._running is None else self._running.with_memory_on(nodes)
 
     def run_lost(self, job: int) -> None:
         """A run broke off without anybody's wish: the job waits again with what it had saved."""

@@ -13,6 +13,7 @@ from numba import types
 
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
+from emulator.harness.failure import plugin_error
 from emulator.schedulers.dynamic import WAITING, AskedInLoop, HasFairShare, HasFixed, order_keys
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-
-
-class QueueOrderError(RuntimeError):
-    """A queue order cannot say who comes first; the message names it and the cluster time."""
 
 
 class AskedOrder:
@@ -104,14 +101,15 @@ class AskedOrder:
         reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, at.ctypes.data
 
     def check(self) -> None:
-        """Raises QueueOrderError if the order has failed since the last look."""
+        """Raises PluginError if the order has failed since the last look."""
         code = int(self._reg[t.ORDER_FAILED])
         if not code:
             return
-        where = f"queue order {self.name} failed at {self._reg[t.NOW] / 1e6:g} s of cluster time"
-        if code == t.NOT_A_NUMBER:
-            raise QueueOrderError(f"{where}: it gave a job the priority NaN, which has no place in an order")
-        raise QueueOrderError(f"{where}: {type(self._failure).__name__}: {self._failure}") from self._failure
+        error = self._failure
+        if code == t.NOT_A_NUMBER or error is None:
+            error = ValueError("it gave a job the priority NaN, which has no place in an order")
+        asked = "score" if self._score is not None else "priority"
+        raise plugin_error(f"queue order {self.name}", asked, int(self._reg[t.NOW]), error) from error
 
     def _reorder(self, _context: int, now_us: int) -> None:
         """The hook of an order in Python. Nothing can be raised through compiled code: `check` does that."""

@@ -142,7 +142,7 @@ class Cluster(TableViews):
             self._asked.use(self._job, self._queue, self._runs, self._reg)
 
     def _check_order(self) -> None:
-        """Raises QueueOrderError if the queue order failed in the compiled loop."""
+        """Raises PluginError if the queue order failed in the compiled loop."""
         if self._asked is not None:
             self._asked.check()
 
@@ -190,8 +190,8 @@ class Cluster(TableViews):
         return int(self._job[job, t.NODES])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
-        """The nodes of a running job, or of one that ended: those of its last run."""
-        if int(self._job[job, t.STATE]) != JobState.ENDED:
+        """The nodes of a running job; those of its last run, if it has ended or left its memory there."""
+        if int(self._job[job, t.STATE]) not in (JobState.ENDED, JobState.SUSPENDED):
             self.must_be(job, JobState.RUNNING, "have nodes")
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
@@ -353,11 +353,38 @@ class Cluster(TableViews):
     ) -> None:
         """A running job loses its nodes and waits again, `front`: before all others."""
         self.end(job, now_us, outcome)
+        self._wait_again(job, front=front)
+
+    def _wait_again(self, job: int, *, front: bool) -> None:
         self._job[job, t.STATE] = JobState.QUEUED
         self._job[job, t.START] = self._job[job, t.END] = -1
         if front:
             self._job[job, t.KEY] = t.FRONT
         structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def suspend(self, job: int, now_us: int) -> None:
+        """A running job leaves its nodes and keeps its memory there. It began when its run began."""
+        self.end(job, now_us, RunOutcome.SUSPENDED)
+        self._job[job, t.STATE] = JobState.SUSPENDED
+        self._job[job, t.END] = -1
+
+    def resume(self, job: int, now_us: int, end_us: int, expected_us: int) -> None:
+        """A suspended job has its nodes again, which must be idle; offline ones stay offline."""
+        self.must_be(job, JobState.SUSPENDED, "be resumed")
+        nodes = t.node_array(self.nodes_of(job))
+        self._must_be_idle(job, nodes)
+        self._make_room()
+        start_us = self._job[job, t.START]
+        reshape.occupy(self._state, job, nodes, now_us, end_us, expected_us)
+        self._job[job, t.START] = start_us
+
+    def lose_memory(
+        self, job: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.PREEMPTED
+    ) -> None:
+        """A suspended job waits again: `outcome` is what became of its run after all."""
+        self.must_be(job, JobState.SUSPENDED, "lose its memory")
+        self._runs[self.run_row(job), t.R_OUTCOME] = outcome
+        self._wait_again(job, front=front)
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
         """A lease that could not start at once waits in the batch queue and is started like a batch job."""

@@ -142,12 +142,12 @@ class Decisions:
             raise self._failed(event, error) from error
 
     def machine_failed(self, deed: str, error: Exception) -> NoReturn:
-        """The machine raised: that is the mechanism's failure, if it brought it."""
+        """The machine raised: its queue order's failure, or the mechanism's, if that brought it."""
+        self.actions.now_us = self.machine.now_us
         if isinstance(error, PluginError):
             self.failure = error
         if self.failure is error or ability(self.mechanism, HasMachine) is None:  # type: ignore[type-abstract]
             raise error
-        self.actions.now_us = self.machine.now_us
         raise self._failed(f"{deed} of its {type(self.machine).__name__}", error) from error
 
     def _failed(self, event: str, error: Exception) -> PluginError:

@@ -17,6 +17,12 @@ class Effects(Protocol):
     def run_changes(self, job: int) -> None:
         """A running job has other nodes or goes on in another way."""
 
+    def run_suspends(self, job: int) -> None:
+        """A running job stands still, others may have its nodes, and its memory stays there."""
+
+    def run_resumes(self, job: int) -> None:
+        """A job that left its nodes has them again and goes on."""
+
     def run_leaves(self, job: int, *, save: bool) -> None:
         """The job has lost its nodes and waits again; `save`: it may write a checkpoint first, which takes no time."""
 
@@ -38,6 +44,12 @@ class NoEffects:
 
     def run_changes(self, job: int) -> None:
         """It has changed."""
+
+    def run_suspends(self, job: int) -> None:
+        """It stands still."""
+
+    def run_resumes(self, job: int) -> None:
+        """It goes on."""
 
     def run_leaves(self, job: int, *, save: bool) -> None:
         """It has left."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.node_use import NodeUse
-from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us
+from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -298,6 +298,32 @@ def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
     )
 
 
+def _a_suspended_job_goes_on_where_its_memory_is(facts: _Facts) -> Iterator[str]:
+    """What left its nodes and kept its memory has the same nodes again, or is still suspended at the end."""
+    record, runs = facts.record, facts.record.runs
+    pairs = resumed_rows(runs)
+    away = np.setdiff1d(np.flatnonzero(runs.outcome == RunOutcome.SUSPENDED), pairs[:, 0])
+    count = np.bincount(runs.job[away], minlength=len(record.jobs))
+    yield from _tell(
+        (count > 0) != (record.state == JobState.SUSPENDED),
+        lambda row: (
+            f"{facts.job(row)} is {facts.state(row)} and {count[row]} of its runs wait for their nodes"
+        ),
+    )
+    if not facts.has_node_identities:
+        return
+    moved = [
+        after
+        for before, after in pairs
+        if set(runs.node[runs.first[before] : runs.first[before + 1]].tolist())
+        != set(runs.node[runs.first[after] : runs.first[after + 1]].tolist())
+    ]
+    yield from _tell(
+        np.array(moved, np.intp),
+        lambda row: f"{facts.run(row)} goes on, and not on the nodes on which its memory is",
+    )
+
+
 def _no_node_is_booked_twice(facts: _Facts) -> Iterator[str]:
     if facts.has_node_identities:
         stays = facts.stays
@@ -406,6 +432,7 @@ _LAWS = (
     _every_job_is_accounted_for,
     _every_run_is_as_wide_as_asked,
     _work_done_is_work_owed,
+    _a_suspended_job_goes_on_where_its_memory_is,
     _no_node_is_booked_twice,
     _a_node_given_away_runs_no_batch_job,
     _each_lease_has_one_outcome,

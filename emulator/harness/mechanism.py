@@ -93,11 +93,19 @@ class Actions(Protocol):
         `pause_us`: the job computes nothing for so long.
         """
 
-    def suspend(self, job: int) -> None:
-        """A running job keeps its nodes and computes nothing until `resume`."""
+    def suspend(self, job: int, *, free_nodes: bool = False) -> list[int]:
+        """A running job computes nothing until `resume`, and loses nothing.
+
+        It keeps its nodes; with `free_nodes` (batch jobs only) others may have them meanwhile, and they are returned:
+        its memory stays there, so that it can go on there only. It is then `JobState.SUSPENDED`; `preempt` and
+        `requeue` give up its memory, and so does `take_down` of one of its nodes.
+        """
 
     def resume(self, job: int) -> None:
-        """A suspended job goes on."""
+        """A suspended job goes on; all its nodes (`cluster.nodes_of`) must be idle, in the pool or reserved.
+
+        Raises IllegalJobTransition, which names the job that has one of them. `reserve` with `when_free` gets them.
+        """
 
     def set_rate(self, job: int, numerator: int, denominator: int) -> None:
         """A running job's speed from now on, as a share of what its nodes can do (CPU shares)."""

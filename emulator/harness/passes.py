@@ -36,6 +36,7 @@ from emulator.harness.tables import (
     KEPT_SPARE,
     NEVER,
     NODES,
+    ORDER_FAILED,
     PROTECT_HEAD,
     QUEUE_HI,
     QUEUE_LO,
@@ -210,6 +211,8 @@ def schedule_pass_inline(state: State, now: int) -> None:
         return
     if reg[ASK] and (reg[FREE] > 0 or reg[ASK_ALWAYS]):
         call_hook(reg[ASK], reg[ASK_CONTEXT], now)
+        if reg[ORDER_FAILED]:
+            return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if reg[BACKFILL] == BACKFILL_CONSERVATIVE:

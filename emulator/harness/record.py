@@ -30,6 +30,8 @@ class JobState(IntEnum):
     """An on-demand lease that got no nodes."""
     CANCELLED = 5
     HELD = 6
+    SUSPENDED = 7
+    """Stands still without nodes: its memory is on those of its last run, and only there it can go on."""
 
 
 class RunOutcome(IntEnum):
@@ -47,6 +49,8 @@ class RunOutcome(IntEnum):
     """Goes on with other nodes at once: the next row of this job is the same run."""
     PREEMPTED = 6
     """Had to leave its nodes and waits again, with what it had saved."""
+    SUSPENDED = 7
+    """Left its nodes to others and keeps its memory there: the next row of this job is the same run."""
 
 
 class NodePool(StrEnum):
@@ -90,17 +94,33 @@ class RunTable:
 
 
 def first_start_us(runs: RunTable) -> NDArray[np.int64]:
-    """Of each row the start of its run: rows that follow a resize are the same run as the one before."""
-    if not np.any(runs.outcome == RunOutcome.RESIZED):
+    """Of each row the start of its run: rows that follow a resize or a suspension belong to the run before."""
+    if not np.any((runs.outcome == RunOutcome.RESIZED) | (runs.outcome == RunOutcome.SUSPENDED)):
         return runs.start_us
     order = np.argsort(runs.job, kind="stable")  # rows are in order of start
     job, outcome = runs.job[order], runs.outcome[order]
     goes_on = np.zeros(len(order), np.bool_)
-    goes_on[1:] = (job[1:] == job[:-1]) & (outcome[:-1] == RunOutcome.RESIZED)
+    goes_on[1:] = (job[1:] == job[:-1]) & np.isin(outcome[:-1], (RunOutcome.RESIZED, RunOutcome.SUSPENDED))
     begin = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(order))))
     starts_us = np.empty_like(runs.start_us)
     starts_us[order] = runs.start_us[order][begin]
     return starts_us
+
+
+def resumed_rows(runs: RunTable) -> NDArray[np.intp]:
+    """Rows in which a job goes on that had left its nodes with its memory there, each with the row before it.
+
+    An array (n, 2): the row that ended suspended, and the next row of its job.
+    """
+    if not np.any(runs.outcome == RunOutcome.SUSPENDED):
+        return np.empty((0, 2), np.intp)
+    order = np.argsort(runs.job, kind="stable")  # rows are in order of start
+    pairs = np.stack((order[:-1], order[1:]), axis=1)
+    goes_on = (runs.job[pairs[:, 0]] == runs.job[pairs[:, 1]]) & (
+        runs.outcome[pairs[:, 0]] == RunOutcome.SUSPENDED
+    )
+    found: NDArray[np.intp] = pairs[goes_on]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,11 @@ _ALLOWED: dict[str, frozenset[Activity]] = {
 }
 
 
+_ALLOWED_OFF_NODES = frozenset({"be preempted", "be resumed"})
+_KEEPS_WORK = (JobState.RUNNING, JobState.SUSPENDED)
+"""States in which a job has work in its memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Phase:
     """How a run goes on: node-us done and saved, from when on it computes, and its rate `num / den`."""
@@ -72,6 +77,16 @@ class _Phase:
         return max(self.since_us - now_us, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Paused:
+    """What a suspended job goes on with: time before it computes, its rate, and what is left of a write."""
+
+    idle_us: int
+    num: int
+    den: int
+    write_us: int = 0
+
+
 class RunningJobs:
     """The running jobs of a cluster and their work. Rows are those of the job table the cluster began with."""
 
@@ -82,7 +97,7 @@ class RunningJobs:
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
         self._writing: dict[int, tuple[int, int]] = {}
-        self._suspended: dict[int, tuple[int, int, int]] = {}
+        self._suspended: dict[int, _Paused] = {}
         self._saving: dict[int, int] = {}
         """When those that write down everything and leave will have done so."""
         slowed = np.flatnonzero((self.work[:, w.SETUP] > 0) | (self.work[:, w.INTERVAL] > 0))
@@ -102,14 +117,14 @@ class RunningJobs:
 
     def done(self, job: int, now_us: int) -> int:
         """Node-us that a job has done and not lost."""
-        if self.cluster.state[job] != JobState.RUNNING:
+        if self.cluster.state[job] not in _KEEPS_WORK:
             is_over = self.cluster.state[job] == JobState.ENDED
             return self.owed(job) if is_over else int(self.work[job, w.SAVED])
         return self._done_and_saved(job, now_us)[0]
 
     def saved(self, job: int, now_us: int) -> int:
         """Node-us of a job that a stop with `Save.LATEST_CHECKPOINT` would not take."""
-        if self.cluster.state[job] != JobState.RUNNING:
+        if self.cluster.state[job] not in _KEEPS_WORK:
             return self.done(job, now_us)
         return self._done_and_saved(job, now_us)[1]
 
@@ -167,7 +182,10 @@ class RunningJobs:
         )
 
     def preempt(self, job: int, save: Save, now_us: int, *, front: bool = False) -> NDArray[np.int32]:
-        """A running job leaves its nodes at once and waits again. Returns the nodes. `save` is not NOW."""
+        """A running job leaves its nodes at once and waits again. Returns the nodes. `save` is not NOW.
+
+        One that left its nodes already gives up its memory.
+        """
         self._may(job, "be preempted")
         done, saved = self._done_and_saved(job, now_us)
         kept = 0 if save is Save.NONE else saved
@@ -202,7 +220,11 @@ class RunningJobs:
         self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept, done)
         self._forget(job)
         self.work[job, w.SAVED] = kept
-        self.cluster.requeue(job, now_us, front=front, outcome=outcome)
+        if self.cluster.state[job] == JobState.SUSPENDED:
+            nodes = nodes[:0]  # it has none
+            self.cluster.lose_memory(job, front=front, outcome=outcome)
+        else:
+            self.cluster.requeue(job, now_us, front=front, outcome=outcome)
         self._plan_next_runs(np.array([job]))
         return nodes
 
@@ -256,16 +278,52 @@ class RunningJobs:
         """A running job keeps its nodes and computes nothing until `resume`."""
         self._may(job, "be suspended")
         phase = self._phase(job, now_us)
-        self._suspended[job] = (phase.idle_us(now_us), phase.num, phase.den)
+        self._suspended[job] = _Paused(phase.idle_us(now_us), phase.num, phase.den)
         self._new_phase(job, replace(phase, since_us=w.STILL))
         self.cluster.retime(job, w.STILL, w.STILL)
 
-    def resume(self, job: int, now_us: int) -> None:
-        """A suspended job goes on."""
-        self._may(job, "be resumed")
-        idle_us, num, den = self._suspended.pop(job)
+    def suspend_off_nodes(self, job: int, now_us: int) -> NDArray[np.int32]:
+        """As `suspend`, and the job leaves its nodes, which are returned; its memory stays there.
+
+        A checkpoint that it was writing is not whole before it has gone on with it.
+        """
+        self._may(job, "be suspended")
         phase = self._phase(job, now_us)
-        self._go_on(job, replace(phase, since_us=now_us + idle_us, num=num, den=den))
+        written_us, before = self._writing.pop(job, (0, 0))
+        write_us = max(written_us - now_us, 0)
+        if write_us:
+            phase = replace(phase, saved=before)
+        self._suspended[job] = _Paused(phase.idle_us(now_us), phase.num, phase.den, write_us)
+        begun = int(w.phase_of(self._job, self.work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
+        self._new_phase(job, replace(phase, since_us=w.STILL))
+        self.cluster.suspend(job, now_us)
+        return self.cluster.nodes_of(job)
+
+    def with_memory_on(self, nodes: Iterable[int]) -> list[int]:
+        """The jobs that left their memory on one of these nodes."""
+        wanted, state = set(nodes), self.cluster.state
+        away = [job for job in self._suspended if state[job] == JobState.SUSPENDED]
+        return [job for job in away if not wanted.isdisjoint(self.cluster.nodes_of(job).tolist())]
+
+    def resume(self, job: int, now_us: int) -> None:
+        """A suspended job goes on. One that left its nodes needs them idle."""
+        self._may(job, "be resumed")
+        paused = self._suspended[job]
+        phase = replace(
+            self._phase(job, now_us), since_us=now_us + paused.idle_us, num=paused.num, den=paused.den
+        )
+        if self.cluster.state[job] == JobState.SUSPENDED:
+            ends = self._ends(job, phase, self.cluster.nodes_wanted(job))
+            self.cluster.resume(job, now_us, *ends)
+            self.work[job, w.BEGUN] = phase.done
+            if paused.write_us:
+                self._writing[job] = (now_us + paused.write_us, phase.saved)
+                phase = replace(phase, saved=phase.done)
+            self._set_phase(job, phase)
+        else:
+            self._go_on(job, phase)
+        del self._suspended[job]
 
     def set_rate(self, job: int, numerator: int, denominator: int, now_us: int) -> None:
         """The job's speed from now on, as a share of what its nodes can do for it alone (1 / m with m on each)."""
@@ -276,7 +334,7 @@ class RunningJobs:
                 f"not {numerator}/{denominator}"
             )
         if job in self._suspended:
-            self._suspended[job] = (self._suspended[job][0], numerator, denominator)
+            self._suspended[job] = replace(self._suspended[job], num=numerator, den=denominator)
             return
         phase = self._phase(job, now_us)
         since_us = now_us + phase.idle_us(now_us)
@@ -317,7 +375,8 @@ class RunningJobs:
         row[w.NUM], row[w.DEN] = phase.num, phase.den
 
     def _may(self, job: int, deed: str) -> None:
-        self.cluster.must_be(job, JobState.RUNNING, deed)
+        if not (self.cluster.state[job] == JobState.SUSPENDED and deed in _ALLOWED_OFF_NODES):
+            self.cluster.must_be(job, JobState.RUNNING, deed)
         activity = self.activity(job)
         if activity not in _ALLOWED[deed]:
             raise IllegalJobTransition(

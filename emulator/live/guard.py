@@ -14,12 +14,20 @@ while read -r deed session; do
         forget) sessions="${sessions%% "$session" *} ${sessions#* "$session" }" ;;
     esac
 done
-for session in $sessions; do kill -KILL "-$session"; done
+for session in $sessions; do
+    group=$(sed -n 's/^[0-9]*:freezer://p' "/proc/$session/cgroup")
+    kill -KILL "-$session"
+    case $group in
+        */emulator-job-*) echo THAWED > "/sys/fs/cgroup/freezer$group/freezer.state" ;;
+    esac
+done
 """
 
 
 class Guard:
     """A small shell that reads from a pipe which only we hold open; at its end it kills what it was told to watch.
+
+    A suspended job dies only once it is thawed, where the freezer is that of cgroup version 1.
 
     The kernel closes the pipe however we end, SIGKILL included. Sessions that ended by themselves must be
     forgotten, because their number may be given to somebody else.

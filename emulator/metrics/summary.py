@@ -107,20 +107,23 @@ def plain(value: object) -> Any:
 def _job_counts(record: RunRecord) -> dict[str, Any]:
     """Batch jobs by what became of them.
 
-    in = run + running + waiting + not submitted + cancelled + left out.
+    in = run + running + suspended + waiting + not submitted + cancelled + left out. What is told of suspended jobs is
+    there only if a job left its nodes so.
     """
     is_batch = record.jobs.kind == Kind.BATCH
     count = np.bincount(record.state[is_batch], minlength=len(JobState))
     waiting = int(count[JobState.QUEUED] + count[JobState.HELD])
     not_submitted, running = int(count[JobState.FUTURE]), int(count[JobState.RUNNING])
     outcome = record.runs.outcome[is_batch[record.runs.job]]
+    suspended, suspensions = int(count[JobState.SUSPENDED]), int((outcome == RunOutcome.SUSPENDED).sum())
+    more = {"jobs_suspended": suspended, "suspensions": suspensions} if suspensions else {}
     return {
         "jobs_in": int(is_batch.sum()) + sum(record.left_out.values()),
         "jobs_run": int(count[JobState.ENDED]),
         "jobs_running": running,
         "jobs_waiting": waiting,
         "jobs_not_submitted": not_submitted,
-        "jobs_unfinished": running + waiting + not_submitted,
+        "jobs_unfinished": running + suspended + waiting + not_submitted,
         "jobs_cancelled": int(count[JobState.CANCELLED] + count[JobState.REJECTED]),
         "jobs_killed_at_walltime": int((outcome == RunOutcome.KILLED).sum()),
         "jobs_left_out": dict(sorted(record.left_out.items())),
@@ -128,6 +131,7 @@ def _job_counts(record: RunRecord) -> dict[str, Any]:
         "requeues": int((outcome == RunOutcome.REQUEUED).sum()),
         "preemptions": int((outcome == RunOutcome.PREEMPTED).sum()),
         "resizes": int((outcome == RunOutcome.RESIZED).sum()),
+        **more,
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import JobState, NodePool, RunOutcome, resumed_rows
 from emulator.metrics import runs as run_figures
 from emulator.workload.table import Kind
 
@@ -169,7 +169,9 @@ def _queue_changes(record: RunRecord) -> list[_Change]:
     is_batch = jobs.kind == Kind.BATCH
     submitted = np.flatnonzero(is_batch & (record.state != JobState.FUTURE))
     of_batch = is_batch[runs.job]
-    started, requeued = runs.job[of_batch], runs.job[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
+    from_queue = of_batch.copy()
+    from_queue[resumed_rows(runs)[:, 1]] = False
+    started, requeued = runs.job[from_queue], runs.job[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
     requeued_us = runs.end_us[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
     entries = np.bincount(np.concatenate((submitted, requeued)), minlength=len(jobs))
     waits = entries - np.bincount(started, minlength=len(jobs)) > 0
@@ -189,7 +191,7 @@ def _queue_changes(record: RunRecord) -> list[_Change]:
     return [
         change(jobs.submit_us[submitted], submitted, 1),
         change(requeued_us, requeued, 1),
-        change(runs.start_us[of_batch], started, -1),
+        change(runs.start_us[from_queue], started, -1),
         change(gone_us, gone, -1),
     ]
 

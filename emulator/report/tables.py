@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 _STATES = tuple(state.name.lower() for state in JobState)
-_OUTCOMES = tuple(outcome.name.lower() for outcome in RunOutcome)
+_LATE_NAMES = ("suspended", "suspend")
+"""Only in files that need them, so that others stay what they were."""
 _UNKNOWN = ("queue", "user", "group", "status")
 _EXTRA = "extra."
 
@@ -33,6 +34,7 @@ _ENDS = {
     RunOutcome.REQUEUED: "requeue",
     RunOutcome.RESIZED: "resize",
     RunOutcome.PREEMPTED: "preempt",
+    RunOutcome.SUSPENDED: "suspend",
 }
 _EVENTS = (
     "end",
@@ -51,12 +53,15 @@ _EVENTS = (
     "submit",
     "start",
     "mark",
+    "suspend",
 )
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
-_RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9])
+_RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0])
 
 
 def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
+    if len(names) > 1 and names[-1] in _LATE_NAMES and not (codes == len(names) - 1).any():
+        names = names[:-1]
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(names))
 
 
@@ -275,7 +280,7 @@ def events_from(
         for row, event in zip(rows, decided.select(["time_us", "event", "text"]).to_pylist(), strict=True)
     )
     marks = tuple(Mark(row["time_us"], row["text"]) for row in of("mark").to_pylist())
-    ends = of("end", "kill", "requeue", "cancel", "resize", "preempt", "lease_end")
+    ends = of("end", "kill", "requeue", "cancel", "resize", "preempt", "suspend", "lease_end")
     return _runs_from(of("start", "lease_start"), ends, jobs), moves, leases, marks
 
 
@@ -334,6 +339,7 @@ _FINAL_STATE = {
     JobState.ENDED: "COMPLETED_SUCCESSFULLY",
     JobState.REJECTED: "REJECTED",
     JobState.CANCELLED: "COMPLETED_KILLED",
+    JobState.SUSPENDED: "SUSPENDED",
 }
 _WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
 

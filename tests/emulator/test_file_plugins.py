@@ -192,7 +192,7 @@ def test_a_container_gets_the_text_of_the_file(file, tmp_path, monkeypatch):
     private = tmp_path / "container"
     private.mkdir()
     monkeypatch.setattr(settings, "PRIVATE", str(private))
-    config = settings.batch(scenario, settings.Shared(), 8, 0, np=1, hosted=True)
+    config = settings.batch(scenario, settings.Shared(), 8, 0, np=1, with_mechanism=True)
     sent = json.loads(json.dumps(settings.with_plugins(scenario.plugins, config)))
     for name, text in sent["files"].items():
         (private / name).write_text(text)

@@ -355,8 +355,8 @@ class BatchServer:
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
 
     def _runs_on(self, job: Job, nodes: set[int]) -> bool:
-        running = job.state in (PbsState.RUNNING, PbsState.EXITING)
-        return running and job.exec_nodes[0] in nodes
+        there = job.state in (PbsState.RUNNING, PbsState.SUSPENDED, PbsState.EXITING)
+        return there and job.exec_nodes[0] in nodes
 
     def _report(self, node: Node, now_us: int) -> None:
         """The node's mom is heard from: it is up, unless a lost agent means that nobody spoke."""
@@ -401,7 +401,9 @@ class BatchServer:
             pass  # it had to: all is accounted for
         elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
-            if job.ended_by == "requeue":
+            if job.state == PbsState.SUSPENDED:  # its process is gone, and its memory with it
+                self._requeue(job, now_us, exit_status=exit_status, pass_at_us=now_us)
+            elif job.ended_by == "requeue":
                 self._requeue(job, now_us, exit_status=0, pass_at_us=now_us)
             elif job.ended_by == "delete":
                 self._over(job, RunOutcome.CANCELLED, exit_status, now_us)

@@ -125,6 +125,7 @@ _QSTAT_USAGE = """usage:
                           qstat -B [-f [-1]] [-W site_specific] [ server_name... ]
                           qstat -t
 """  # noqa: W291 - as Torque prints it
+_HAS_BEGUN = (PbsState.RUNNING, PbsState.SUSPENDED, PbsState.EXITING)
 _IDLE = (PbsState.QUEUED, PbsState.HELD)
 
 
@@ -148,7 +149,7 @@ def _qstat(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     if "i" in options:
         jobs = [job for job in jobs if job.state in _IDLE]
     if "r" in options:
-        jobs = [job for job in jobs if job.state in (PbsState.RUNNING, PbsState.EXITING)]
+        jobs = [job for job in jobs if job.state in _HAS_BEGUN]
     if "x" in options:
         text = fmt.jobs_xml(jobs, view) if jobs else ""
     elif "f" in options:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from balancer.clock import NEVER_US
 from emulator.harness.record import RunOutcome
 from emulator.live.torque import accounting
-from emulator.live.torque.jobs import DELETED, OVER_WALLTIME
+from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PbsState
 
 if TYPE_CHECKING:
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.actions import RunActions
     from emulator.live.torque.batch import BatchServer
+    from emulator.live.torque.jobs import Job
 
 
 class JobEffects:
@@ -58,7 +59,24 @@ class JobEffects:
                 self._actions.move(job, link, done)
                 return
         job.mtime_us = now_us
-        self._actions.change(job, [self._batch.nodes[index].name for index in job.exec_nodes], save_us, done)
+        self._actions.change(job, self._hosts(job), save_us, done)
+
+    def run_suspends(self, row: int, now_us: int, *, done: int | None = None) -> None:
+        """The job stands still and keeps its processes; others may have its nodes."""
+        job = self._batch.job_of_row(row)
+        self._batch.vacate(job)
+        job.state, job.mtime_us = PbsState.SUSPENDED, now_us
+        self._actions.change(job, self._hosts(job), NEVER_US, done)
+
+    def run_resumes(self, row: int, now_us: int, save_us: int, *, done: int | None = None) -> None:
+        """The job has its nodes again; `save_us` as for `run_changes`."""
+        job = self._batch.job_of_row(row)
+        self._batch.occupy(job)
+        job.state, job.mtime_us = PbsState.RUNNING, now_us
+        self._actions.change(job, self._hosts(job), save_us, done)
+
+    def _hosts(self, job: Job) -> list[str]:
+        return [self._batch.nodes[index].name for index in job.exec_nodes]
 
     def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:
         """The job has come to its end by the account of a machine that keeps the time itself."""

@@ -31,6 +31,7 @@ class PbsState(StrEnum):
     QUEUED = "Q"
     HELD = "H"
     RUNNING = "R"
+    SUSPENDED = "S"
     EXITING = "E"
     COMPLETE = "C"
 

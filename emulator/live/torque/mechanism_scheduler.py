@@ -13,6 +13,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from emulator.harness.decisions import Decisions
+from emulator.harness.failure import PluginError
 from emulator.harness.loop import points_of
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
@@ -124,7 +125,10 @@ class MechanismScheduler:
         self._actions.run_lost(row)
 
     def schedule_pass(self, now_us: int) -> Sequence[int]:
-        rows: list[int] = self.cluster.schedule_pass(now_us).tolist()
+        try:
+            rows: list[int] = self.cluster.schedule_pass(now_us).tolist()
+        except PluginError as error:  # of the queue order: the record tells of it
+            self._decisions.machine_failed("schedule_pass", error)
         return rows
 
     def pass_over(self, now_us: int) -> None:
@@ -136,6 +140,8 @@ class MechanismScheduler:
         if not self._has_begun:
             return True
         self._enter(now_us)
+        if died:
+            self._actions.memory_lost([node])
         if self.cluster.node_offline[node] and self.cluster.node_job[node] < 0:
             self._reserved_and_gone.add(node)
         elif died:
@@ -178,6 +184,14 @@ class MechanismScheduler:
     def run_changes(self, job: int) -> None:
         now_us, account = self._actions.now_us, self._actions.account(job)
         self._effects.run_changes(job, now_us, account.whole_us(now_us), done=account.done)
+
+    def run_suspends(self, job: int) -> None:
+        now_us, account = self._actions.now_us, self._actions.account(job)
+        self._effects.run_suspends(job, now_us, done=account.done)
+
+    def run_resumes(self, job: int) -> None:
+        now_us, account = self._actions.now_us, self._actions.account(job)
+        self._effects.run_resumes(job, now_us, account.whole_us(now_us), done=account.done)
 
     def run_leaves(self, job: int, *, save: bool) -> None:
         done, _ = self._actions.left(job, self.cluster.run_row(job))

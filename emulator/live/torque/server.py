@@ -90,6 +90,8 @@ class TorqueServer:
         self._enrolment = Enrolment(config, self._private / "nodes")
         self._batch: BatchServer | None = None
         self._failure: Failure | None = None
+        self._to_the_end = ExitStack()
+        """Holds the clock after a failure: a context that nobody keeps would let it go on."""
         self._left: dict[str, dict[str, Any]] = {}
         """What `state` and `export` are answered after a failure."""
         self._stopped = threading.Event()
@@ -126,7 +128,7 @@ class TorqueServer:
 
     def _break_off(self, error: PluginError) -> None:
         """A plug-in failed: time stands, and nothing happens any more. What happened can still be asked for."""
-        self._clock.held().__enter__()  # until the process ends
+        self._to_the_end.enter_context(self._clock.held())
         failure = write_failure(self._config.home, error)
         sys.stderr.write(f"{failure.traceback}torque server: {error}\n")
         if self._batch is None:

@@ -38,6 +38,8 @@ OPERATIONS = [
     for method in item
     if method in ("get", "post", "delete", "put", "patch")
 ]
+DASHBOARD = {"GET /", "GET /dashboard/now", "GET /dashboard/nodes", "GET /dashboard/pools"}
+PAGES = DASHBOARD | {"GET /login", "POST /session", "DELETE /session", "GET /assets/<name>"}
 PROTECTED = [
     each
     for each in OPERATIONS
@@ -86,7 +88,7 @@ class Site:
         return sign(key, node, at_us, "/v1/update_nodes", data).header(), data
 
     def send(self, header: str, data: bytes):
-        return self.call("POST", "/v1/update_nodes", header, data=data)
+        return self.call("POST", "/v1/update_nodes", header, data=data, content_type="application/json")
 
     def ledger_hash(self) -> str:
         """Of everything that is stored."""
@@ -114,7 +116,7 @@ def refused(response, status: int, code: str) -> None:
 
 def test_every_operation_of_the_document_has_a_row_in_the_policy():
     rows = {f"{method} {path.replace('{', '<').replace('}', '>')}" for method, path in OPERATIONS}
-    assert rows | {"GET /", "GET /v1/", "GET /openapi.json"} == set(POLICY)
+    assert rows | PAGES | {"GET /v1/", "GET /openapi.json"} == set(POLICY)
 
 
 def test_every_route_of_the_application_has_a_row_in_the_policy(site):
@@ -188,13 +190,73 @@ def test_a_revoked_token_ends_with_the_next_call(site):
     refused(s.call("GET", "/v1/nodes", f"Bearer {text}"), 401, "balancer.unauthenticated")
 
 
-def test_a_browser_may_give_the_token_as_a_password_but_not_to_change_anything(site):
+def test_a_token_may_be_a_password_but_not_to_change_anything(site):
     s = site()
     basic = "Basic " + base64.b64encode(f"me:{s.text[Role.OPERATOR]}".encode()).decode()
-    asked = s.call("GET", "/", headers={"Accept": "text/html"})
-    assert "Basic" in asked.headers["WWW-Authenticate"]
     assert s.call("GET", "/", basic, headers={"Accept": "text/html"}).status_code == 200
     refused(s.call("POST", "/v1/request_nodes", basic), 401, "balancer.unauthenticated")
+
+
+def test_a_browser_without_a_log_in_is_sent_to_the_page_that_asks_for_a_token(site):
+    s = site()
+    sent = s.call("GET", "/", headers={"Accept": "text/html"})
+    assert (sent.status_code, sent.headers["Location"]) == (303, "/login")
+    assert s.http.get("/login").status_code == 200
+    refused(s.call("GET", "/", headers={"Accept": "application/json"}), 401, "balancer.unauthenticated")
+
+
+def test_a_browser_logs_in_with_a_token_and_its_cookie_reads_and_changes_nothing(site):
+    s = site()
+    before = s.ledger_hash()
+    made = s.http.post("/session", json={"token": s.text[Role.OPERATOR]})
+    assert made.status_code == 204
+    cookie = made.headers["Set-Cookie"]
+    assert s.text[Role.OPERATOR] not in cookie
+    assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
+    assert s.call("GET", "/v1/nodes").status_code == 200
+    refused(s.call("POST", "/v1/request_nodes"), 401, "balancer.unauthenticated")
+    refused(s.call("DELETE", "/v1/requests/{request_id}"), 401, "balancer.unauthenticated")
+    assert s.ledger_hash() == before
+
+
+def test_a_log_in_outlives_a_restart_and_ends_with_its_token_or_after_its_time(site):
+    s = site()
+    token, text = s.tokens.create(Role.READ_ONLY, "wall", now_us=START_US)
+    s.http.post("/session", json={"token": text})
+    session = s.http.get_cookie("balancer_session").value
+    s.start()
+    s.http.set_cookie("balancer_session", session)
+    assert s.call("GET", "/v1/nodes").status_code == 200
+    s.now_us += 12 * 3600 * US
+    refused(s.call("GET", "/v1/nodes"), 401, "balancer.unauthenticated")
+    s.now_us -= 12 * 3600 * US
+    s.tokens.revoke(token.id)
+    refused(s.call("GET", "/v1/nodes"), 401, "balancer.unauthenticated")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda c: c[:-1] + ("0" if c[-1] != "0" else "1"), lambda c: c + ".x", str.upper]
+)
+def test_a_cookie_that_was_not_made_here_is_refused(site, change):
+    s = site()
+    s.http.post("/session", json={"token": s.text[Role.READ_ONLY]})
+    s.http.set_cookie("balancer_session", change(s.http.get_cookie("balancer_session").value))
+    refused(s.call("GET", "/v1/nodes"), 401, "balancer.unauthenticated")
+
+
+def test_a_later_end_written_into_the_cookie_is_noticed(site):
+    s = site()
+    s.http.post("/session", json={"token": s.text[Role.READ_ONLY]})
+    name, until, signature = s.http.get_cookie("balancer_session").value.split(".")
+    s.http.set_cookie("balancer_session", f"{name}.{int(until) + 1}.{signature}")
+    refused(s.call("GET", "/v1/nodes"), 401, "balancer.unauthenticated")
+
+
+def test_a_token_that_may_not_read_cannot_log_in(site):
+    s = site()
+    answer = s.http.post("/session", json={"token": s.text[Role.HOOK]})
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (403, None)
+    assert s.http.post("/session", json={"token": "guess"}).status_code == 401
 
 
 def test_an_unreadable_token_file_lets_nobody_in_and_says_so(site):

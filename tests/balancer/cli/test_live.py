@@ -194,3 +194,22 @@ def test_the_benchmark_runs(service):
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["calls"] >= 20
+
+
+def test_freeze_and_thaw_from_the_command_line(service):
+    running = service(3)
+    running.start("--reserve", "1")
+    db = ("--db", str(running.folder / "ledger.db"))
+    assert running.run("freeze", *db).returncode == 2  # a reason is needed
+    assert running.run("freeze", *db, "--reason", "the switch is replaced").returncode == 0
+    shown = running.run("status").stdout
+    assert "the switch is replaced" in shown
+    assert "batch (torque)" in shown
+    with running.client() as client, pytest.raises(NotObtainable):
+        client.request_nodes(3)
+    assert running.run("thaw", *db).returncode == 0
+    assert running.run("thaw", *db).stderr == "balancer: nothing is frozen\n"
+    assert "frozen" not in running.run("status").stdout
+    with running.client() as client:
+        assert len(client.request_nodes(3, wait_s=30).nodes) == 3
+    assert running.stop() == 0

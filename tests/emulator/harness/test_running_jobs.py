@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from emulator.harness.cluster import Cluster, IllegalJobTransition
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
-from emulator.harness.record import RunOutcome
+from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.work import WIDTH
 from emulator.schedulers.config import SchedulerConfig
@@ -236,7 +236,8 @@ def test_a_checkpoint_is_whole_when_it_is_written_though_the_job_was_resized_mea
     assert [running.saved(0, now) for now in (2, 3)] == [0, 1]
 
 
-ACTIONS = ("checkpoint", "resize", "rate", "suspend", "resume", "preempt", "save", "nothing")
+ACTIONS = ("checkpoint", "resize", "rate", "suspend", "leave", "resume", "preempt", "save", "nothing")
+FOREVER = 1 << 60
 
 
 @settings(max_examples=300)
@@ -269,6 +270,8 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
         done, saved = running.done(0, now), running.saved(0, now)
         assert (done, saved) == (slow.done, pending[1] if pending and now < pending[0] else slow.saved)
         if slow.stands_still and deed not in {"resume", "rate", "preempt"}:
+            continue
+        if cluster.state[0] == JobState.SUSPENDED and deed == "rate":
             continue
         pending = apply((deed, value), now, running, slow, pending)
         if deed in {"preempt", "save"}:
@@ -308,14 +311,8 @@ def apply(what, now, running, slow, pending):
         slow.num, slow.den = 1, value
         if not slow.stands_still:
             slow.new_phase(idle)
-    elif deed == "suspend":
-        running.suspend(0, now)
-        slow.new_phase(idle)
-        slow.stands_still = True
-    elif deed == "resume" and slow.stands_still:
-        running.resume(0, now)
-        slow.stands_still = False
-        slow.new_phase(idle)
+    elif deed in {"suspend", "leave"} or (deed == "resume" and slow.stands_still):
+        return stand(deed, now, running, slow, pending)
     elif deed in {"preempt", "save"}:
         if deed == "preempt":
             running.preempt(0, Save.LATEST_CHECKPOINT, now)
@@ -329,3 +326,17 @@ def apply(what, now, running, slow, pending):
         slow.stands_still = False
         return None
     return pending
+
+
+def stand(deed, now, running, slow, pending):
+    """A suspension or its end. A write stands still as well where the job leaves its nodes."""
+    slow.new_phase(slow.idle_us)
+    slow.stands_still = deed != "resume"
+    if deed == "resume":
+        running.resume(0, now)
+        return (now + pending[0] - FOREVER, pending[1]) if pending and pending[0] >= FOREVER else pending
+    if deed == "suspend":
+        running.suspend(0, now)
+        return pending
+    running.suspend_off_nodes(0, now)
+    return (FOREVER + pending[0] - now, pending[1]) if pending and now < pending[0] else pending

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 TOY = Path(__file__).parent / "toy"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
@@ -16,9 +17,11 @@ def toy(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[emulator.mechanisms]\nrota = rota:Rota\nscripted = rota:Scripted\nfailing = rota:Failing\n"
-        "failing_machine = rota:FailingMachine\n[balancer.algorithms]\nfailing_plan = failing_plan:FailingPlan\n"
+        "failing_machine = rota:FailingMachine\nmake_room = make_room:MakeRoom\n"
+        "[balancer.algorithms]\nfailing_plan = failing_plan:FailingPlan\n"
         "[emulator.queue_orders]\nfailing_order = rota:failing_order\n"
+        "late_failing_order = rota:LateFailingOrder\n"
     )
-    for place in (TOY, info.parent):
+    for place in (TOY, EXAMPLES, info.parent):
         monkeypatch.syspath_prepend(str(place))
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)

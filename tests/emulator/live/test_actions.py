@@ -68,6 +68,64 @@ def test_each_action_on_real_processes_gives_the_same_run_and_each_job_proves_it
     assert max(proof.lost for proof in proofs.values()) > 0
 
 
+class TestLeavingNodes:
+    """Suspended jobs leave their nodes to others and go on there with all their work."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", [4, 5])
+    def test_the_same_run_in_both_clocks(self, tmp_path, seed):
+        wanted = scenario().model_copy(update={"mechanism": {"rota": {"period_s": 200, "leaves": True}}})
+        virtual, live = run_both(tmp_path, wanted, workload(seed))
+        assert_same(virtual, live)
+        assert set(virtual.runs.outcome.tolist()) >= {RunOutcome.FINISHED, RunOutcome.SUSPENDED}
+
+    @pytest.mark.slow
+    def test_on_real_processes_each_job_proves_its_work(self, tmp_path):
+        wanted = scenario(jobs="emulator-job", speed=5000).model_copy(
+            update={"mechanism": {"rota": {"period_s": 200, "leaves": True}}}
+        )
+        virtual, live = run_both(tmp_path, wanted, workload(6, jobs=12, leases=3))
+        assert_same(virtual, live)
+        assert_proved(tmp_path, live)
+        assert RunOutcome.SUSPENDED in virtual.runs.outcome
+
+    def test_the_example_makes_room_for_on_demand_jobs_and_no_work_is_lost(self, tmp_path):
+        jobs = JobTable.build(
+            submit_us=[0, 100 * S, 200 * S, 500 * S],
+            run_us=[2000 * S, 2000 * S, 3000 * S, 1000 * S],
+            nodes=[2, 5, 2, 3],
+            kind=[Kind.BATCH] * 3 + [Kind.ON_DEMAND],
+        )
+        wanted = scenario(jobs="emulator-job", speed=5000).model_copy(update={"mechanism": "make_room"})
+        virtual, live = run_both(tmp_path, wanted, jobs)
+        assert_same(virtual, live)
+        # Job 3 waits for two nodes; those that job 2 leaves are more than job 4 needs, and it begins there.
+        assert live.runs.outcome.tolist().count(RunOutcome.SUSPENDED) == 1
+        assert live.start_us[3] == 500 * S
+        proofs = assert_proved(tmp_path, live)
+        assert [(proofs[number].runs, proofs[number].lost) for number in (1, 2, 3, 4)] == [(1, 0)] * 4
+
+    @pytest.mark.slow
+    def test_the_memory_of_a_job_may_be_lost_while_others_run_there(self, tmp_path):
+        steps = [[100, "leave", 0], [200, "lose", 0]]
+        jobs = JobTable.build(submit_us=[0, 50 * S], run_us=[400 * S, 300 * S], nodes=[8, 4])
+        wanted = scenario(jobs="emulator-job", speed=5000).model_copy(
+            update={"mechanism": {"scripted": {"steps": steps}}}
+        )
+        virtual, live = run_both(tmp_path, wanted, jobs)
+        assert_same(virtual, live)
+        assert [RunOutcome(one).name for one in live.runs.outcome] == ["PREEMPTED", "FINISHED", "FINISHED"]
+        assert assert_proved(tmp_path, live)[1].lost == 800 * S
+
+    @pytest.mark.slow
+    def test_a_job_that_is_never_resumed_is_still_suspended_at_the_end(self, tmp_path):
+        jobs = JobTable.build(submit_us=[0, 50 * S], run_us=[400 * S, 300 * S], nodes=[8, 4])
+        wanted = scenario().model_copy(update={"mechanism": {"scripted": {"steps": [[100, "leave", 0]]}}})
+        virtual, live = run_both(tmp_path, wanted, jobs)
+        assert_same(virtual, live)
+        assert live.state.tolist() == [JobState.SUSPENDED, JobState.ENDED]
+
+
 @pytest.mark.slow
 class TestResize:
     """4 nodes for 100 s, 2 for 200 s, 4 again: 1600 node-seconds take 500 s."""

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from balancer.clock import US
 from emulator.cli import main
 from emulator.harness.failure import PluginError
+from emulator.harness.laws import check
+from emulator.harness.record import JobState
 from emulator.report import files
 from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
@@ -142,6 +144,60 @@ def test_live_a_queue_order_that_fails_ends_the_run(tmp_path):
     )
 
 
+LATE = {
+    "raise": "ValueError: that was too much",
+    "short": "ValueError: it gave priorities of shape (0,) to 1 waiting jobs",
+    "nan": "ValueError: it gave the job in row 4 the priority NaN, which has no place in an order",
+}
+
+
+def late(how, mechanism=None):
+    """Job 5 is the first to be submitted at 3700 s or later, at 5000 s."""
+    return scenario(
+        mechanism,
+        scheduler={"order": {"late_failing_order": {"at_s": 3700, "how": how}}, "backfill": "easy"},
+    )
+
+
+def said_late(how):
+    return said("priority at 5000.000000 s", "queue order late_failing_order", LATE[how])
+
+
+@pytest.mark.parametrize("how", LATE)
+def test_in_virtual_time_an_order_that_fails_at_a_pass_ends_the_run_and_is_named(how):
+    batch = jobs().take(jobs().kind == Kind.BATCH)
+    record = run_virtual(late(how), Prepared(batch, 4))
+    assert record.interrupted == said_late(how)
+    assert record.horizon_us == 5000 * US
+    assert [(mark.at_us, mark.text) for mark in record.marks] == [
+        (5000 * US, f"interrupted: {record.interrupted}")
+    ]
+    assert check(record) == []
+    assert record.state[4] == JobState.QUEUED, "nothing starts in a pass that failed"
+    assert ("that was too much" in record.traceback) == (how == "raise")
+
+
+@live
+@pytest.mark.parametrize("how", LATE)
+def test_live_an_order_that_fails_at_a_pass_ends_the_run_and_is_named(tmp_path, how):
+    batch = jobs().take(jobs().kind == Kind.BATCH)
+    virtual, real = run_both(tmp_path, late(how), batch)
+    assert real.interrupted == virtual.interrupted == said_late(how)
+    assert real.horizon_us == virtual.horizon_us
+    np.testing.assert_array_equal(real.state, virtual.state)
+    np.testing.assert_array_equal(real.runs.start_us, virtual.runs.start_us)
+    assert real.traceback.splitlines()[-1] == virtual.traceback.splitlines()[-1]
+
+
+@live
+def test_live_an_order_that_fails_under_a_mechanism_ends_the_run_as_well(tmp_path):
+    virtual, real = run_both(tmp_path, late("raise", {"failing": {"event": "none"}}), jobs())
+    assert real.interrupted == virtual.interrupted
+    assert "queue order late_failing_order failed in priority" in real.interrupted
+    assert (real.horizon_us, real.marks) == (virtual.horizon_us, virtual.marks)
+    np.testing.assert_array_equal(real.runs.end_us, virtual.runs.end_us)
+
+
 def balanced():
     return scenario({"balancer": {"algorithm": "failing_plan", "wait_s": 100}})
 
@@ -200,6 +256,15 @@ class TestCommand:
         done, out = run()
         self.check(done, out)
         assert "Traceback" not in done.output
+
+    @pytest.mark.parametrize("clock", ["virtual", pytest.param("live", marks=live)])
+    def test_an_order_that_fails_at_a_pass(self, run, clock):
+        order = "scheduler={order: {late_failing_order: {at_s: 3700}}, backfill: easy}"
+        done, out = run("--set", "mechanism={failing: {event: none}}", "--set", order, "--clock", clock)
+        assert done.exit_code == 1
+        reason = json.loads((out / "summary.json").read_text())["interrupted"]
+        assert reason.startswith("queue order late_failing_order failed in priority at ")
+        assert done.stderr.splitlines()[-1] == f"emulator: {reason}; what was done is in {out}"
 
     def test_virtual_with_its_traceback(self, run):
         done, out = run("--traceback")

@@ -1,12 +1,16 @@
 """Jobs that lose their nodes to a mechanism or to a dead node go on elsewhere, and their own output proves it."""
 
+import os
+import re
+import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.record import JobState
+from emulator.harness.record import JobState, RunOutcome
 from emulator.live.job.proof import prove
 from emulator.mechanisms.malleable import Malleable
 from emulator.workload.store import save
@@ -95,6 +99,62 @@ def test_a_suspended_process_stands_still_and_a_slow_one_takes_longer(fleet_with
     assert runs(fleet) == [(0, 100 + 150 + 50 + 2 * 150, [0, 1, 2])]
     done = proof(fleet)
     assert (done.done, done.lost, done.finished) == (900 * US, 0, True)
+
+
+def session_of(fleet):
+    return int(re.search(r"session_id = (\d+)", fleet.run("qstat", "-f", "0").stdout)[1])
+
+
+def alive(session):
+    """Not even a zombie of it counts: nobody may reap it here."""
+    try:
+        stat = Path(f"/proc/{session}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def kill(session):
+    """As the kernel does where memory runs short; a frozen process of cgroup version 1 dies when it is thawed."""
+    group = re.search(r":freezer:(/.*emulator-job-.*)", Path(f"/proc/{session}/cgroup").read_text())
+    os.killpg(session, signal.SIGKILL)
+    if group is not None:
+        Path(f"/sys/fs/cgroup/freezer{group[1]}/freezer.state").write_text("THAWED")
+
+
+def test_a_job_that_left_its_nodes_is_suspended_for_users_too_and_its_process_goes_on(fleet_with):
+    fleet = fleet_with([100, "leave", 0], [250, "resume", 0])
+    fleet.at(150)
+    assert fleet.letter(0) == "S"
+    assert set(fleet.states().values()) == {"free"}
+    fleet.at(600)
+    assert runs(fleet) == [(0, 100, [0, 1, 2]), (250, 450, [0, 1, 2])]
+    done = proof(fleet)
+    assert (done.done, done.lost, done.runs, done.finished) == (900 * US, 0, 1, True)
+
+
+def test_when_the_node_under_its_memory_dies_it_goes_on_elsewhere_from_its_last_checkpoint(fleet_with):
+    fleet = fleet_with([130, "leave", 0], checkpoint_every_s=50)
+    fleet.at(150)
+    session = session_of(fleet)
+    fleet.kill("first")
+    fleet.wait_until(lambda: not alive(session))
+    fleet.at(150 + 214 + 250)
+    # 50 s of work, 2 s of writing, twice, and 26 s of work that were only in its memory.
+    assert runs(fleet) == [(0, 130, [0, 1, 2]), (364, 364 + 200 + 3 * 2, [3, 4, 5])]
+    done = proof(fleet)
+    assert (done.done - done.lost, done.lost, done.runs, done.finished) == (900 * US, 26 * 3 * US, 2, True)
+    assert fleet.export()["record"]["runs"]["outcome"] == [RunOutcome.PREEMPTED, RunOutcome.FINISHED]
+
+
+def test_when_its_stopped_process_is_killed_it_waits_again(fleet_with):
+    fleet = fleet_with([100, "leave", 0])
+    fleet.at(150)
+    kill(session_of(fleet))
+    fleet.wait_until(lambda: fleet.letter(0) != "S")
+    fleet.at(600)
+    assert runs(fleet) == [(0, 100, [0, 1, 2]), (150, 450, [0, 1, 2])]
+    assert fleet.export()["record"]["runs"]["outcome"] == [RunOutcome.PREEMPTED, RunOutcome.FINISHED]
 
 
 def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(fleet_with):

@@ -19,10 +19,14 @@ DEEDS = (
 
 @dataclass(slots=True)
 class Rota:
-    """`turns` times, every `period_s`, the next deed to the next batch job; a node is kept for on-demand jobs."""
+    """`turns` times, every `period_s`, the next deed to the next batch job; a node is kept for on-demand jobs.
+
+    `leaves`: suspended jobs leave their nodes to others.
+    """
 
     period_s: float = 250
     turns: int = 60
+    leaves: bool = False
     _turn: int = field(init=False, default=0)
     _kept: set[int] = field(init=False, default_factory=set)
     _waiting: list[int] = field(init=False, default_factory=list)
@@ -35,6 +39,7 @@ class Rota:
         act.watch_passes(True)
 
     def on_timer(self, act):
+        self._resume_away(act)
         running = self._running(act)
         for job in running:
             is_due = self._turn >= self.turns or (job + self._turn) % 3 == 0
@@ -77,7 +82,16 @@ class Rota:
         act.resize(job, nodes[-max(1, len(nodes) - 1) :], pause_us=11_000_000)
 
     def _suspend(self, job, act):
-        act.suspend(job)
+        act.suspend(job, free_nodes=self.leaves)
+
+    def _resume_away(self, act):
+        """Those that left their nodes, where these are idle again."""
+        idle = set(self._idle(act))
+        for job in np.flatnonzero(act.cluster.state == JobState.SUSPENDED).tolist():
+            nodes = act.cluster.nodes_of(job).tolist()
+            if idle.issuperset(nodes):
+                act.resume(job)
+                idle.difference_update(nodes)
 
     def _slow(self, job, act):
         act.set_rate(job, 1, 3)
@@ -138,6 +152,7 @@ class Rota:
             act.resume(others[0])
 
     def on_job_end(self, act):
+        self._resume_away(act)
         if len(act.ended_jobs) % 2:
             for job in self._running(act):
                 if act.running.activity(job) is Activity.SUSPENDED:
@@ -192,6 +207,12 @@ class Scripted:
 
     def _suspend(self, act, job):
         act.suspend(job)
+
+    def _lose(self, act, job):
+        act.preempt(job, Save.LATEST_CHECKPOINT)
+
+    def _leave(self, act, job):
+        act.suspend(job, free_nodes=True)
 
     def _resume(self, act, job):
         act.resume(job)
@@ -286,3 +307,20 @@ def failing_order(jobs, config):
     if len(jobs):
         raise RuntimeError("that was too much")
     return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LateFailingOrder:
+    """Fails at the first pass at `at_s` or later."""
+
+    at_s: float
+    how: str = "raise"
+
+    def priority(self, now_us, queue):
+        if now_us < self.at_s * 1e6:
+            return np.zeros(len(queue))
+        if self.how == "nan":
+            return np.full(len(queue), np.nan)
+        if self.how == "short":
+            return np.zeros(0)
+        raise ValueError("that was too much")

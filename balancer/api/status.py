@@ -1,0 +1,101 @@
+"""How the service stands, in one answer: for `balancer status`, the dashboard and whoever watches it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apiflask import APIBlueprint
+
+from balancer.api.context import Answer, engine
+from balancer.clock import seconds
+from balancer.timestamps import iso
+from balancer.version import VERSION
+
+if TYPE_CHECKING:
+    from balancer.contact import Contact
+    from balancer.engine import Engine
+
+blueprint = APIBlueprint("status", __name__, tag="health")
+
+
+class System(Answer):
+    """Another system: `age_s` since it answered last (null: never); `error` why it did not answer now."""
+
+    name: str
+    reachable: bool
+    age_s: float | None
+    error: str | None
+
+
+class Waits(Answer):
+    requests: int
+    nodes: int
+    oldest_s: float | None
+
+
+class Frozen(Answer):
+    by: str
+    reason: str
+    at: str
+
+
+class Status(Answer):
+    version: str
+    now: str
+    algorithm: str
+    problem: str | None
+    leader: bool
+    read_only: bool
+    frozen: Frozen | None
+    nodes: dict[str, int]
+    held: dict[str, str]
+    waiting: Waits
+    reserves: int
+    batch: System
+    cloud: System | None
+    newest_event: int
+    ledger_bytes: int | None
+
+
+@blueprint.get("/v1/status")
+@blueprint.output(Status)
+def get_status() -> Any:
+    """Counts, who waits, whether batch system and cloud answer, and what is wrong if anything is."""
+    return to_json(engine())
+
+
+def to_json(source: Engine) -> dict[str, Any]:
+    now_us = source.clock.now_us()
+    waiting = source.ledger.waiting()
+    order = source.frozen
+    return {
+        "version": VERSION,
+        "now": iso(now_us),
+        "algorithm": source.algorithm_name,
+        "problem": source.problem(),
+        "leader": source.is_leader,
+        "read_only": source.is_read_only,
+        "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
+        "nodes": {state.value: count for state, count in source.counts().items()},
+        "held": source.held(),
+        "waiting": {
+            "requests": waiting.requests,
+            "nodes": waiting.nodes,
+            "oldest_s": None if waiting.oldest_us is None else seconds(max(0, now_us - waiting.oldest_us)),
+        },
+        "reserves": len(source.ledger.reserves()),
+        "batch": system(source.batch, now_us),
+        "cloud": None if source.cloud is None else system(source.cloud, now_us),
+        "newest_event": source.ledger.last_seq(),
+        "ledger_bytes": source.ledger.size_bytes(),
+    }
+
+
+def system(contact: Contact, now_us: int) -> dict[str, Any]:
+    silent_us = contact.silent_us(now_us)
+    return {
+        "name": contact.name,
+        "reachable": contact.error is None and silent_us is not None,
+        "age_s": None if silent_us is None else seconds(silent_us),
+        "error": contact.error,
+    }

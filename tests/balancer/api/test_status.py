@@ -1,0 +1,95 @@
+"""Whoever watches the service sees whether batch system and cloud answer, who waits, and how old things are."""
+
+from __future__ import annotations
+
+import pytest
+
+from balancer.app import create_app
+from balancer.clock import micros
+from balancer.drivers.base import UnclearError
+
+
+@pytest.fixture
+def watched(world):
+    def make(**options):
+        w = world(**options)
+        return w, create_app(w.engine).test_client()
+
+    return make
+
+
+def sample(http, name):
+    lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith(name + " ")]
+    assert len(lines) == 1, name
+    return float(lines[0].split()[1])
+
+
+def test_the_status_of_a_quiet_service(watched):
+    w, http = watched(nodes=3, reserve=1)
+    w.settled()
+    status = http.get("/v1/status").json
+    assert status["nodes"] == {
+        "OD_RESERVE": 1, "OD_ALLOC": 0, "OA_IDLE": 2, "OA_BUSY": 0, "DOWN": 0, "RECLAIMING": 0, "RESTORING": 0,
+    }  # fmt: skip
+    assert status["waiting"] == {"requests": 0, "nodes": 0, "oldest_s": None}
+    assert status["batch"] == {"name": "fake", "reachable": True, "age_s": 0, "error": None}
+    assert status["cloud"]["reachable"]
+    assert (status["problem"], status["leader"], status["read_only"], status["frozen"]) == (
+        None,
+        True,
+        False,
+        None,
+    )
+    assert status["ledger_bytes"] > 4096
+    assert status["newest_event"] == w.engine.ledger.last_seq()
+
+
+def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readiness_after_its_bound(watched):
+    w, http = watched(nodes=2, unreachable_s=90)
+    w.settled()
+    w.batch.fails = dict.fromkeys(("status", "status all"), UnclearError("pbsnodes did not end in time"))
+    w.clock.advance_to(w.clock.now_us() + micros(60))
+    w.engine.reconcile()
+    assert http.get("/v1/status").json["batch"] == {
+        "name": "fake", "reachable": False, "age_s": 60, "error": "pbsnodes did not end in time",
+    }  # fmt: skip
+    assert sample(http, 'balancer_reachable{system="batch"}') == 0
+    assert sample(http, 'balancer_reading_age_seconds{system="batch"}') == 60
+    assert http.get("/readyz").status_code == 200
+    w.clock.advance_to(w.clock.now_us() + micros(31))
+    w.engine.reconcile()
+    answer = http.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.text == "the batch system has not answered for 91 s: pbsnodes did not end in time\n"
+    assert (http.get("/healthz").status_code, http.get("/livez").status_code) == (503, 200)
+    assert sample(http, "balancer_ready") == 0
+    w.batch.fails = {}
+    w.engine.reconcile()
+    assert http.get("/readyz").status_code == 200
+
+
+def test_a_cloud_that_cannot_be_reached_is_shown_and_does_not_end_readiness(watched):
+    w, http = watched(nodes=2)
+    w.settled()
+    w.cloud.hosts = None
+    w.engine.reconcile()
+    assert http.get("/v1/status").json["cloud"]["error"] == "the cloud did not answer in time"
+    assert sample(http, 'balancer_reachable{system="cloud"}') == 0
+    assert http.get("/readyz").status_code == 200
+
+
+def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(watched):
+    w, http = watched(nodes=2, wait_s=600)
+    w.settled()
+    w.engine.submit_request(1)
+    w.settled()
+    w.clock.advance_to(w.clock.now_us() + micros(30))
+    w.start_job("1", "n02")
+    w.engine.submit_request(1)
+    w.clock.advance_to(w.clock.now_us() + micros(10))
+    assert http.get("/v1/status").json["waiting"] == {"requests": 1, "nodes": 1, "oldest_s": 10}
+    assert sample(http, "balancer_waiting_requests") == 1
+    assert sample(http, "balancer_oldest_wait_seconds") == 10
+    assert sample(http, "balancer_oldest_grant_seconds") == 40
+    assert (sample(http, "balancer_read_only"), sample(http, "balancer_frozen")) == (0, 0)
+    assert sample(http, "balancer_ledger_size_bytes") > 4096

@@ -1,0 +1,120 @@
+"""The dashboard in a real browser, with tokens on: log in, watch, filter, log out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from balancer.client import Balancer
+from chromium_kit import browser, needs_chromium
+
+
+def token(running, role: str) -> str:
+    command = [sys.executable, "-c", "from balancer.cli import main; main()", "token", "create"]
+    command += ["--db", str(running.folder / "ledger.db"), "--role", role, "--name", role]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def watched(service, tmp_path):
+    """A service with tokens on, a page that has logged in, and a client that may take nodes."""
+    running = service(6)
+    running.start("--auth", "--reserve", "1")
+    operator, reader = token(running, "operator"), token(running, "read-only")
+    with browser(tmp_path) as page, Balancer(running.url, token=operator) as client:
+        page.open(running.url + "/")
+        page.wait_for("location.pathname === '/login' && document.activeElement?.id === 'token'")
+        page.wait_for("document.querySelector('button')?.disabled === false")
+        page.type(reader)
+        page.press("Enter")
+        page.wait_for("location.pathname === '/' && document.getElementById('live')?.className === 'on'")
+        yield page, client
+    assert running.stop() == 0
+
+
+@pytest.mark.live
+@needs_chromium
+def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
+    page, client = watched
+    page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 6")
+    granted = client.request_nodes(1).nodes[0]
+    row = f"[...document.querySelectorAll('#nodes tbody tr')].find((row) => row.cells[0].textContent === '{granted}')"
+    page.wait_for(f"{row}.cells[1].textContent === 'on-demand, granted'")
+    page.wait_for("document.getElementById('events').innerText.includes('1 node requested')")
+    page.wait_for(f"{row}.cells[3].textContent.startsWith('r')")
+    client.release_nodes([granted])
+    page.wait_for(f"document.getElementById('events').innerText.includes('Given back: {granted}')")
+    assert page.wait_for("document.querySelectorAll('#chart polygon').length") >= 1
+    assert page.console == []
+    assert page.evaluate("document.cookie") == ""
+
+
+@pytest.mark.live
+@needs_chromium
+def test_it_is_used_with_the_keyboard_and_fits_a_narrow_window_in_light_and_dark(watched):
+    page, _ = watched
+    page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 6")
+    page.press("/")
+    page.wait_for("document.activeElement?.id === 'filter'")
+    page.type("n03")
+    page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 1")
+    assert page.evaluate("document.getElementById('shown').textContent") == "1 of 6"
+    light = page.evaluate(
+        "getComputedStyle(document.documentElement).backgroundColor + getComputedStyle(document.body).color"
+    )
+    page.dark()
+    page.resize(400, 800)
+    dark = page.evaluate(
+        "getComputedStyle(document.documentElement).backgroundColor + getComputedStyle(document.body).color"
+    )
+    assert light != dark
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    unnamed = (
+        "[...document.querySelectorAll('button, input')].filter((e) => !e.textContent && !e.labels.length)"
+    )
+    assert page.evaluate(f"{unnamed}.length") == 0
+    assert page.console == []
+
+
+@pytest.mark.live
+@needs_chromium
+def test_the_cookie_reads_and_does_not_write_and_logging_out_ends_it(watched):
+    page, client = watched
+    before = client.status()["newest_event"]
+    call = {"method": "POST", "body": '{"nodes": 1}', "headers": {"Content-Type": "application/json"}}
+    assert page.evaluate(f"fetch('/v1/request_nodes', {json.dumps(call)}).then((a) => a.status)") == 401
+    assert client.status()["newest_event"] == before
+    page.evaluate("document.getElementById('logout').click()")
+    page.wait_for("location.pathname === '/login'")
+    assert page.evaluate("fetch('/v1/nodes').then((a) => a.status)") == 401
+
+
+@pytest.mark.live
+@needs_chromium
+def test_another_sites_page_can_neither_read_nor_write(service, tmp_path):
+    running = service(2)
+    running.start("--reserve", "1")
+    page_of_others = tmp_path / "evil.html"
+    page_of_others.write_text("<!doctype html><title>evil</title>", encoding="utf-8")
+    with browser(tmp_path) as page, running.client() as client:
+        page.open(page_of_others.as_uri())
+        page.wait_for("document.title === 'evil'")
+        before = client.status()["newest_event"]
+        for options in (
+            {"method": "POST", "mode": "no-cors", "body": '{"nodes": 1}'},
+            {
+                "method": "POST",
+                "mode": "no-cors",
+                "body": '{"nodes": 1}',
+                "headers": {"Content-Type": "text/plain"},
+            },
+            {"method": "POST", "body": '{"nodes": 1}', "headers": {"Content-Type": "application/json"}},
+            {"method": "GET"},
+        ):
+            call = f"fetch('{running.url}/v1/request_nodes', {json.dumps(options)})"
+            assert page.evaluate(f"{call}.then((answer) => answer.text()).catch(() => '')") == ""
+        assert client.status()["newest_event"] == before
+    assert running.stop() == 0
