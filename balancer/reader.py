@@ -34,7 +34,7 @@ class Reader:
         self._clock = clock
         self._pause_s = max(_SHORTEST_PAUSE_S, refresh_age_s)
         self._changed = threading.Condition()
-        self._wanted = self._with_cloud = self._stopped = False
+        self._wanted = self._with_cloud = self._is_at_work = self._stopped = False
         self._failures = 0
         self._not_before_us = 0
         self._attempts = 0
@@ -74,7 +74,7 @@ class Reader:
     def is_idle(self) -> bool:
         """No reading is wanted or under way."""
         with self._changed:
-            return not self._wanted and self._hold is None
+            return not self._wanted and not self._is_at_work
 
     @property
     def due_us(self) -> int:
@@ -86,6 +86,7 @@ class Reader:
         """One attempt. Called by the thread, or by whoever drives it without."""
         with self._changed:
             with_cloud, self._wanted, self._with_cloud = self._with_cloud, False, False
+            self._is_at_work = True
             hold, self._hold = self._hold, None
         is_answered = False
         try:
@@ -101,6 +102,7 @@ class Reader:
                     self._not_before_us = wall_us() + micros(pause_s)
                 else:
                     self._not_before_us = 0
+                self._is_at_work = False
                 self._attempts += 1
                 self._changed.notify_all()
             if hold is not None:

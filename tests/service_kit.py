@@ -258,9 +258,23 @@ class World:
         events = self.engine.ledger.events(0, 10_000)
         return [event.kind for event in events if event.kind != "timer_fired"]
 
+    def _done_so_far(self) -> tuple[int, int]:
+        """The last event, and how many readings there were."""
+        return self.engine.ledger.last_seq(), self.engine._reader._attempts
+
     def settled(self) -> dict[str, str]:
-        """The states once no command is under way and no timer is due."""
-        until(lambda: self.clock.is_quiet(self.engine))
+        """The states once no command or reading is under way and no timer is due."""
+
+        def is_settled() -> bool:
+            # Each may set off the others: quiet is only what is quiet twice, with nothing done in between.
+            before = self._done_so_far()
+            return (
+                self.clock.is_quiet(self.engine)
+                and self.clock.is_quiet(self.engine)
+                and self._done_so_far() == before
+            )
+
+        until(is_settled)
         return self.states()
 
 
