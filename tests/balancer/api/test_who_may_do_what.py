@@ -35,8 +35,16 @@ GET    /v1/requests/<request_id>       yes      yes     -       yes     -
 GET    /v1/reserves                    yes      yes     -       yes     -
 GET    /v1/history                     yes      yes     -       yes     -
 GET    /v1/events                      yes      yes     -       yes     -
+GET    /v1/status                      yes      yes     -       yes     -
+GET    /dashboard/now                  yes      yes     -       yes     -
+GET    /dashboard/nodes                yes      yes     -       yes     -
+GET    /dashboard/pools                yes      yes     -       yes     -
 GET    /metrics                        yes      yes     -       yes     -
 GET    /                               yes      yes     -       yes     -
+GET    /login                          yes      yes     yes     yes     yes
+POST   /session                        yes      yes     yes     yes     yes
+DELETE /session                        yes      yes     yes     yes     yes
+GET    /assets/<name>                  yes      yes     yes     yes     yes
 GET    /v1/                            yes      yes     yes     yes     yes
 GET    /openapi.json                   yes      yes     yes     yes     yes
 GET    /livez                          yes      yes     yes     yes     yes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from balancer.app import create_app
 from balancer.drivers.base import UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.ledger.backup import back_up, restore
@@ -64,6 +65,20 @@ def test_after_a_restore_nothing_is_granted_twice_and_nothing_is_given_back(back
     w.restart()
     assert lent <= w.engine.held().keys()
     assert got == lent_to_somebody(w) & got
+
+
+def test_held_nodes_are_told_with_their_doubt_in_the_status_and_on_the_dashboard(backed_up, tmp_path):
+    w, lent = backed_up()
+    replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
+    http = create_app(w.engine).test_client()
+    held = w.engine.held()
+    assert lent <= held.keys()
+    status = http.get("/v1/status").json
+    assert (status["held"], status["nodes"]["HELD"]) == (held, len(held))
+    rows = http.get("/dashboard/nodes").json["nodes"]
+    assert {row[0]: row[6] for row in rows if row[1] == "HELD"} == {
+        name: f"in doubt: {why}" for name, why in held.items()
+    }
 
 
 def test_a_restore_of_a_backup_after_which_nothing_was_stored_holds_nothing(world, tmp_path):
