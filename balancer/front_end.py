@@ -288,7 +288,7 @@ async def _disconnected(proto: Any) -> None:
 
 
 def _no_write(_: bytes) -> None:
-    raise NotImplementedError("the application answers with an iterable")
+    raise TypeError("the application answers with an iterable, not through write()")
 
 
 class _Listener(Server):  # type: ignore[misc] # the base class is not typed
