@@ -507,7 +507,7 @@ class Cluster(TableViews):
     # Afterwards.
 
     def job_table(self) -> JobTable:
-        """All jobs, those that were added included, with the submit times they really had."""
+        """All jobs, those that were added included, with the submit times they really had. To look at only."""
         columns = list(_columns(self._known))
         if self._added:
             added = np.array(self._added, np.int64)
@@ -517,10 +517,10 @@ class Cluster(TableViews):
             ]
         columns[1] = self._job[: len(self), t.SUBMIT].copy()
         extra = {
-            name: np.append(values, np.full(len(self._added), -1))
+            name: read_only(np.append(values, np.full(len(self._added), -1)))
             for name, values in self._known.extra.items()
         }
-        return replace(_table(columns), extra=extra)
+        return replace(_table(map(read_only, columns)), extra=extra)
 
 
 def _no_runs(count: int) -> NDArray[np.int64]:

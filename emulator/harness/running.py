@@ -16,6 +16,7 @@ from emulator.harness import work as w
 from emulator.harness.account import Account
 from emulator.harness.cluster import IllegalJobTransition
 from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.views import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,18 +94,24 @@ class RunningJobs:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._job = cluster.kernel_table
-        self.work = w.work_table(cluster.job_table())
+        self._work = w.work_table(cluster.job_table())
+        self._shown = read_only(self._work)
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
         self._writing: dict[int, tuple[int, int]] = {}
         self._suspended: dict[int, _Paused] = {}
         self._saving: dict[int, int] = {}
         """When those that write down everything and leave will have done so."""
-        slowed = np.flatnonzero((self.work[:, w.SETUP] > 0) | (self.work[:, w.INTERVAL] > 0))
+        slowed = np.flatnonzero((self._work[:, w.SETUP] > 0) | (self._work[:, w.INTERVAL] > 0))
         if len(slowed):
             self._plan_next_runs(slowed)
 
     # To look at.
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """The work of each job (columns: `work.py`); read-only, it changes as jobs run."""
+        return self._shown
 
     def activity(self, job: int) -> Activity:
         if job in self._saving:
@@ -113,13 +120,13 @@ class RunningJobs:
 
     def owed(self, job: int) -> int:
         """All the work of a job in node-us, done or not."""
-        return int(self.work[job, w.RUN_US]) * int(self.work[job, w.WIDTH])
+        return int(self._work[job, w.RUN_US]) * int(self._work[job, w.WIDTH])
 
     def done(self, job: int, now_us: int) -> int:
         """Node-us that a job has done and not lost."""
         if self.cluster.state[job] not in _KEEPS_WORK:
             is_over = self.cluster.state[job] == JobState.ENDED
-            return self.owed(job) if is_over else int(self.work[job, w.SAVED])
+            return self.owed(job) if is_over else int(self._work[job, w.SAVED])
         return self._done_and_saved(job, now_us)[0]
 
     def saved(self, job: int, now_us: int) -> int:
@@ -131,20 +138,20 @@ class RunningJobs:
     def done_of(self, jobs: NDArray[np.int64], now_us: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(done, saved) node-us of many running jobs at once."""
         done, saved = np.empty(len(jobs), np.int64), np.empty(len(jobs), np.int64)
-        w.done_of_each(self._job, self.work, jobs, now_us, done, saved)
+        w.done_of_each(self._job, self._work, jobs, now_us, done, saved)
         return done, saved
 
     def _done_and_saved(self, job: int, now_us: int) -> tuple[int, int]:
-        done, saved = w.done_at(self._job, self.work, job, now_us)
+        done, saved = w.done_at(self._job, self._work, job, now_us)
         written_us, before = self._writing.get(job, (0, 0))
         return int(done), int(before) if now_us < written_us else int(saved)
 
     def account(self, job: int) -> Account:
-        _, done, since_us, num, den = (int(value) for value in w.phase_of(self._job, self.work, job))
+        _, done, since_us, num, den = (int(value) for value in w.phase_of(self._job, self._work, job))
         end_us = w.STILL
         if since_us != w.STILL:
             nodes = self.cluster.nodes_wanted(job)
-            end_us = since_us + int(w.length_us(self.work, job, self.owed(job) - done, nodes, num, den))
+            end_us = since_us + int(w.length_us(self._work, job, self.owed(job) - done, nodes, num, den))
         written_us, _ = self._writing.get(job, (w.STILL, 0))
         return Account(
             total=self.owed(job),
@@ -152,9 +159,9 @@ class RunningJobs:
             since_us=since_us,
             num=num,
             den=den,
-            interval_us=int(self.work[job, w.INTERVAL]),
-            cost_us=int(self.work[job, w.COST]),
-            saved=int(self.work[job, w.SAVED]),
+            interval_us=int(self._work[job, w.INTERVAL]),
+            cost_us=int(self._work[job, w.COST]),
+            saved=int(self._work[job, w.SAVED]),
             save_us=self._saving.get(job, written_us),
             end_us=end_us,
             suspended=job in self._suspended,
@@ -168,15 +175,15 @@ class RunningJobs:
 
     def length_us(self, job: int, nodes: int) -> int:
         """Wall time of a run of the job that begins now on so many nodes, to its end."""
-        left = self.owed(job) - int(self.work[job, w.SAVED])
-        return int(self.work[job, w.SETUP] + w.length_us(self.work, job, left, nodes, 1, 1))
+        left = self.owed(job) - int(self._work[job, w.SAVED])
+        return int(self._work[job, w.SETUP] + w.length_us(self._work, job, left, nodes, 1, 1))
 
     def start(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """A waiting job runs on these idle nodes, which may be fewer or more than it asked for."""
         chosen = t.node_array(nodes)
-        guess = self._guess(job, int(self.work[job, w.SAVED]))
-        setup_us = int(self.work[job, w.SETUP])
-        expected_us = now_us + setup_us + w.length_us(self.work, job, guess, len(chosen), 1, 1)
+        guess = self._guess(job, int(self._work[job, w.SAVED]))
+        setup_us = int(self._work[job, w.SETUP])
+        expected_us = now_us + setup_us + w.length_us(self._work, job, guess, len(chosen), 1, 1)
         self.cluster.start_waiting(
             job, chosen, now_us, now_us + self.length_us(job, len(chosen)), max(expected_us, now_us + 1)
         )
@@ -216,10 +223,10 @@ class RunningJobs:
         self, job: int, done: int, kept: int, now_us: int, outcome: RunOutcome, *, front: bool
     ) -> NDArray[np.int32]:
         nodes = self.cluster.nodes_of(job)
-        begun = int(w.phase_of(self._job, self.work, job)[0])
+        begun = int(w.phase_of(self._job, self._work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept, done)
         self._forget(job)
-        self.work[job, w.SAVED] = kept
+        self._work[job, w.SAVED] = kept
         if self.cluster.state[job] == JobState.SUSPENDED:
             nodes = nodes[:0]  # it has none
             self.cluster.lose_memory(job, front=front, outcome=outcome)
@@ -232,13 +239,13 @@ class RunningJobs:
         self._writing.pop(job, None)
         self._suspended.pop(job, None)
         self._saving.pop(job, None)
-        self.work[job, w.ROW] = 0
+        self._work[job, w.ROW] = 0
 
     def _plan_next_runs(self, jobs: NDArray[np.intp]) -> None:
         """What the next runs of these jobs ask of the scheduler: full width, and the wall time of what is left."""
         run, estimate = np.empty(len(jobs), np.int64), np.empty(len(jobs), np.int64)
-        w.lengths_of_next_runs(self.work, jobs.astype(np.int64), run, estimate)
-        self.cluster.ask(jobs, run_us=run, estimate_us=estimate, nodes=self.work[jobs, w.WIDTH])
+        w.lengths_of_next_runs(self._work, jobs.astype(np.int64), run, estimate)
+        self.cluster.ask(jobs, run_us=run, estimate_us=estimate, nodes=self._work[jobs, w.WIDTH])
 
     # Changes of a running job.
 
@@ -263,14 +270,14 @@ class RunningJobs:
         if not len(after):
             raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
         phase = self._phase(job, now_us)
-        begun = int(w.phase_of(self._job, self.work, job)[0])
+        begun = int(w.phase_of(self._job, self._work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
         phase = replace(phase, since_us=now_us + phase.idle_us(now_us) + pause_us)
         ends = self._ends(job, phase, len(after))
         runs_here = self.cluster.node_job
         added = after[runs_here[after] != job]
         self.cluster.change_nodes(job, after, now_us, *ends)
-        self.work[job, w.BEGUN] = phase.done
+        self._work[job, w.BEGUN] = phase.done
         self._set_phase(job, phase)
         return added, before[runs_here[before] != job]
 
@@ -294,7 +301,7 @@ class RunningJobs:
         if write_us:
             phase = replace(phase, saved=before)
         self._suspended[job] = _Paused(phase.idle_us(now_us), phase.num, phase.den, write_us)
-        begun = int(w.phase_of(self._job, self.work, job)[0])
+        begun = int(w.phase_of(self._job, self._work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
         self._new_phase(job, replace(phase, since_us=w.STILL))
         self.cluster.suspend(job, now_us)
@@ -316,7 +323,7 @@ class RunningJobs:
         if self.cluster.state[job] == JobState.SUSPENDED:
             ends = self._ends(job, phase, self.cluster.nodes_wanted(job))
             self.cluster.resume(job, now_us, *ends)
-            self.work[job, w.BEGUN] = phase.done
+            self._work[job, w.BEGUN] = phase.done
             if paused.write_us:
                 self._writing[job] = (now_us + paused.write_us, phase.saved)
                 phase = replace(phase, saved=phase.done)
@@ -342,9 +349,9 @@ class RunningJobs:
 
     def _phase(self, job: int, now_us: int) -> _Phase:
         """The present phase, as if it began now."""
-        _, _, since_us, num, den = w.phase_of(self._job, self.work, job)
+        _, _, since_us, num, den = w.phase_of(self._job, self._work, job)
         # A checkpoint that is being written counts here: `_writing` says until when it does not.
-        done, saved = w.done_at(self._job, self.work, job, now_us)
+        done, saved = w.done_at(self._job, self._work, job, now_us)
         return _Phase(int(done), int(saved), max(int(since_us), now_us), int(num), int(den))
 
     def _go_on(self, job: int, phase: _Phase) -> None:
@@ -355,21 +362,21 @@ class RunningJobs:
     def _ends(self, job: int, phase: _Phase, nodes: int) -> tuple[int, int]:
         """When a phase brings the job to its end, and when its user would think so."""
         ends = [
-            phase.since_us + int(w.length_us(self.work, job, left, nodes, phase.num, phase.den))
+            phase.since_us + int(w.length_us(self._work, job, left, nodes, phase.num, phase.den))
             for left in (self.owed(job) - phase.done, self._guess(job, phase.done))
         ]
         return ends[0], max(ends[1], phase.since_us + 1)
 
     def _guess(self, job: int, done: int) -> int:
-        return int(self.work[job, w.ESTIMATE_US]) * int(self.work[job, w.WIDTH]) - done
+        return int(self._work[job, w.ESTIMATE_US]) * int(self._work[job, w.WIDTH]) - done
 
     def _new_phase(self, job: int, phase: _Phase) -> None:
         """The job's present run goes on in another way."""
-        self.work[job, w.BEGUN] = w.phase_of(self._job, self.work, job)[0]
+        self._work[job, w.BEGUN] = w.phase_of(self._job, self._work, job)[0]
         self._set_phase(job, phase)
 
     def _set_phase(self, job: int, phase: _Phase) -> None:
-        row = self.work[job]
+        row = self._work[job]
         row[w.ROW] = self.cluster.run_row(job) + 1
         row[w.DONE], row[w.SAVED], row[w.SINCE] = phase.done, phase.saved, phase.since_us
         row[w.NUM], row[w.DEN] = phase.num, phase.den
@@ -394,12 +401,14 @@ class RunningJobs:
         last = np.flatnonzero((outcome == RunOutcome.FINISHED) | (outcome == RunOutcome.RUNNING))
         for_jobs = job[last].astype(np.int64)
         begun = np.where(
-            self.work[for_jobs, w.ROW] == last + 1, self.work[for_jobs, w.BEGUN], self.work[for_jobs, w.SAVED]
+            self._work[for_jobs, w.ROW] == last + 1,
+            self._work[for_jobs, w.BEGUN],
+            self._work[for_jobs, w.SAVED],
         )
-        done[last] = self.work[for_jobs, w.RUN_US] * self.work[for_jobs, w.WIDTH] - begun
+        done[last] = self._work[for_jobs, w.RUN_US] * self._work[for_jobs, w.WIDTH] - begun
         for row in last[outcome[last] == RunOutcome.RUNNING]:
             who = int(job[row])
-            done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self.work, who)[0])
+            done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self._work, who)[0])
         for row, (did, threw_away, _) in self._done_in_row.items():
             done[row], lost[row] = did, threw_away
         return done, lost

@@ -8,6 +8,7 @@ import pytest
 from balancer.clock import US
 from emulator.harness.cluster import Cluster
 from emulator.harness.record import JobState
+from emulator.harness.running import RunningJobs
 from emulator.schedulers.config import SchedulerConfig
 from oracle.workloads import job_table, random_workload
 
@@ -60,6 +61,9 @@ def test_what_a_mechanism_may_look_at_cannot_be_written() -> None:
     for name in shown:
         with pytest.raises(ValueError, match="read-only"):
             getattr(cluster, name)[0] = 0
+    for column in (cluster.job_table().run_us, RunningJobs(cluster).work):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 0
     before = cluster.node_job
     cluster.schedule_pass(0)
     assert before.tolist() == cluster.node_job.tolist() == [99, -1]

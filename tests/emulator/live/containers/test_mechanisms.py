@@ -145,7 +145,9 @@ def write_failing(plug_in):
     """Batch jobs, on-demand jobs, and a plug-in that fails when the first of those comes."""
 
     def write_it(folder, **live):
-        leases = {"bursty_leases": {"days": 0.2, "utilisation": 0.1, "day_begin_s": 0, "mean_duration_s": 900}}
+        leases = {
+            "bursty_leases": {"days": 0.2, "utilisation": 0.1, "day_begin_s": 0, "mean_duration_s": 900}
+        }
         return write(
             folder,
             workload={"generate": [{"daily_batch": {"days": 0.1, "jobs": 10, "load": 0.5}}, leases]},
