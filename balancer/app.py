@@ -10,6 +10,7 @@ from apiflask import APIFlask
 
 from balancer.api import (
     access,
+    adoption,
     bodies,
     browsers,
     context,
@@ -86,7 +87,18 @@ def create_app(
         browsers.install(app, hosts)
         access.install(app, who or access.Access())
         bodies.install(app)
-    for module in (nodes, requests, reserves, history, events, status, health, dashboard, sessions):
+    for module in (
+        nodes,
+        adoption,
+        requests,
+        reserves,
+        history,
+        events,
+        status,
+        health,
+        dashboard,
+        sessions,
+    ):
         app.register_blueprint(module.blueprint)
 
     app.spec_processor(complete)

@@ -1,12 +1,13 @@
 """Python client of the Balancer's HTTP API, on requests.
 
     with Balancer("http://127.0.0.1:8090") as balancer:
-        request = balancer.request_nodes(4, wait_s=600)   # blocks; raises NotObtainable
+        request = balancer.request_nodes(4, wait_s=600)   # blocks, and confirms; raises NotObtainable
         ...
         balancer.release_nodes(request.nodes)
 
 Every call that changes something carries an idempotency key, so that a lost answer is asked for again without
-doing it twice. Times are seconds of the service's clock (the wall clock: since 1970).
+doing it twice, for `patience_s`: a restart of the service is outlived. Who stops waiting leaves no request behind:
+it is withdrawn, or what was granted is released. Times are seconds of the service's clock (the wall clock: since 1970).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import os
 import threading
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import count as counting
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import requests
 
-from balancer.clock import micros, seconds
+from balancer.clock import micros, seconds, wall_us
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:
@@ -32,6 +34,15 @@ if TYPE_CHECKING:
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
+_PATIENCE_S = 90.0
+_LAST_WORD_S = 3.0
+"""How long who gives up tries to leave nothing behind."""
+_NOT_OBTAINABLE = (
+    "balancer.not_obtainable",
+    "balancer.withdrawn",
+    "balancer.lease_ended",
+    "balancer.not_granted",
+)
 _IN_PROGRESS = "balancer.call_in_progress"
 _PAUSES_IN_PROGRESS_S = (*_PAUSES_S, 4.0, 8.0)
 
@@ -57,6 +68,10 @@ class NotObtainable(BalancerError):
     """The request was rejected; nothing changed."""
 
 
+class Refused(BalancerError):
+    """The service says no, for good: another such call gets the same answer."""
+
+
 class Unreachable(BalancerError):
     """No answer, after all retries."""
 
@@ -71,6 +86,13 @@ class Request:
     deadline_s: float
     decided_s: float | None
     reason: str
+    owner: str
+    confirmed: bool
+    confirm_by_s: float | None
+    """A grant that is not confirmed by then goes back by itself."""
+    lease_ends_s: float | None
+    overdue: bool
+    ended_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +104,13 @@ class Node:
     generation: int
     request_id: str | None
     jobs: tuple[str, ...]
+    contested: str
+    """Why a lent node is not granted to anybody; "" for none."""
     reported: str | None
     """What the batch system said last: idle, busy, offline, down or unknown."""
     note: str
+    doubt: str | None = None
+    """HELD: why nobody may have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +144,9 @@ class HistorySlot:
 
 
 class Balancer:
-    """One service. `timeout_s`: for one HTTP call, wall time. Not for use by several threads at once.
+    """One service. Wall times: `timeout_s` for one HTTP call, `patience_s` for all tries of it together.
 
+    Not for use by several threads at once. `name`: whose the requests are where the service asks for no tokens.
     `ca_file`: the certificates to trust instead of the system's, for HTTPS.
     """
 
@@ -128,19 +155,22 @@ class Balancer:
         url: str,
         *,
         token: str | None = None,
+        name: str | None = None,
         ca_file: str | None = None,
         timeout_s: float = 10.0,
-        retries: int = len(_PAUSES_S),
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         self.url = url.rstrip("/")
         self.timeout_s = timeout_s
-        self._retries = retries
+        self.patience_s = patience_s
         self._session = requests.Session()
         # A proxy from the environment has no business between a cluster's own services.
         self._session.trust_env = False
         self._session.verify = ca_file or True
         if token is not None:
             self._session.headers["Authorization"] = f"Bearer {token}"
+        if name is not None:
+            self._session.headers["X-Balancer-Client"] = name
         self._pause = threading.Event()
 
     def __enter__(self) -> Self:
@@ -159,29 +189,73 @@ class Balancer:
         count: int,
         *,
         wait_s: float | None = None,
+        lease_s: float | None = None,
+        candidates: Sequence[str] = (),
+        exclude: Sequence[str] = (),
         respond_async: bool = False,
         idempotency_key: str | None = None,
     ) -> Request:
         """Get nodes; blocks while the request waits, unless `respond_async`. Raises NotObtainable.
 
-        It blocks by polling, so that a broken connection in between does no harm.
+        It blocks by polling, so that a broken connection in between does no harm, and confirms the grant. An
+        exception (also KeyboardInterrupt) leaves nothing behind, as far as the service can still be told.
         """
-        body: dict[str, Any] = {"nodes": count}
-        if wait_s is not None:
-            body["wait_s"] = wait_s
-        request = _request(
-            self._post("/v1/request_nodes", body, idempotency_key, {"Prefer": "respond-async"})
-        )
-        if request.state == "waiting" and not respond_async:
-            return self.wait_for_request(request.id)
-        return request
+        wishes = {
+            "nodes": count,
+            "wait_s": wait_s,
+            "lease_s": lease_s,
+            "candidates": list(candidates) or None,
+            "exclude": list(exclude) or None,
+        }
+        body = {name: value for name, value in wishes.items() if value is not None}
+        key = idempotency_key or str(uuid4())
+        try:
+            request = self._ask(body, key)
+            if respond_async:
+                return request
+            return (
+                self._confirmed(request) if request.state == "granted" else self.wait_for_request(request.id)
+            )
+        except (NotObtainable, Refused):
+            raise
+        except BaseException:
+            self._leave_nothing(body, key)
+            raise
+
+    def _ask(self, body: Mapping[str, Any], key: str) -> Request:
+        return _request(self._post("/v1/request_nodes", body, key, {"Prefer": "respond-async"}))
+
+    def _leave_nothing(self, body: Mapping[str, Any], key: str) -> None:
+        """The same call with the same key names the request that was perhaps made; nobody wants it any more."""
+        patience_s, self.patience_s = self.patience_s, _LAST_WORD_S
+        try:
+            request = self.withdraw_request(self._ask(body, key).id)
+            if request.state == "granted" and request.ended_s is None:
+                self.release_nodes(request.nodes)
+        except BalancerError:
+            return  # it is withdrawn, or its grant goes back, when its caller has not been heard of for a while
+        finally:
+            self.patience_s = patience_s
+
+    def _confirmed(self, request: Request) -> Request:
+        """Say that the answer has arrived. A service that needs no such word has counted it as confirmed."""
+        return request if request.confirmed else self.confirm_request(request.id)
+
+    def confirm_request(self, request_id: str) -> Request:
+        """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
+        return _request(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True))
+
+    def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
+        """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
+        body = {} if lease_s is None else {"lease_s": lease_s}
+        return _request(self._call("POST", f"/v1/requests/{request_id}/renew", retry=True, json=body))
 
     def wait_for_request(self, request_id: str) -> Request:
-        """Block until the request is granted. Raises NotObtainable when it is rejected or withdrawn."""
+        """Block until the request is granted, and confirm that. Raises NotObtainable when it is not."""
         while True:
             request = self.request(request_id, wait_s=_LONG_POLL_S)
             if request.state == "granted":
-                return request
+                return self._confirmed(request)
             if request.state != "waiting":
                 code = "balancer.not_obtainable" if request.state == "rejected" else "balancer.withdrawn"
                 raise NotObtainable(409, code, request.reason or f"request {request.id} was {request.state}")
@@ -204,6 +278,10 @@ class Balancer:
         if generations is not None:
             body["generations"] = dict(generations)
         self._post("/v1/release_nodes", body, idempotency_key)
+
+    def adopt_nodes(self, nodes: Sequence[str], pool: str, *, idempotency_key: str | None = None) -> None:
+        """Say whose HELD nodes are, all or none: `pool` is on-demand or batch."""
+        self._post("/v1/adopt_nodes", {"nodes": list(nodes), "pool": pool}, idempotency_key)
 
     def update_nodes(
         self,
@@ -249,9 +327,17 @@ class Balancer:
         params = {"wait_s": wait_s} if wait_s else {}
         return _request(self._get(f"/v1/requests/{request_id}", params, timeout_s=self.timeout_s + wait_s))
 
-    def requests(self, *, state: str | None = None, limit: int = 100) -> list[Request]:
-        """The newest `limit` requests, newest first."""
-        params = {"limit": limit} | ({"state": state} if state else {})
+    def requests(
+        self,
+        *,
+        state: str | None = None,
+        owner: str | None = None,
+        overdue: bool = False,
+        limit: int = 100,
+    ) -> list[Request]:
+        """The newest `limit` requests, newest first; `owner` "me": those of the caller."""
+        wishes = {"limit": limit, "state": state, "owner": owner, "overdue": "true" if overdue else None}
+        params = {name: value for name, value in wishes.items() if value is not None}
         return [_request(each) for each in self._get("/v1/requests", params)["requests"]]
 
     def reserves(self) -> list[Reserve]:
@@ -302,19 +388,21 @@ class Balancer:
     def _call(
         self, method: str, path: str, *, retry: bool, timeout_s: float | None = None, **more: Any
     ) -> dict[str, Any]:
-        """Retries only what may be repeated: reads, and writes with a key."""
-        last = self._retries if retry else 0
-        for attempt in range(last + 1):
+        """Retries only what may be repeated: reads, and writes with a key or of which the last counts."""
+        end_us = wall_us() + micros(self.patience_s if retry else 0)
+        for attempt in counting():
+            pause_s = _PAUSES_S[min(attempt, len(_PAUSES_S) - 1)]
+            is_last = wall_us() + micros(pause_s) >= end_us
             try:
                 response = self._send(method, path, timeout=timeout_s or self.timeout_s, **more)
             except requests.RequestException as error:
-                if attempt == last:
+                if is_last:
                     detail = f"no answer from {self.url}: {_cause(error)}"
                     raise Unreachable(0, "balancer.unreachable", detail) from error
             else:
-                if response.status_code not in _RETRY_STATUS or attempt == last:
+                if response.status_code not in _RETRY_STATUS or is_last:
                     return _checked(response)
-            self._pause.wait(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
+            self._pause.wait(pause_s)
         raise AssertionError("the last attempt answers or raises")
 
     def _send(self, method: str, path: str, **more: Any) -> Response:
@@ -351,7 +439,11 @@ def _checked(response: Response) -> dict[str, Any]:
         return problem
     code = str(problem.get("code", "balancer.no_problem_document"))
     detail = str(problem.get("detail", f"HTTP {response.status_code}"))
-    kind = NotObtainable if code in ("balancer.not_obtainable", "balancer.withdrawn") else BalancerError
+    kind: type[BalancerError] = BalancerError
+    if code in _NOT_OBTAINABLE:
+        kind = NotObtainable
+    elif 400 <= response.status_code < 500 and response.status_code not in _RETRY_STATUS:  # noqa: PLR2004
+        kind = Refused
     raise kind(response.status_code, code, detail, problem)
 
 
@@ -369,6 +461,12 @@ def _request(body: Mapping[str, Any]) -> Request:
         deadline_s=_at(body["deadline_at"]),
         decided_s=_at(body["decided_at"]) if body["decided_at"] else None,
         reason=body["reason"],
+        owner=body.get("owner", ""),
+        confirmed=body.get("confirmed", True),  # a service of an older release waits for no such word
+        confirm_by_s=_at(body["confirm_by"]) if body.get("confirm_by") else None,
+        lease_ends_s=_at(body["lease_ends_at"]) if body.get("lease_ends_at") else None,
+        overdue=body.get("overdue", False),
+        ended_s=_at(body["ended_at"]) if body.get("ended_at") else None,
     )
 
 
@@ -382,8 +480,10 @@ def _node(body: Mapping[str, Any]) -> Node:
         generation=body["generation"],
         request_id=body["request_id"],
         jobs=tuple(body["jobs"]),
+        contested=body.get("contested", ""),
         reported=reported.get("state"),
         note=reported.get("note", ""),
+        doubt=body.get("doubt"),
     )
 
 

@@ -24,14 +24,13 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
-from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
+from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, RefusedError, UnclearError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
@@ -50,6 +49,11 @@ if TYPE_CHECKING:
     from balancer.drivers.base import BatchDriver
 
 _log = structlog.get_logger()
+
+_MANY_REFUSALS = 5
+"""So many in a row are no accident."""
+
+_LONGEST_POLL_S = 60.0
 
 
 class CommandObserver(Protocol):
@@ -106,7 +110,7 @@ class Commander:
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
-    `signature` goes into the note of every mark, with the event that caused it.
+    `signature` goes into the note of every mark.
     """
 
     def __init__(
@@ -137,6 +141,8 @@ class Commander:
         self._stopped = False
         self._threaded = threaded
         self._looked_us = 0
+        self._troubles = {"status": "", "change": ""}
+        self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     @property
@@ -166,10 +172,28 @@ class Commander:
                 self._wake()
         return ticket.issued
 
-    def wait_until_issued(self, issued: threading.Event) -> None:
+    def wait_until_issued(self, issued: threading.Event, limit_s: float) -> None:
+        """At most so long; not at all while the batch system gives trouble."""
         if not self._threaded:
             self.step()
-        issued.wait()
+        issued.wait(0 if self._troubles["status"] else limit_s)
+
+    @property
+    def trouble(self) -> str:
+        """What the latest command, or the latest look, failed with; "": they did not."""
+        return self._troubles["change"] or self._troubles["status"]
+
+    @property
+    def refused(self) -> str | None:
+        """What the batch system says no to, again and again."""
+        return self._troubles["change"] if self._refusals >= _MANY_REFUSALS else None
+
+    @property
+    def _poll_us(self) -> int:
+        """Between looks at what is open: longer and longer while every command is refused."""
+        beyond = max(0, self._refusals - _MANY_REFUSALS)
+        poll_s = self._settings.confirm_poll_s
+        return micros(min(poll_s * 2.0 ** min(beyond, 10), max(poll_s, _LONGEST_POLL_S)))
 
     def read(self) -> Reading:
         """All states, read after this call began. Raises DriverError."""
@@ -207,7 +231,7 @@ class Commander:
         with self._changed:
             if self._tickets or self._readers:
                 return 0
-            return self._looked_us + micros(self._settings.confirm_poll_s) if self._open else NEVER_US
+            return self._looked_us + self._poll_us if self._open else NEVER_US
 
     @property
     def pending(self) -> int:
@@ -247,7 +271,7 @@ class Commander:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
                     self._hold.close()
                     self._hold = None
-                poll_s = self._settings.confirm_poll_s if self._open else None
+                poll_s = seconds(self._poll_us) if self._open else None
                 self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
                 if self._stopped:
                     break
@@ -281,7 +305,7 @@ class Commander:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
         last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
-        reclaims = {node: each.event_id for node, each in last.items() if isinstance(each, (Reclaim, Mark))}
+        reclaims = [node for node, each in last.items() if isinstance(each, (Reclaim, Mark))]
         try:
             if restores:
                 self._restore(self._not_held_by_others(restores))
@@ -290,14 +314,11 @@ class Commander:
             for ticket in tickets:
                 ticket.issued.set()
 
-    def _reclaim(self, causes: Mapping[str, str]) -> None:
-        """One command for all nodes with the same cause: it stands in their note."""
-        by_cause: dict[str, list[str]] = {}
-        for node, cause in causes.items():
-            by_cause.setdefault(cause, []).append(node)
-        for cause, nodes in by_cause.items():
-            why = ", ".join(part for part in (self._signature(), cause) if part)
-            self._change("reclaim", partial(self._driver.reclaim_nodes, why=why), nodes)
+    def _reclaim(self, nodes: Sequence[str]) -> None:
+        if nodes:
+            self._change(
+                "reclaim", lambda some: self._driver.reclaim_nodes(some, why=self._signature()), nodes
+            )
 
     def _restore(self, nodes: Sequence[str]) -> None:
         if nodes:
@@ -343,9 +364,7 @@ class Commander:
                     again[after.aim.wants_mark].append(node)
         for outcome, works in outcomes.items():
             self._tell(outcome, works, at_us)
-        with self._changed:
-            causes = {node: self._open[node].event_id for node in again[True] if node in self._open}
-        self._reclaim(causes)
+        self._reclaim(again[True])
         self._restore(again[False])
 
     def _judged(
@@ -429,6 +448,11 @@ class Commander:
             failure = error
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
             failure = UnclearError(f"the driver {self._driver.name} raised {error!r}")
+        self._troubles["status" if command == "status" else "change"] = str(failure or "")
+        if command != "status":
+            self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0
+            if self._refusals == _MANY_REFUSALS:
+                _log.error("the batch system refuses our commands", command=command, error=str(failure))
         outcome = failure.outcome if failure is not None else "ok"
         self._observer.command_done(command, outcome, seconds(wall_us() - start_us))
         if failure is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
+from balancer.callers import CallerSettings
 from balancer.clock import micros
 from balancer.commands import CommandSettings
 from balancer.engine import EngineSettings
@@ -47,9 +48,9 @@ class ConfigError(ValueError):
 
 
 class Config(Pluggable):
-    """What `balancer serve` needs to know. Times are cluster time, but for `confirm_*` (wall time).
+    """What `balancer serve` needs to know. `plugins`: those from files, `FILE.py:NAME`.
 
-    `plugins`: those from files, `FILE.py:NAME`.
+    Times are cluster time, but for `confirm_poll_s`, `confirm_limit_s`, `hangup_s`, `return_s` and `mark_wait_s`.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -61,6 +62,12 @@ class Config(Pluggable):
     reserve: Annotated[int, Field(ge=0)] = 0
     wait_s: SomeSeconds = 0.0
     idle_hold_s: SomeSeconds = 600.0
+    at_once_s: PositiveSeconds = 5.0
+    confirm_s: SomeSeconds = 60.0
+    lease_s: PositiveSeconds | None = None
+    hangup_s: SomeSeconds = 5.0
+    return_s: SomeSeconds = 120.0
+    mark_wait_s: SomeSeconds = 0.5
     pick: PickOrder = PickOrder.LONGEST_IDLE
     db: str = "balancer.db"
     host: str = "127.0.0.1"
@@ -90,6 +97,7 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
+    hold_s: SomeSeconds = 600.0
     unreachable_s: PositiveSeconds = 90.0
     freeze_file: Path | None = None
     disable_file: str | None = None
@@ -112,6 +120,9 @@ class Config(Pluggable):
             wait_us=micros(self.wait_s),
             idle_hold_us=micros(self.idle_hold_s),
             pick=self.pick,
+            at_once_us=micros(self.at_once_s),
+            confirm_us=micros(self.confirm_s),
+            lease_us=None if self.lease_s is None else micros(self.lease_s),
         )
 
     def engine_settings(self) -> EngineSettings:
@@ -121,6 +132,9 @@ class Config(Pluggable):
             unreachable_s=self.unreachable_s,
             max_waiting_requests=self.max_waiting_requests,
             max_reserves=self.max_reserves,
+            mark_wait_s=self.mark_wait_s,
+            callers=CallerSettings(hangup_s=self.hangup_s, return_s=self.return_s),
+            hold_s=self.hold_s,
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s
             ),

@@ -49,7 +49,7 @@ FOUND_MEANS = {
     Found.RUNS: "enabled in batch, names its job",
     Found.DRAINED: "offline, no job",
     Found.DRAINING: "offline, names a job",
-    Found.HELD: "to be given back, but the mark on it is somebody else's",
+    Found.HELD: "not enabled in batch, and the mark on it is somebody else's",
     Found.DOWN: "not reachable for the batch system",
     Found.UNKNOWN: "could not be read",
 }
@@ -116,6 +116,7 @@ TABLE: dict[Aim, dict[Found, Cell]] = {
         Found.RUNS: Cell(Step.WAIT, Step.GIVE_BACK),
         Found.DRAINED: _always(Step.AGREE),
         Found.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
+        Found.HELD: _always(Outcome.DOWN),
         Found.DOWN: Cell(Step.WAIT, Outcome.DOWN),
         Found.UNKNOWN: _TO_RECLAIM,
     },
@@ -129,13 +130,13 @@ TABLE: dict[Aim, dict[Found, Cell]] = {
         Found.HELD: _always(Outcome.DOWN),
     },
 }
-"""Aim -> what is found -> what it means. To a reclaim anybody's mark is as good as ours: it never finds HELD."""
+"""Aim -> what is found -> what it means. A node that somebody else holds is handed to nobody."""
 
 
-def found(aim: Aim, status: NodeStatus) -> Found:
+def found(status: NodeStatus) -> Found:
     """The one value of `Found` that this reading is."""
     runs = bool(status.jobs)
-    if status.is_foreign and not aim.wants_mark and status.state not in ("idle", "busy"):
+    if status.is_foreign and status.state not in ("idle", "busy"):
         return Found.HELD
     match status.state:
         case "idle" | "busy" if runs:
@@ -176,7 +177,7 @@ class NodeCommand:
 
         `poll_us`: how far apart looks must be that hand a node over. `limit_us`: how long a new aim has.
         """
-        cell = TABLE[self.aim][found(self.aim, status)]
+        cell = TABLE[self.aim][found(status)]
         conclusion = cell.within if now_us < self.limit_us else cell.after
         if conclusion is Step.AGREE:
             since_us = looked_us if self.agreed_us is None else self.agreed_us

@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from balancer.client import Balancer, Request
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+_NOT_OBTAINABLE, _USAGE, _NO_ANSWER = 1, 2, 3
 
 
 class _Item(click.ParamType[Any]):
@@ -53,10 +56,10 @@ _PLUGIN = click.option(
 )  # fmt: skip
 
 
-def _fail(text: str) -> None:
-    """Bad input or a service that says no: one clear text, exit status 2."""
+def _fail(text: str, status: int = _USAGE) -> NoReturn:
+    """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
     click.echo(f"balancer: {text}", err=True)
-    raise SystemExit(2)
+    raise SystemExit(status)
 
 
 @click.group(context_settings=_HELP)
@@ -65,8 +68,10 @@ def cli() -> None:
     """Move whole nodes between an on-demand pool and a batch pool while jobs run.
 
     `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL, with the token in
-    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. `balancer token` makes tokens, `balancer hook-key` keys of nodes.
-    `balancer ledger verify|replay|story` reads the ledger itself.
+    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. Where no token is asked for, requests are $BALANCER_CLIENT's, or whose name
+    they are given (`operator` may end everybody's). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
+    `balancer token` makes tokens, `balancer hook-key` keys of nodes.
+    `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -182,10 +187,11 @@ def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]
     return decorate
 
 
-def _service(url: str) -> AbstractContextManager[Balancer]:
+def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
+    """The service; what goes wrong is one clear line and its exit status."""
     from contextlib import contextmanager
 
-    from balancer.client import Balancer, BalancerError, environment_token
+    from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
 
     @contextmanager
     def connected() -> Iterator[Balancer]:
@@ -193,11 +199,21 @@ def _service(url: str) -> AbstractContextManager[Balancer]:
             token = environment_token()
         except OSError as error:
             _fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
-        with Balancer(url, retries=1, token=token, ca_file=os.environ.get("BALANCER_CA_FILE")) as balancer:
+        with Balancer(
+            url,
+            token=token,
+            name=os.environ.get("BALANCER_CLIENT"),
+            ca_file=os.environ.get("BALANCER_CA_FILE"),
+            patience_s=patience_s,
+        ) as balancer:
             try:
                 yield balancer
-            except BalancerError as error:
+            except NotObtainable as error:
+                _fail(str(error), _NOT_OBTAINABLE)
+            except Refused as error:
                 _fail(str(error))
+            except BalancerError as error:
+                _fail(str(error), _NO_ANSWER)
 
     return connected()
 
@@ -205,9 +221,10 @@ def _service(url: str) -> AbstractContextManager[Balancer]:
 @_client_command("status")
 def status(url: str, as_json: bool) -> None:
     """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = balancer.status()
     rows = [[state, str(count)] for state, count in sorted(found["nodes"].items()) if count]
+    rows += [[f"held {name}", why] for name, why in found["held"].items()]
     waiting = found["waiting"]
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
     systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
@@ -231,7 +248,7 @@ def _answers(system: dict[str, Any]) -> str:
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = [node for node in balancer.nodes() if state in (None, node.state)]
     rows = [
         [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), n.reported or ""]
@@ -243,11 +260,13 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
 
 @_client_command("requests")
 @click.option("--state", type=click.Choice(["waiting", "granted", "rejected", "withdrawn"]))
+@click.option("--mine", is_flag=True, help="Only the caller's own.")
+@click.option("--overdue", is_flag=True, help="Only grants that are past their end and still have nodes.")
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1000))
-def requests(url: str, as_json: bool, state: str | None, limit: int) -> None:
+def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bool, limit: int) -> None:  # noqa: PLR0917
     """List requests, newest first."""
-    with _service(url) as balancer:
-        found = balancer.requests(state=state, limit=limit)
+    with service_at(url) as balancer:
+        found = balancer.requests(state=state, owner="me" if mine else None, overdue=overdue, limit=limit)
     _show_requests(as_json, found, [asdict(request) for request in found])
 
 
@@ -258,7 +277,7 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
     """List the log, oldest first."""
     from itertools import islice
 
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
     _show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
@@ -267,11 +286,63 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 @_client_command("request")
 @click.argument("count", type=click.IntRange(min=1))
 @click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait; else the service's W.")
-@click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision.")
-def request(url: str, as_json: bool, count: int, wait_s: float | None, respond_async: bool) -> None:
-    """Get COUNT nodes for on-demand use."""
-    with _service(url) as balancer:
-        found = balancer.request_nodes(count, wait_s=wait_s, respond_async=respond_async)
+@click.option(
+    "--lease-s", type=click.FloatRange(min=0), help="They go back after this, unless it is renewed."
+)
+@click.option("--candidate", "candidates", metavar="NODES", multiple=True, help="Only of these. Repeatable.")
+@click.option("--exclude", metavar="NODES", multiple=True, help="None of these. Repeatable.")
+@click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision, nor confirm it.")
+@click.option("--patience-s", type=click.FloatRange(min=0), default=90.0, show_default=True,
+              help="How long to try while the service does not answer.")  # fmt: skip
+def request(  # noqa: PLR0917
+    url: str,
+    as_json: bool,
+    count: int,
+    wait_s: float | None,
+    lease_s: float | None,
+    candidates: tuple[str, ...],
+    exclude: tuple[str, ...],
+    respond_async: bool,
+    patience_s: float,
+) -> None:
+    """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
+    with service_at(url, patience_s=patience_s) as balancer:
+        found = balancer.request_nodes(
+            count,
+            wait_s=wait_s,
+            lease_s=lease_s,
+            candidates=candidates,
+            exclude=exclude,
+            respond_async=respond_async,
+        )
+    _show_requests(as_json, [found], asdict(found))
+
+
+@_client_command("withdraw")
+@click.argument("request_id", metavar="REQUEST")
+def withdraw(url: str, as_json: bool, request_id: str) -> None:
+    """Wait no longer for REQUEST. One that was granted meanwhile keeps its nodes: release them."""
+    with service_at(url) as balancer:
+        found = balancer.withdraw_request(request_id)
+    _show_requests(as_json, [found], asdict(found))
+
+
+@_client_command("confirm")
+@click.argument("request_id", metavar="REQUEST")
+def confirm(url: str, as_json: bool, request_id: str) -> None:
+    """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
+    with service_at(url) as balancer:
+        found = balancer.confirm_request(request_id)
+    _show_requests(as_json, [found], asdict(found))
+
+
+@_client_command("renew")
+@click.argument("request_id", metavar="REQUEST")
+@click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
+def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
+    """Keep the nodes of REQUEST for longer."""
+    with service_at(url) as balancer:
+        found = balancer.renew_lease(request_id, lease_s)
     _show_requests(as_json, [found], asdict(found))
 
 
@@ -285,7 +356,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
         names = expand(",".join(pattern))
     except NodeListError as error:
         _fail(str(error))
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         balancer.release_nodes(names)
     _show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
 
@@ -295,7 +366,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
 @click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
 def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
     """Have COUNT more nodes in reserve by a time to come."""
-    with _service(url) as balancer:
+    with service_at(url) as balancer:
         made = balancer.add_reserve(count, notice_s)
     rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
     _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
@@ -397,8 +468,22 @@ def backtest(  # noqa: PLR0917
 
 
 def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
-    rows = [[r.id, r.state, str(r.count), _time(r.submitted_s), r.reason or " ".join(r.nodes)] for r in found]
-    _show(as_json, shown, ["REQUEST", "STATE", "NODES", "SUBMITTED", "DETAIL"], rows)
+    rows = [
+        [r.id, _standing(r), str(r.count), r.owner, _time(r.submitted_s), r.reason or " ".join(r.nodes)]
+        for r in found
+    ]
+    _show(as_json, shown, ["REQUEST", "STATE", "NODES", "OWNER", "SUBMITTED", "DETAIL"], rows)
+
+
+def _standing(request: Request) -> str:
+    """Its state; of a grant, what there is to know about it."""
+    if request.state != "granted":
+        return request.state
+    if request.ended_s is not None:
+        return "ended"
+    if request.overdue:
+        return "overdue"
+    return "granted" if request.confirmed else "provisional"
 
 
 def _time(at_s: float) -> str:

@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.algorithms.bounded import Bounded
-from balancer.clock import micros, seconds, wall_us
+from balancer.callers import CallerGoneError, Callers, CallerSettings
+from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.commands import Commander, CommandSettings, Order
 from balancer.freeze import Freezable
 from balancer.idempotency import Keys
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
+    GrantConfirmed,
+    LeaseRenewed,
+    Look,
+    NodesAdopted,
+    NodesContested,
     NodesReclaimed,
     NodesReleased,
     NodesRequested,
@@ -31,7 +37,9 @@ from balancer.lifecycle.events import (
     TimerFired,
     WakeAt,
 )
-from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.nodes import MAY_BE_CONTESTED
+from balancer.lifecycle.records import ANONYMOUS, RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.states import NodeState
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
 from balancer.writer import Configured, Key, StoppingError, Writer
@@ -51,7 +59,6 @@ if TYPE_CHECKING:
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import Changes, NodeRecord
     from balancer.lifecycle.settings import Settings
-    from balancer.lifecycle.states import NodeState
     from balancer.metrics import Metrics
     from balancer.waiting import Waiter
     from balancer.writer import Decided
@@ -59,6 +66,12 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _FORGET_EVERY_US = micros(3600)
+
+_FIRST_READING_S = 5.0
+"""How long a start waits for the batch system; without an answer the service starts, and is not ready."""
+
+_LOOKS_S = 0.5
+"""How often a call that waits looks whether its caller is still there; wall time."""
 
 
 CONCURRENT_UPDATE = "concurrent_update"
@@ -77,8 +90,10 @@ class TooManyError(Exception):
 class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
+    `hold_s`: how long a node in doubt without a server in the cloud is held.
     `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
-    `plan_limit_s`: how long the algorithm may take for a plan; wall time.
+    Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
+    waits at most for its nodes to be marked.
     """
 
     reconcile_period_s: float = 60.0
@@ -86,10 +101,24 @@ class EngineSettings:
     keep_answers_s: float = 7 * 86400.0
     keep_events_s: float = 400 * 86400.0
     plan_limit_s: float = 5.0
+    mark_wait_s: float = 0.5
     unreachable_s: float = 90.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
+    hold_s: float = 600.0
     commands: CommandSettings = field(default_factory=CommandSettings)
+    callers: CallerSettings = field(default_factory=CallerSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the owner of what it asks for. An operator may end what is others'."""
+
+    name: str = ANONYMOUS
+    is_operator: bool = False
+
+
+NOBODY = Caller()
 
 
 class Engine:
@@ -124,7 +153,6 @@ class Engine:
         self.ledger = ledger
         self.metrics = metrics
         self.algorithm_name = algorithm_name or type(algorithm).__name__
-        self._size = len(nodes)
         self._timers = Timers(
             clock,
             self.settings.reconcile_period_s,
@@ -142,7 +170,11 @@ class Engine:
             nodes=tuple(nodes),
             algorithm=self._bounded or algorithm,
             algorithm_name=self.algorithm_name,
-            settings=lifecycle_settings,
+            settings=replace(
+                lifecycle_settings,
+                fresh_us=micros(self.settings.refresh_age_s),
+                has_cloud=cloud is not None,
+            ),
         )
         self._writer = Writer(
             configured,
@@ -158,8 +190,8 @@ class Engine:
             self.settings.commands,
             report=self._on_outcome,
             observer=metrics,
-            check_writer=ledger.check_writer,
-            signature=lambda: f"epoch {ledger.epoch}",
+            check_writer=self._check_writer,
+            signature=lambda: str(ledger.stamp()),
             threaded=threaded,
         )
         self._reconciler = Reconciler(
@@ -169,7 +201,13 @@ class Engine:
             clock=clock,
             metrics=metrics,
             carry_out=self._carry_out,
+            refresh_age_s=self.settings.refresh_age_s,
+            threaded=threaded,
+            hold_us=micros(self.settings.hold_s),
         )
+        self._reader = self._reconciler.reader
+        self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
+        self._threaded = threaded
         self._keys = Keys(ledger)
         self._forget_us = 0
         self._failures_seen = 0
@@ -183,8 +221,20 @@ class Engine:
         with self.clock.held():
             instructions = self._writer.start()
             self._commander.start()
-            self._carry_out(instructions)
-            self.reconcile()
+            # First: what a former process left under way is not to be done for nodes that are in doubt.
+            if self._threaded:
+                self._reader.ask(with_cloud=True)
+                self._reader.start()
+                self._reader.wait(_FIRST_READING_S)
+            elif not self.reconcile():
+                self._reader.ask(with_cloud=True)
+            if self.batch.answered_us is None and not self._writer.unproven:
+                self._carry_out(instructions)  # else the reading has seen to them, or will
+            self._callers.start(
+                record.request_id
+                for record in self._writer.open_requests()
+                if record.status is RequestStatus.WAITING
+            )
             self._timers.start()
 
     def stop(self) -> None:
@@ -192,6 +242,8 @@ class Engine:
         self._writer.stop()
         self._timers.stop()
         self._commander.stop()
+        self._reader.stop()
+        self._callers.stop()
         if self._bounded is not None:
             self._bounded.stop()
         self.ledger.close()
@@ -210,11 +262,16 @@ class Engine:
             self._writer.probe()
         if wall_us() >= self._commander.due_us:
             self._commander.step()
+        if wall_us() >= self._reader.due_us:
+            self._reader.step()
+        if wall_us() >= self._callers.due_us:
+            self._callers.step()
 
     def due_in_us(self) -> int:
         """How long there is nothing to do for `step`, if nobody calls meanwhile."""
         to_timer_us = self._timers.due_us - self.clock.now_us()
-        due_us = min(self._commander.due_us, self._writer.due_us, self.ledger.lease_due_us)
+        parts = self._commander, self._writer, self._reader, self._callers
+        due_us = min(self.ledger.lease_due_us, *(part.due_us for part in parts))
         return max(0, min(to_timer_us, due_us - wall_us()))
 
     @property
@@ -238,6 +295,13 @@ class Engine:
             return problem
         if self._bounded is not None and self._bounded.is_late:
             return f"the algorithm {self.algorithm_name} does not come back with a plan"
+        return self._batch_problem()
+
+    def _batch_problem(self) -> str | None:
+        if self._reconciler.is_refused:
+            return f"the batch system refuses to be read: {self.batch.error}"
+        if self._commander.refused is not None:
+            return f"the batch system refuses commands: {self._commander.refused}"
         return self._silence()
 
     def _silence(self) -> str | None:
@@ -274,56 +338,144 @@ class Engine:
     # Calls
 
     def submit_request(
-        self, count: int, wait_us: int | None = None, *, key: Key | None = None, event_id: str = ""
+        self,
+        count: int,
+        wait_us: int | None = None,
+        *,
+        caller: Caller = NOBODY,
+        candidates: tuple[str, ...] = (),
+        exclude: tuple[str, ...] = (),
+        lease_us: int | None = None,
+        key: Key | None = None,
+        event_id: str = "",
     ) -> RequestRecord:
-        """request_nodes: durable when this returns, and granted, rejected or waiting."""
+        """request_nodes: durable when this returns, and granted, rejected or waiting. Asks the batch system nothing."""
 
         def requested(at_us: int, seq: int) -> NodesRequested:
             if self._writer.pending()[0] >= self.settings.max_waiting_requests:
                 raise TooManyError("requests", self.settings.max_waiting_requests)
             return NodesRequested(
-                at_us=at_us, event_id=event_id, request_id=f"r{seq}", count=count, wait_us=wait_us
+                at_us=at_us,
+                event_id=event_id,
+                request_id=f"r{seq}",
+                count=count,
+                wait_us=wait_us,
+                owner=caller.name,
+                candidates=candidates,
+                exclude=exclude,
+                lease_us=lease_us,
             )
 
         with self.clock.held():
-            if self._writer.obtainable() < count <= self._size:
-                # Hooks are advisory: perhaps there are idle nodes that nobody told us about.
-                self.refresh()
             done = self._write(requested, key=key)
         return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
 
-    def wait_for_request(self, request_id: str, timeout_s: float | None = None) -> Waiter | None:
+    def wait_for_request(
+        self,
+        request_id: str,
+        timeout_s: float | None = None,
+        *,
+        is_gone: Callable[[], bool] | None = None,
+    ) -> Waiter | None:
         """Block until the request is decided, or for `timeout_s` of wall time. None: no such request.
 
         The answer's `hold` must be closed once it has been sent. Its `record` still waits after the time-out.
+        Raises CallerGoneError when `is_gone` says that the owner has hung up: without another call the request is
+        withdrawn.
         """
         with self._writer.waiters.waiting(request_id) as waiter:
             record = self.ledger.request(request_id)
             if record is None:
                 return None
             if record.status is RequestStatus.WAITING and not self.is_stopping:
-                waiter.answered.wait(timeout_s)
+                if is_gone is None:
+                    waiter.answered.wait(timeout_s)
+                else:
+                    with self._callers.waiting(request_id):
+                        _wait_with(waiter, timeout_s, is_gone)
             decided = waiter.record
         if decided is None and record.status is RequestStatus.WAITING and self.is_stopping:
             raise StoppingError(request_id)
         waiter.record = decided or record
         return waiter
 
-    def withdraw_request(self, request_id: str, *, event_id: str = "") -> RequestRecord | None:
+    def calls(self, request_id: str) -> None:
+        """The owner of a request has asked for it: after a restart, that keeps it waiting."""
+        self._callers.calls(request_id)
+
+    def hung_up(self, request_id: str) -> None:
+        """The owner's connection ended while it waited: without another call the request is withdrawn."""
+        self._callers.hung_up(request_id)
+
+    def withdraw_request(
+        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = "", reason: str = ""
+    ) -> RequestRecord | None:
         """Nobody waits for it any more. None: no such request; one that has been decided stays as it is."""
         record = self.ledger.request(request_id)
         if record is None or record.status is not RequestStatus.WAITING:
             return record
-        with self.clock.held():
-            self._write(
-                lambda at_us, _: RequestWithdrawn(at_us=at_us, event_id=event_id, request_id=request_id)
+        self._write_held(
+            lambda at_us, _: RequestWithdrawn(
+                at_us=at_us,
+                event_id=event_id,
+                request_id=request_id,
+                by=caller.name,
+                as_operator=caller.is_operator,
+                reason=reason,
             )
+        )
+        return self.ledger.request(request_id)
+
+    def _withdraw_for(self, request_id: str, reason: str) -> None:
+        self.withdraw_request(request_id, caller=_SERVICE, reason=reason)
+
+    def confirm_request(
+        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = ""
+    ) -> RequestRecord | None:
+        """The owner has its nodes: durable when this returns. None: no such request."""
+        return self._keep(
+            request_id,
+            lambda at_us: GrantConfirmed(
+                at_us=at_us,
+                event_id=event_id,
+                request_id=request_id,
+                by=caller.name,
+                as_operator=caller.is_operator,
+            ),
+        )
+
+    def renew_lease(
+        self,
+        request_id: str,
+        lease_us: int | None = None,
+        *,
+        caller: Caller = NOBODY,
+        event_id: str = "",
+    ) -> RequestRecord | None:
+        """The grant is kept for `lease_us` from now on; None: for what was asked. None: no such request."""
+        return self._keep(
+            request_id,
+            lambda at_us: LeaseRenewed(
+                at_us=at_us,
+                event_id=event_id,
+                request_id=request_id,
+                lease_us=lease_us,
+                by=caller.name,
+                as_operator=caller.is_operator,
+            ),
+        )
+
+    def _keep(self, request_id: str, make: Callable[[int], Event]) -> RequestRecord | None:
+        if self.ledger.request(request_id) is None:
+            return None
+        self._write_held(lambda at_us, _: make(at_us))
         return self.ledger.request(request_id)
 
     def release_nodes(
         self,
         nodes: tuple[str, ...],
         *,
+        caller: Caller = NOBODY,
         generations: Mapping[str, int] | None = None,
         key: Key | None = None,
         answer: str = "",
@@ -336,7 +488,13 @@ class Engine:
 
         def released(at_us: int, _: int) -> NodesReleased:
             self._check_generations(generations)
-            return NodesReleased(at_us=at_us, event_id=event_id, nodes=nodes)
+            return NodesReleased(
+                at_us=at_us,
+                event_id=event_id,
+                nodes=nodes,
+                by=caller.name,
+                as_operator=caller.is_operator,
+            )
 
         with self.clock.held():
             self._write(released, key=key, answer=lambda _: answer)
@@ -353,7 +511,11 @@ class Engine:
         answer: str = "",
         event_id: str = "",
     ) -> None:
-        """update_nodes: durable, and the offline marks it leads to are set, when this returns."""
+        """update_nodes: durable when this returns.
+
+        The offline marks that it leads to are set as well, unless that takes longer than `mark_wait_s`. Raises Refused
+        for a job on a node that batch may not use; that is durable too, and nobody is given such a node.
+        """
         hook = "prologue" if busy else "epilogue"
 
         def updated(at_us: int, _: int) -> NodesUpdated:
@@ -375,10 +537,30 @@ class Engine:
             except Refused as error:
                 outcome = "refused" if error.code == Refused.NODE_NOT_IN_BATCH else "invalid"
                 self.metrics.hook_event(hook, outcome)
+                if error.code == Refused.NODE_NOT_IN_BATCH:
+                    self._contest(busy, job, event_id)
                 raise
             if job is not None:
                 self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
         self.metrics.hook_event(hook, "accepted")
+
+    def _contest(self, nodes: tuple[str, ...], job: str | None, event_id: str) -> None:
+        """A job was reported where none may run: until a look has shown that there is none, nobody gets the node."""
+        why = f"job {job or '(unnamed)'} was reported to start"
+
+        def contested(at_us: int, _: int) -> Event | None:
+            records = [self._writer.decided_node(node) for node in nodes]
+            named = {
+                record.name: why
+                for record in records
+                if record is not None and record.state in MAY_BE_CONTESTED and not record.contested
+            }
+            return NodesContested(at_us=at_us, event_id=event_id, nodes=named) if named else None
+
+        done = self._writer.apply(contested)
+        if done is not None:
+            self._carry_out(done.instructions)
+        self._reader.ask()
 
     def _give_up_late(self, busy: tuple[str, ...]) -> None:
         """A job starts on nodes that were to be reclaimed long ago, so nobody could tell batch: it keeps them.
@@ -389,11 +571,30 @@ class Engine:
         if late:
             self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
 
+    def adopt_nodes(
+        self,
+        nodes: tuple[str, ...],
+        *,
+        on_demand: bool,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
+    ) -> None:
+        """An operator says whose these held nodes are: granted as before, or batch's. Durable when this returns."""
+        on, back = (nodes, ()) if on_demand else ((), nodes)
+        with self.clock.held():
+            self._write(
+                lambda at_us, _: NodesAdopted(at_us=at_us, event_id=event_id, on_demand=on, batch=back),
+                key=key,
+                answer=lambda _: answer,
+            )
+
     def add_reserve(
         self,
         count: int,
         notice_us: int,
         *,
+        caller: Caller = NOBODY,
         keep_us: int | None = None,
         key: Key | None = None,
         answer: Callable[[ReserveRecord], str] | None = None,
@@ -417,6 +618,7 @@ class Engine:
                 count=count,
                 by_us=at_us + notice_us,
                 keep_us=keep_us,
+                owner=caller.name,
             )
 
         with self.clock.held():
@@ -462,6 +664,10 @@ class Engine:
         """What the batch system said of the node when it was asked last."""
         return self._reconciler.readings.get(node)
 
+    def held(self) -> dict[str, str]:
+        """Nodes that are nobody's because the ledger may be wrong about them -> why."""
+        return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
@@ -478,13 +684,22 @@ class Engine:
 
     # What comes from the batch system
 
-    def refresh(self) -> None:
-        """Read all states, unless a reading is younger than `refresh_age_s`. A failure is only logged."""
-        self._reconciler.refresh(micros(self.settings.refresh_age_s))
+    def reconcile(self) -> bool:
+        """Compare the ledger with batch system and cloud, and set right what can be; False: no answer.
 
-    def reconcile(self) -> None:
-        """Compare the ledger with batch system and cloud, and set right what can be set right."""
-        self._reconciler.reconcile()
+        Waits for both; a call that answers somebody must not.
+        """
+        with self.clock.held():
+            return self._reconciler.reconcile()
+
+    @property
+    def is_reading(self) -> bool:
+        """Somebody waits for a reading."""
+        return not self._reader.is_idle
+
+    def open_requests(self) -> list[RequestRecord]:
+        """The requests that wait or have nodes, as committed."""
+        return self._writer.open_requests()
 
     def _on_outcome(self, event: Event) -> None:
         with self.clock.held():
@@ -494,6 +709,11 @@ class Engine:
                 _log.info("an outcome came too late to be recorded; the next start reads it again")
 
     # Effects
+
+    def _check_writer(self) -> None:
+        """Before a command. Raises LedgerError."""
+        self._writer.refuse_if_unproven()
+        self.ledger.check_writer()
 
     def _write(
         self,
@@ -508,12 +728,21 @@ class Engine:
             raise AssertionError("a call always makes an event")
         issued = self._carry_out(done.instructions)
         if until_issued and issued is not None:
-            self._commander.wait_until_issued(issued)
+            self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
         return done
+
+    def _write_held(self, make: Callable[[int, int], Event]) -> None:
+        with self.clock.held():
+            self._write(make)
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
         """Hand over the commands; the event is set once they have been issued."""
-        commands: list[Order] = [each for each in instructions if isinstance(each, (Reclaim, Restore))]
+        commands: list[Order] = []
+        for instruction in instructions:
+            if isinstance(instruction, (Reclaim, Restore)):
+                commands.append(instruction)
+            elif isinstance(instruction, Look):
+                self._reader.ask(with_cloud=instruction.cloud)
         return self._commander.submit(commands) if commands else None
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:
@@ -522,17 +751,32 @@ class Engine:
                 self._timers.wake_at(instruction.at_us)
 
     def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
-        self._write(lambda at_us, _: TimerFired(at_us=at_us))
+        trouble = self._commander.trouble or self.batch.error or ""
+        self._write(lambda at_us, _: TimerFired(at_us=at_us, trouble=trouble))
         if self._writer.failures != self._failures_seen:
             # A commit that failed may have been stored: then its commands have not been given to anybody.
             self._failures_seen = self._writer.failures
-            self.reconcile()
+            self._reader.ask(with_cloud=True)
 
     def _on_period(self, now_us: int) -> None:
-        self.reconcile()
+        self._reader.ask(with_cloud=True)
         if now_us >= self._forget_us:
             self._forget_us = now_us + _FORGET_EVERY_US
             self._writer.forget(
                 answers_before_us=now_us - micros(self.settings.keep_answers_s),
                 events_before_us=now_us - micros(self.settings.keep_events_s),
             )
+
+
+_SERVICE = Caller("", is_operator=True)
+"""What the service ends by itself."""
+
+
+def _wait_with(waiter: Waiter, timeout_s: float | None, is_gone: Callable[[], bool]) -> None:
+    """Until there is an answer, or for `timeout_s`. Raises CallerGoneError."""
+    end_us = NEVER_US if timeout_s is None else wall_us() + micros(timeout_s)
+    while (left_us := end_us - wall_us()) > 0:
+        if waiter.answered.wait(min(_LOOKS_S, seconds(left_us))):
+            return
+        if is_gone():
+            raise CallerGoneError

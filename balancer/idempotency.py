@@ -43,6 +43,8 @@ class Keys:
                 raise KeyInUseError("a call with this key is under way: repeat it in a moment")
             self._in_use.add(key.key)
         try:
+            # Not from a file that is gone: after the next start nobody would know of that answer.
+            self._ledger.check_file()
             stored = self._ledger.answer(key.key)
             if stored is not None and stored.fingerprint != key.fingerprint:
                 raise KeyReusedError(f"the key {key.key} was used for a call with another body")

@@ -23,6 +23,7 @@ _POOL = {
     NodeState.DOWN: "batch",
     NodeState.RECLAIMING: "moving",
     NodeState.RESTORING: "moving",
+    NodeState.HELD: "held",
 }
 
 
@@ -136,6 +137,14 @@ class Metrics:
             ("code",),
             registry=registry,
         )
+        self._open = Gauge(
+            "balancer_requests_open", "Requests that wait or have nodes", ("state",), registry=registry
+        )
+        self._contested = Gauge(
+            "balancer_nodes_contested",
+            "Lent nodes that are not granted because a job or a mark was reported there",
+            registry=registry,
+        )
         self._leader = Gauge(
             "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
         )
@@ -150,6 +159,13 @@ class Metrics:
     def nodes(self, counts: Mapping[NodeState, int]) -> None:
         for state, count in counts.items():
             self._nodes.labels(_POOL[state], state.value).set(count)
+
+    def open_requests(self, counts: Mapping[str, int]) -> None:
+        for state, count in counts.items():
+            self._open.labels(state).set(count)
+
+    def contested(self, count: int) -> None:
+        self._contested.set(count)
 
     def leads(self, is_leader: bool) -> None:
         self._leader.set(is_leader)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,9 @@ class NodeListError(ValueError):
 
 def expand(text: str) -> list[str]:
     """Names in the order they are written. Raises NodeListError for bad syntax and repeated names."""
-    names = [name for part in re.split(r",(?![^\[]*\])", text) for name in _expand_one(part.strip())]
-    return _checked(names)
+    found = (name for part in re.split(r",(?![^\[]*\])", text) for name in _expand_one(part.strip()))
+    # No more than are refused: three ranges make as many names as nobody has room for.
+    return _checked(list(islice(found, _MOST + 1)))
 
 
 def read_nodes(source: str) -> list[str]:
@@ -71,7 +72,7 @@ def _checked(names: list[str]) -> list[str]:
     if not names:
         raise NodeListError("there are no nodes in it")
     if len(names) > _MOST:
-        raise NodeListError(f"{len(names)} nodes are more than {_MOST}")
+        raise NodeListError(f"these are more than {_MOST} nodes")
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN
+from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile_table import TABLE, Action, Seen
 
@@ -24,6 +25,12 @@ _OBSERVED = {
     Action.GIVE_UP: "down",
 }
 
+_LISTED = {Action.MARK: "unmarked", Action.ADOPT: "in_cloud", Action.LET_GO: "not_in_cloud"}
+
+_FOREIGN = (Seen.FOREIGN, Seen.FOREIGN_BUSY)
+_HAS_SERVER = "a server runs on it"
+"""The one reason that only the cloud can take back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -37,15 +44,26 @@ class Difference:
     """Batch nodes that still carry an offline mark of ours."""
     by_hand: tuple[str, ...] = ()
     """Batch nodes that somebody else took offline."""
+    contested: dict[str, str] = field(default_factory=dict)
+    """Lent nodes that are not as they should be, and what was seen, where that is news."""
+    cleared: tuple[str, ...] = ()
+    """Contested nodes that are as they should be."""
+    unread: tuple[str, ...] = ()
+    """Lent nodes that have changed since the reading began."""
     reclaim: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     """Nodes on their way whose command nobody has in hand."""
+    in_cloud: tuple[str, ...] = ()
+    not_in_cloud: tuple[str, ...] = ()
+    """HELD nodes of which the cloud says whose they are."""
 
 
 def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
     """The row of the table. `batch` None: it answered and does not list the node; `cloud` None: not asked."""
     if batch is None:
         return Seen.ABSENT
+    if batch.is_foreign and batch.state in ("offline", "down"):
+        return Seen.FOREIGN_BUSY if batch.jobs else Seen.FOREIGN
     if batch.state in ("idle", "busy"):
         if cloud is not None and cloud.enabled:
             return Seen.BOTH_ENABLED
@@ -72,37 +90,82 @@ def compare(
     in_hand: Collection[str] = (),
     cloud: Mapping[str, CloudStatus] | None = None,
     is_cloud_silent: bool = False,
+    now_us: int = 0,
+    hold_us: int = 0,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
-    answer, so nobody knows whether a node that is down has a VM on it: it stays down.
+    answer, so nobody knows whether a node that is down has a VM on it: it stays down. `hold_us`: a HELD node without a
+    server goes back to batch after this time, not before.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
-        name: [] for name in ("unmarked", "left_marked", "by_hand", "reclaim", "restore")
+        name: []
+        for name in (
+            *("unmarked", "left_marked", "by_hand", "cleared", "unread", "reclaim", "restore"),
+            *("in_cloud", "not_in_cloud"),
+        )
     }
+    contested: dict[str, str] = {}
     for record in records:
         if not is_news(record.name):
+            if record.state in MAY_BE_CONTESTED:
+                lists["unread"].append(record.name)
             continue
         name, status = record.name, states.get(record.name)
-        action = TABLE[record.state][seen(status, (cloud or {}).get(name))]
+        found = seen(status, (cloud or {}).get(name))
+        action = TABLE[record.state][found]
+        why = _news(record, status, found, is_cloud_asked=cloud is not None)
+        if why:
+            contested[name] = why
+        elif why is not None:
+            lists["cleared"].append(name)
+        if action is Action.SET_ASIDE or found in _FOREIGN:
+            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
             # Its command sees to it, and looks more often than we do.
             if name not in in_hand:
                 lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
             continue
-        if action is Action.MARK:
-            lists["unmarked"].append(name)
-        if action is Action.SET_ASIDE:
-            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
-        if is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN:
-            continue
+        if action in _LISTED and (action is not Action.LET_GO or now_us - record.since_us >= hold_us):
+            lists[_LISTED[action]].append(name)
+        is_epilogue = (
+            status is not None and status.jobs == (last_jobs.get(name),) and record.state is NodeState.OA_IDLE
+        )
+        is_in_doubt = is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN
         state = _OBSERVED.get(action)
-        if state == "down" and record.state is NodeState.DOWN:
-            continue
-        is_epilogue = state == "busy" and status is not None and status.jobs == (last_jobs.get(name),)
-        if state is not None and not (is_epilogue and record.state is NodeState.OA_IDLE):
+        is_known = state == "down" and record.state is NodeState.DOWN
+        if not (state is None or is_in_doubt or is_known or (is_epilogue and state == "busy")):
             observed[name] = state
-    return Difference(observed, **{name: tuple(nodes) for name, nodes in lists.items()})
+    return Difference(observed, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()})
+
+
+def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_cloud_asked: bool) -> str | None:
+    """What speaks against granting a lent node; "": nothing does any more; None: that is known."""
+    if record.state not in MAY_BE_CONTESTED:
+        return None
+    if record.state is not NodeState.RECLAIMING and TABLE[record.state][found] in (
+        Action.CONTEST,
+        Action.MARK,
+    ):
+        why = _why(status, found)
+        return why if why != record.contested else None
+    is_clear = (status or UNKNOWN).is_handed_over and (is_cloud_asked or record.contested != _HAS_SERVER)
+    return "" if record.contested and is_clear else None
+
+
+def _why(status: NodeStatus | None, found: Seen) -> str:
+    """What speaks against giving the node to anybody, in words."""
+    if status is None:
+        return "the batch system does not list it"
+    if found is Seen.CLOUD_VM:
+        return _HAS_SERVER
+    if found in _FOREIGN:
+        return f"taken offline by others: {status.note}"
+    if status.jobs:
+        return f"runs {', '.join(status.jobs)}"
+    if status.state in ("idle", "busy"):
+        return "its offline mark was lost"
+    return "it is down" if status.state == "down" else "what the batch system says of it cannot be read"

@@ -21,6 +21,8 @@ class Seen(StrEnum):
     BATCH_BUSY = "batch busy"
     DRAINED_IDLE = "batch drained idle"
     DRAINED_BUSY = "batch drained busy"
+    FOREIGN = "taken by others"
+    FOREIGN_BUSY = "taken by others, busy"
     ABSENT = "absent"
     CLOUD_ENABLED = "cloud enabled"
     CLOUD_EMPTY = "cloud disabled empty"
@@ -34,6 +36,8 @@ SEEN_MEANS = {
     Seen.BATCH_BUSY: "enabled in batch, runs a job",
     Seen.DRAINED_IDLE: "offline in batch, no job; no cloud is configured or it did not answer",
     Seen.DRAINED_BUSY: "offline in batch, runs a job",
+    Seen.FOREIGN: "carries somebody else's offline mark, no job (it may be down as well)",
+    Seen.FOREIGN_BUSY: "carries somebody else's offline mark, runs a job",
     Seen.ABSENT: "batch answered and does not list it",
     Seen.CLOUD_ENABLED: "offline and empty in batch, enabled in the cloud",
     Seen.CLOUD_EMPTY: "offline and empty in batch, disabled in the cloud, no VM",
@@ -51,6 +55,7 @@ class Action(StrEnum):
     SEE_BUSY = "see busy"
     SEE_DOWN = "see down"
     SET_ASIDE = "set aside"
+    CONTEST = "contest"
     MARK = "mark"
     GIVE_UP = "give up"
     ORDER = "order again"
@@ -58,6 +63,9 @@ class Action(StrEnum):
     LEAVE = "leave it its job"
     TAKE_BACK = "take back"
     WAIT = "wait"
+    HOLD = "hold"
+    ADOPT = "on-demand's"
+    LET_GO = "batch's"
 
 
 ACTION_MEANS = {
@@ -67,9 +75,11 @@ ACTION_MEANS = {
     Action.SEE_DOWN: "the ledger takes it as down: not given to anybody until it reads well again",
     Action.SET_ASIDE: "down in the ledger; an offline mark of ours that was left behind is taken off, somebody "
     "else's is left alone and shown",
-    Action.MARK: "its offline mark was lost: set again, so that no job starts on it",
-    Action.GIVE_UP: "a job runs on a reserved node, or one on its way is down for longer than `confirm_limit_s`: it "
-    "goes back to batch; a request gets another",
+    Action.CONTEST: "it is shown with the reason and not granted (again) until a look finds it offline, empty and "
+    "without somebody else's mark; a request that waits with it gets another; whoever has it keeps it",
+    Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",
+    Action.GIVE_UP: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
+    "`confirm_limit_s`: it goes back to batch, and a mark of others stays there; a request gets another",
     Action.ORDER: "its command is given again every `confirm_poll_s` until it shows; a mark of somebody else's is not "
     "taken off: the node is down then",
     Action.HAND_OVER: "two such looks, a `confirm_poll_s` apart: it is on-demand's",
@@ -77,6 +87,9 @@ ACTION_MEANS = {
     "busy; a request gets another",
     Action.TAKE_BACK: "the ledger takes it as idle or busy: batch has it again",
     Action.WAIT: "no command, until it reads otherwise",
+    Action.HOLD: "nobody's, until the cloud or an operator says whose it is",
+    Action.ADOPT: "the cloud has it: granted, as before",
+    Action.LET_GO: "no server on it for `hold_s`: it goes back to batch",
 }
 
 _TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
@@ -84,6 +97,8 @@ _TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
     Seen.BATCH_BUSY: Action.LEAVE,
     Seen.DRAINED_BUSY: Action.LEAVE,
     Seen.BOTH_ENABLED: Action.ORDER,
+    Seen.FOREIGN: Action.GIVE_UP,
+    Seen.FOREIGN_BUSY: Action.GIVE_UP,
     Seen.ABSENT: Action.WAIT,
     Seen.UNREACHABLE: Action.GIVE_UP,
 }
@@ -91,6 +106,8 @@ _TO_BATCH = dict.fromkeys(Seen, Action.ORDER) | {
     Seen.BATCH_IDLE: Action.TAKE_BACK,
     Seen.BATCH_BUSY: Action.TAKE_BACK,
     Seen.BOTH_ENABLED: Action.TAKE_BACK,
+    Seen.FOREIGN: Action.SET_ASIDE,
+    Seen.FOREIGN_BUSY: Action.SET_ASIDE,
     Seen.ABSENT: Action.WAIT,
     Seen.UNREACHABLE: Action.WAIT,
 }
@@ -98,7 +115,9 @@ _LENT = {
     Seen.BATCH_IDLE: Action.MARK,
     Seen.BATCH_BUSY: Action.MARK,
     Seen.DRAINED_IDLE: Action.NOTHING,
-    Seen.DRAINED_BUSY: Action.NOTHING,
+    Seen.DRAINED_BUSY: Action.CONTEST,
+    Seen.FOREIGN: Action.CONTEST,
+    Seen.FOREIGN_BUSY: Action.CONTEST,
     Seen.ABSENT: Action.NOTHING,
     Seen.CLOUD_ENABLED: Action.NOTHING,
     Seen.CLOUD_EMPTY: Action.NOTHING,
@@ -111,6 +130,8 @@ _IN_BATCH = {
     Seen.BATCH_BUSY: Action.SEE_BUSY,
     Seen.DRAINED_IDLE: Action.SET_ASIDE,
     Seen.DRAINED_BUSY: Action.SET_ASIDE,
+    Seen.FOREIGN: Action.SET_ASIDE,
+    Seen.FOREIGN_BUSY: Action.SET_ASIDE,
     Seen.ABSENT: Action.SEE_DOWN,
     Seen.CLOUD_ENABLED: Action.SET_ASIDE,
     Seen.CLOUD_EMPTY: Action.SET_ASIDE,
@@ -119,9 +140,19 @@ _IN_BATCH = {
     Seen.BOTH_ENABLED: Action.SEE_DOWN,
     Seen.UNREACHABLE: Action.SEE_DOWN,
 }
+_IN_DOUBT = dict.fromkeys(Seen, Action.HOLD) | {
+    Seen.BATCH_IDLE: Action.MARK,
+    Seen.BATCH_BUSY: Action.MARK,
+    Seen.BOTH_ENABLED: Action.MARK,
+    Seen.CLOUD_ENABLED: Action.ADOPT,
+    Seen.CLOUD_VM: Action.ADOPT,
+    Seen.CLOUD_EMPTY: Action.LET_GO,
+}
 
 TABLE: dict[NodeState, dict[Seen, Action]] = {
-    NodeState.OD_RESERVE: _LENT | {Seen.BATCH_BUSY: Action.GIVE_UP, Seen.DRAINED_BUSY: Action.GIVE_UP},
+    NodeState.OD_RESERVE: _LENT
+    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)
+    | dict.fromkeys((Seen.ABSENT, Seen.UNREACHABLE, Seen.CLOUD_VM), Action.CONTEST),
     NodeState.OD_ALLOC: _LENT,
     NodeState.OA_IDLE: _IN_BATCH | {Seen.BATCH_IDLE: Action.NOTHING},
     NodeState.OA_BUSY: _IN_BATCH | {Seen.BATCH_BUSY: Action.NOTHING},
@@ -129,8 +160,9 @@ TABLE: dict[NodeState, dict[Seen, Action]] = {
     | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
     NodeState.RECLAIMING: _TO_ON_DEMAND,
     NodeState.RESTORING: _TO_BATCH,
+    NodeState.HELD: _IN_DOUBT,
 }
-"""Ledger state -> what is seen -> what is done. 7 x 10 cells."""
+"""Ledger state -> what is seen -> what is done. 8 x 12 cells."""
 
 _HEAD = """\
 # Reconcile: the ledger against what is there
@@ -146,8 +178,18 @@ _TAIL = """
 * Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
   at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
-* A mark is ours when its note is ours (`pbsnodes -N`). A node that a human's hand took offline is `DOWN` in the
-  ledger, is listed as taken offline by others, and comes back when they clear it.
+* Before all this, marks and ledger are compared: a node whose mark is of another ledger, or of an event that this
+  ledger does not have, is `HELD`, whatever state it was in; and so is every lent node when the ledger is found to be an
+  older one ([backup](backup.md#nodes-in-doubt)).
+* A mark is ours when its note is ours, in exactly its form (`pbsnodes -N`). A node with somebody else's mark is listed
+  as taken offline by others with their note, whatever the ledger says of it, and is not used: in batch it is `DOWN` and
+  comes back when they clear it; on its way or in reserve it goes to `DOWN` at once; granted it stays with its owner,
+  contested; held it stays held.
+* A job that a hook reports on a lent node, or on one that is on its way to on-demand, is refused and contests the
+  node just so. Nothing is granted without a look at it that is younger than `refresh_age_s`, or that began after
+  nothing else was missing.
+* The mark of a lent node that has changed in the ledger since it was set is set again at the next reconcile: so it
+  names a younger event.
 * The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
   `confirm_poll_s` (below); reconcile gives a command that was lost again. What is only unknown is waited for.
 * A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps

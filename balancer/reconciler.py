@@ -7,23 +7,34 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import seconds
+from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
 from balancer.contact import Contact
-from balancer.drivers.base import DriverError
-from balancer.lifecycle.events import NodesObserved, Reclaim, Restore
-from balancer.reconcile import compare
+from balancer.doubts import doubts
+from balancer.drivers.base import DriverError, RefusedError
+from balancer.lifecycle.events import (
+    NodesAdopted,
+    NodesDoubted,
+    NodesObserved,
+    Reclaim,
+    Restore,
+    ServersObserved,
+)
+from balancer.lifecycle.states import NodeState
+from balancer.reader import Reader
+from balancer.reconcile import Difference, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
-    from balancer.commands import Commander
+    from balancer.commands import Commander, Reading
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudDriver, CloudStatus
+    from balancer.drivers.marks import Stamp
     from balancer.lifecycle.events import Event, Instruction
+    from balancer.lifecycle.records import NodeRecord
     from balancer.metrics import Metrics
-    from balancer.reconcile import Difference
     from balancer.writer import Writer
 
 _log = structlog.get_logger()
@@ -41,6 +52,9 @@ class Reconciler:
         clock: Clock,
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
+        refresh_age_s: float,
+        hold_us: int,
+        threaded: bool = True,
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
@@ -56,19 +70,30 @@ class Reconciler:
         self._clock = clock
         self._metrics = metrics
         self._carry_out = carry_out
+        self._hold_us = hold_us
+        self._given: set[Stamp] = set()
+        self._is_compared = False
         self._reading = threading.Lock()
+        self._refresh_age_us = micros(refresh_age_s)
+        self._latest: tuple[Reading, int] | None = None
+        """The latest reading that no event has told of yet, and the last event stored before it began."""
+        self.is_refused = False
+        """The batch system said no to it: asking again will not help."""
+        self.reader = Reader(self._attempt, clock, refresh_age_s, threaded=threaded)
 
-    def refresh(self, age_us: int) -> None:
-        """Read all states, unless a reading is younger than this. A failure is only logged."""
-        with self._reading:
-            silent_us = self.batch.silent_us(self._clock.now_us())
-            if silent_us is None or silent_us >= age_us:
-                self._read()
+    def reconcile(self) -> bool:
+        """Compare the ledger with batch system and cloud, and set right what can be set right; False: no answer."""
+        return self._attempt(with_cloud=True)
 
-    def reconcile(self) -> None:
-        """Compare the ledger with batch system and cloud, and set right what can be set right."""
+    def _attempt(self, with_cloud: bool) -> bool:
         with self._reading:
-            self._read(self._ask_cloud())
+            latest = self._latest
+            is_young = latest is not None and self._clock.now_us() - latest[0].at_us < self._refresh_age_us
+            if latest is not None and is_young and not with_cloud:
+                # For whoever asks the age of a reading counts, not who it was made for.
+                self._use(*latest, cloud=None)
+                return True
+            return self._read(with_cloud=with_cloud)
 
     def _ask_cloud(self) -> Mapping[str, CloudStatus] | None:
         """None: there is no cloud, or it gave no answer. That it has no VM somewhere is then not known."""
@@ -88,21 +113,46 @@ class Reconciler:
             return found
         return None
 
-    def _read(self, cloud: Mapping[str, CloudStatus] | None = None) -> None:
+    def _read(self, *, with_cloud: bool) -> bool:
         # Not the last decision: what is set right below has to be stored already.
         before = self._writer.committed_seq
+        asked_us = self._clock.now_us()
+        cloud = self._ask_cloud() if with_cloud else None
         try:
             reading = self._commander.read()
         except DriverError as error:
-            _log.warning("the batch system cannot be read", error=str(error))
+            is_refused = isinstance(error, RefusedError)
+            say = _log.error if is_refused else _log.warning
+            say("the batch system cannot be read", error=str(error))
             self.batch.failed(self._clock.now_us(), str(error))
-            return
-        self.batch.answered(reading.at_us)
-        self.readings = reading.states
+            self.is_refused = is_refused
+        else:
+            self.batch.answered(reading.at_us)
+            self.is_refused, self.readings = False, reading.states
+            unknown = self._doubt(reading.states)
+            self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
+        if cloud is not None:
+            self._tell_servers(cloud, asked_us, before)
+        return self.batch.error is None
+
+    def _use(
+        self,
+        reading: Reading,
+        before: int,
+        *,
+        cloud: Mapping[str, CloudStatus] | None,
+        unknown: Collection[Stamp] | None = None,
+    ) -> None:
+        """Have the ledger know what was read, and set right what can be.
+
+        `unknown`: the marks that the ledger did not give; marks that are outdated are set again then.
+        """
         unmarked = 0
+        self._latest = None
+        settled = Difference()
 
         def observed(at_us: int, _: int) -> Event | None:
-            nonlocal unmarked
+            nonlocal unmarked, settled
             _, records, changed_at = self._writer.decided_nodes()
             difference = compare(
                 records,
@@ -112,20 +162,105 @@ class Reconciler:
                 in_hand=self._commander.open_nodes(),
                 cloud=cloud,
                 is_cloud_silent=self._cloud is not None and cloud is None,
+                now_us=at_us,
+                hold_us=self._hold_us,
             )
+            settled = difference
             self.by_hand = difference.by_hand
             unmarked = len(difference.unmarked)
             # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
             self._set_right(difference)
-            if not difference.observed:
+            if unknown is not None:
+                self._renew_marks(_outdated(records, reading.states, changed_at, unknown))
+            is_news = difference.observed or difference.contested or difference.cleared
+            if not is_news and not self._writer.wants_look():
+                self._latest = reading, before
                 return None
-            states = {node: (state, reading.at_us) for node, state in difference.observed.items()}
-            return NodesObserved(at_us=at_us, states=states)
+            return NodesObserved(
+                at_us=at_us,
+                states={node: (state, reading.at_us) for node, state in difference.observed.items()},
+                read_us=reading.at_us,
+                contested=difference.contested,
+                cleared=difference.cleared,
+                unread=difference.unread,
+            )
 
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
+        if settled.in_cloud or settled.not_in_cloud:
+            self._settle(settled)
         self._metrics.reconciled(seconds(reading.at_us), unmarked)
+
+    def _tell_servers(self, cloud: Mapping[str, CloudStatus], asked_us: int, before: int) -> None:
+        """A server confirms a grant; that there is none ends one that is past its end."""
+
+        def observed(at_us: int, _: int) -> Event | None:
+            _, records, changed_at = self._writer.decided_nodes()
+            granted = [
+                record.name
+                for record in records
+                if record.state is NodeState.OD_ALLOC
+                and record.name in cloud
+                and changed_at.get(record.name, 0) <= before
+            ]
+            servers = tuple(name for name in granted if cloud[name].vms)
+            empty = tuple(name for name in granted if not cloud[name].vms)
+            if not self._writer.cares_for(servers, empty):
+                return None
+            return ServersObserved(at_us=at_us, asked_us=asked_us, servers=servers, empty=empty)
+
+        done = self._writer.apply(observed)
+        if done is not None:
+            self._carry_out(done.instructions)
+
+    def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
+        """Hold the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
+        stamps = {status.stamp for status in states.values() if status.stamp is not None}
+        unknown = self._writer.unknown_stamps(stamps - self._given)
+        self._given = stamps - unknown.keys()
+        found: dict[str, str] = {}
+
+        def doubted(at_us: int, _: int) -> Event | None:
+            records = self._writer.decided_nodes()[1]
+            found.update(
+                doubts(
+                    records,
+                    states,
+                    unknown,
+                    ledger_id=self._writer.ledger_id,
+                    is_first=not self._is_compared,
+                )
+            )
+            return NodesDoubted(at_us=at_us, reasons=dict(found)) if found else None
+
+        done = self._writer.apply(doubted, is_proof=True)
+        self._is_compared = True
+        self._writer.proven()
+        if done is not None:
+            self._carry_out(done.instructions)
+        if found:
+            _log.error(
+                "nodes are held: the ledger may be wrong about them; see `balancer ledger adopt`", nodes=found
+            )
+        return unknown.keys()
+
+    def _renew_marks(self, nodes: tuple[str, ...]) -> None:
+        """So that they name an event after which the node was last given to somebody."""
+        open_nodes = self._commander.open_nodes()
+        nodes = tuple(node for node in nodes if node not in open_nodes)
+        if nodes:
+            self._commander.submit([Mark(nodes=nodes)])
+
+    def _settle(self, difference: Difference) -> None:
+        """The cloud says whose held nodes are."""
+        done = self._writer.apply(
+            lambda at_us, _: NodesAdopted(
+                at_us=at_us, on_demand=difference.in_cloud, batch=difference.not_in_cloud, by_cloud=True
+            )
+        )
+        if done is not None:
+            self._carry_out(done.instructions)
 
     def _set_right(self, difference: Difference) -> None:
         """Commands that what the ledger says already asks for: no event, no new intent."""
@@ -144,3 +279,21 @@ class Reconciler:
             orders.append(Restore(event_id="reconcile", nodes=difference.restore))
         if orders:
             self._commander.submit(orders)
+
+
+def _outdated(
+    records: Iterable[NodeRecord],
+    states: Mapping[str, NodeStatus],
+    changed_at: Mapping[str, int],
+    unknown: Collection[Stamp],
+) -> tuple[str, ...]:
+    """Lent nodes whose mark is older than their last change, or of a ledger that was settled not to matter."""
+
+    def is_outdated(record: NodeRecord) -> bool:
+        stamp = states[record.name].stamp if record.name in states else None
+        is_lent = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
+        return (
+            is_lent and stamp is not None and (stamp in unknown or changed_at.get(record.name, 0) > stamp.seq)
+        )
+
+    return tuple(record.name for record in records if is_outdated(record))

@@ -20,21 +20,30 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, StaleError
+from balancer.doubts import LENT, unknown_stamps
+from balancer.ledger.errors import (
+    FencedError,
+    LedgerError,
+    ReadOnlyError,
+    ReplacedError,
+    StaleError,
+    UnprovenError,
+)
 from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, PlanRefused, WakeAt
+from balancer.lifecycle.events import Event, Grant, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.records import Changes, NodeRecord, RequestStatus, Snapshot
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.states import NodeState
 from balancer.version import VERSION
 from balancer.waiting import Waiters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
+    from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.settings import Settings
@@ -47,6 +56,9 @@ _MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
 
 _PREDECESSOR_S = 20.0
 """How long a start waits for another one's lease to run out: longer than a lease."""
+
+_FINAL = (FencedError, ReplacedError)
+"""After these nothing is written before a restart."""
 
 _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
@@ -99,6 +111,10 @@ class Decided:
     def seq(self) -> int:
         return self.entry.event.seq
 
+    @property
+    def answered(self) -> list[RequestRecord]:
+        return _answered(self.changes, self.instructions)
+
 
 class Writer:
     """The life cycle and its ledger. `on_decided` is called under the lock, in the order of the decisions."""
@@ -122,6 +138,8 @@ class Writer:
         """The last plan that the algorithm could not make, or that made no sense."""
         self.read_only: LedgerError | None = None
         """Why nothing can be written at the moment."""
+        self.unproven = ""
+        """Why nothing may be decided before marks and ledger have been compared; "": they have, or need not be."""
         self._configured = configured
         self._ledger = ledger
         self._clock = clock
@@ -139,6 +157,7 @@ class Writer:
         # What has been committed; readers see this.
         self._published = threading.Condition()
         self._nodes = dict(self._decided_nodes)
+        self._requests = dict(self._open_requests)
         self._published_seq = self._seq
 
     # Writing
@@ -154,13 +173,36 @@ class Writer:
         event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "started", body)
         new = tuple(record for record in snapshot.nodes if record.name not in known)
         changes = Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial)
-        self._ledger.commit([Entry(event, changes)])
+        entries = [Entry(event, changes)]
+        doubt = self._ledger.doubt()
+        if doubt:
+            _log.error("the ledger may not know the newest state: lent nodes are held", why=doubt)
+            entries += self._hold_lent(f"the ledger may be old: {doubt}")
+        if doubt or (known and not self._ledger.has_head_file):
+            self.unproven = doubt or "nothing beside it says how far it went"
+        self._ledger.commit(entries)
         with self._published:
             self._nodes = dict(self._decided_nodes)
+            self._requests = dict(self._open_requests)
             self._published_seq = self._seq
         instructions = self._lifecycle.resume()
         self._on_decided(instructions)
         return instructions
+
+    def _hold_lent(self, reason: str) -> list[Entry]:
+        """For the first commit: whoever starts after a crash could not know the reason any more."""
+        lent = [record.name for record in self._decided_nodes.values() if record.state in LENT]
+        if not lent:
+            return []
+        event = NodesDoubted(
+            at_us=self._clock.now_us(), event_id=f"e{self._seq + 1}", reasons=dict.fromkeys(lent, reason)
+        )
+        self._lifecycle.handle(event)
+        changes = self._lifecycle.drain_changes()
+        self._seq += 1
+        moves = self._note(changes)
+        body = _body(event, moves, changes, ())
+        return [Entry(StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body), changes)]
 
     def apply(
         self,
@@ -168,10 +210,12 @@ class Writer:
         *,
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
+        is_proof: bool = False,
     ) -> Decided | None:
         """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
 
-        With a key the answer is stored too: the text that `answer` gives, or the request the event made.
+        `is_proof`: it holds nodes in doubt, which comes before all else. With a key the answer is stored too: the
+        text that `answer` gives, or the request the event made.
         """
         self._refuse_if_read_only()
         if self.is_broken:
@@ -181,6 +225,8 @@ class Writer:
             if self.is_stopping:
                 raise StoppingError
             self._refuse_if_read_only()
+            if not is_proof:
+                self.refuse_if_unproven()
             if self.is_broken:
                 raise LedgerError("the state is being read from the ledger again")
             event = make(self._clock.now_us(), self._seq + 1)
@@ -231,7 +277,7 @@ class Writer:
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
-        body = _body(event, moves, changes)
+        body = _body(event, moves, changes, _answered(changes, instructions))
         stored = StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body)
         kept = _kept(key, changes, answer) if key is not None else None
         decided = Decided(Entry(stored, changes, kept), instructions, moves)
@@ -250,7 +296,6 @@ class Writer:
         moves = []
         for record in changes.nodes:
             before = self._decided_nodes[record.name]
-            self._free += _is_free(record) - _is_free(before)
             self._decided_nodes[record.name] = record
             self._changed_at[record.name] = self._seq
             if record.state is not before.state:
@@ -291,10 +336,45 @@ class Writer:
             return f"read-only: {self.read_only}"
         if self.is_broken:
             return "the ledger cannot be read or written"
+        if self.unproven:
+            return f"the ledger has not been compared with the marks on the nodes yet: {self.unproven}"
+        return self._replaced()
+
+    def _replaced(self) -> str | None:
+        """Whether the file was taken away since the last commit: from then on nothing is written."""
+        try:
+            self._ledger.check_file()
+        except ReplacedError as error:
+            with self._deciding:
+                self._turn_read_only(error)
+            return f"read-only: {error}"
         return None
 
+    def refuse_if_unproven(self) -> None:
+        """Also for commands. Raises UnprovenError."""
+        if self.unproven:
+            raise UnprovenError(
+                f"the ledger has not been compared with the marks on the nodes yet: {self.unproven}"
+            )
+
+    def proven(self) -> None:
+        """Marks and ledger have been compared, and nodes in doubt are held."""
+        self.unproven = ""
+
+    @property
+    def ledger_id(self) -> str:
+        return self._ledger.ledger_id
+
+    def unknown_stamps(self, stamps: Collection[Stamp]) -> dict[Stamp, str]:
+        """Of these, the ones that this ledger did not give -> why. Raises LedgerError."""
+        if not stamps:
+            return {}
+        digests = self._ledger.digests(stamp.seq for stamp in stamps)
+        newest = self._ledger.writer()
+        return unknown_stamps(stamps, newest.ledger_id, newest.seq, digests)
+
     def _refuse_if_read_only(self) -> None:
-        if isinstance(self.read_only, FencedError):
+        if isinstance(self.read_only, _FINAL):
             raise self.read_only
         if self.read_only is not None:
             raise ReadOnlyError(f"nothing can be stored at the moment: {self.read_only}")
@@ -304,7 +384,7 @@ class Writer:
         if isinstance(error, StaleError) or not isinstance(error, LedgerError) or self.read_only is not None:
             return
         self.read_only = error
-        if not isinstance(error, FencedError):
+        if not isinstance(error, _FINAL):
             self._pause_s = _FIRST_PROBE_S
             self._probe_us = wall_us() + micros(self._pause_s)
             if self._threaded:
@@ -328,7 +408,7 @@ class Writer:
                     if self.is_broken:
                         self._load()
                     self.read_only = None
-        except FencedError as error:
+        except _FINAL as error:
             self.read_only = error
         except LedgerError as error:
             _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
@@ -386,7 +466,7 @@ class Writer:
         self._seq = self._ledger.last_seq()
         self._decided_nodes = {record.name: record for record in nodes}
         self._changed_at: dict[str, int] = {}
-        self._free = sum(map(_is_free, nodes))
+        self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
@@ -400,13 +480,17 @@ class Writer:
             for each in batch:
                 each.stored = True
                 self._nodes.update((record.name, record) for record in each.changes.nodes)
+                for request in each.changes.requests:
+                    if request.is_open:
+                        self._requests[request.request_id] = request
+                    else:
+                        self._requests.pop(request.request_id, None)
             self._published_seq = batch[-1].seq
             self._published.notify_all()
         for each in batch:
-            for request in each.changes.requests:
-                if request.status is not RequestStatus.WAITING:
-                    self._metrics.request_answered(request.status.value)
-                    self.waiters.decided(request)
+            for request in each.answered:
+                self._metrics.request_answered(request.status.value)
+                self.waiters.decided(request)
             self._count(each.moves)
 
     def _count(self, moves: Moves) -> None:
@@ -416,13 +500,25 @@ class Writer:
                 outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
                 self._metrics.node_moved("batch", "on_demand", outcome, took_s)
             elif before.state is NodeState.RESTORING:
-                outcome = "failed" if after.state is NodeState.DOWN else "done"
+                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.HELD) else "done"
                 self._metrics.node_moved("on_demand", "batch", outcome, took_s)
 
-    def obtainable(self) -> int:
-        """Nodes that a request would get at once: free reserve and idle ones, as far as is known."""
-        with self._deciding:
-            return self._free + self._lifecycle.counts[NodeState.OA_IDLE]
+    def wants_look(self) -> bool:
+        """Whether somebody waits for a look at all nodes. For the function that is given to `apply`."""
+        return self._lifecycle.wants_look
+
+    def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
+        """As `Lifecycle.cares_for`. For the function that is given to `apply`."""
+        return self._lifecycle.cares_for(servers, empty)
+
+    def grant(self, request_id: str) -> RequestRecord | None:
+        """A request that has nodes, after the last decision. For the function that is given to `apply`."""
+        return self._lifecycle.grant(request_id)
+
+    def open_requests(self) -> list[RequestRecord]:
+        """The requests that wait or have nodes, as committed."""
+        with self._published:
+            return list(self._requests.values())
 
     @property
     def committed_seq(self) -> int:
@@ -476,8 +572,15 @@ class Writer:
             return self._published_seq > after and not self.is_stopping
 
 
-def _is_free(record: NodeRecord) -> bool:
-    return record.state is NodeState.OD_RESERVE and record.held_for is None
+def _answered(changes: Changes, instructions: Iterable[Instruction]) -> list[RequestRecord]:
+    """The requests that were decided by this, and not only changed."""
+    granted = {each.request_id for each in instructions if isinstance(each, Grant)}
+    return [
+        request
+        for request in changes.requests
+        if request.status in (RequestStatus.REJECTED, RequestStatus.WITHDRAWN)
+        or request.request_id in granted
+    ]
 
 
 def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
@@ -486,15 +589,35 @@ def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -
     return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
 
 
-def _body(event: Event, moves: Moves, changes: Changes) -> str:
+def _body(event: Event, moves: Moves, changes: Changes, answered: Sequence[RequestRecord]) -> str:
     """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
     body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    for name in _SELDOM & body.keys():
+        if not body[name]:
+            del body[name]
     if moves:
         body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
-    decided = {r.request_id: r.status for r in changes.requests if r.status is not RequestStatus.WAITING}
-    if decided:
-        body["decided"] = decided
+    if answered:
+        body["decided"] = {request.request_id: request.status for request in answered}
+    if overdue := [request.request_id for request in changes.requests if request.overdue]:
+        body["overdue"] = overdue
+    if ended := [request.request_id for request in changes.requests if request.ended_us is not None]:
+        body["ended"] = ended
     return _encode(body)
+
+
+_SELDOM = {
+    "as_operator",
+    "candidates",
+    "cleared",
+    "contested",
+    "exclude",
+    "lease_us",
+    "read_us",
+    "trouble",
+    "unread",
+}
+"""Fields that are left out where they say nothing."""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -33,6 +33,7 @@ class Gate:
     takeovers: int = 20
     outage_seeds: int = 1
     fuzz_examples: int = 100
+    bit_flips: int = 300
 
 
 GATES = {
@@ -56,6 +57,7 @@ GATES = {
         takeovers=2000,
         outage_seeds=25,
         fuzz_examples=2000,
+        bit_flips=10_000,
     ),
 }
 

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
+from balancer.callers import CallerSettings
 from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
+from balancer.drivers.marks import Stamp, noted, parse
 from balancer.engine import Engine, EngineSettings
 from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.drivers.cloud import CloudStatus
+    from balancer.lifecycle.records import RequestRecord
 
 
 class FakeBatch:
@@ -38,6 +41,7 @@ class FakeBatch:
         self.fails: dict[str, Exception] = {}
         self.without_effect: set[str] = set()
         self.ours: set[str] = set()
+        self.stamps: dict[str, Stamp] = {}
         self.reports: dict[str, NodeStatus] | None = None
         self.lies = 0
         self.gate = threading.Event()
@@ -53,6 +57,9 @@ class FakeBatch:
     def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
+        mark = parse(noted("ours", why), "ours")
+        if mark is not None and mark.stamp is not None and "reclaim" not in self.without_effect:
+            self.stamps |= dict.fromkeys(nodes, mark.stamp)
 
     def restore_nodes(self, nodes: Iterable[str]) -> None:
         self._command("restore", nodes)
@@ -88,7 +95,8 @@ class FakeBatch:
                 self.lies -= 1
                 return NodeStatus("offline", (), marked=True)
             if marked:
-                return NodeStatus("offline", jobs, marked=True, is_ours=node in self.ours)
+                stamp = self.stamps.get(node)
+                return NodeStatus("offline", jobs, marked=True, is_ours=node in self.ours, stamp=stamp)
             return NodeStatus("busy" if jobs else "idle", jobs)
 
     def commands(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -136,7 +144,12 @@ class WatchedClock(ManualClock):
         In this order: a timer that fires is due no more before it has done anything, and a command is under way
         before the timer that wanted it has fired.
         """
-        return engine._timers._wake_us > self.now_us() and not self._firing and engine.pending_commands == 0
+        return (
+            engine._timers._wake_us > self.now_us()
+            and not self._firing
+            and engine.pending_commands == 0
+            and not engine.is_reading
+        )
 
 
 class World:
@@ -158,13 +171,18 @@ class World:
             static_reserve=options.pop("reserve", 0),
             wait_us=micros(options.pop("wait_s", 0)),
             idle_hold_us=micros(options.pop("idle_hold_s", 600)),
+            at_once_us=micros(options.pop("at_once_s", 5)),
+            confirm_us=micros(options.pop("confirm_s", 0)),
         )
         settings = EngineSettings(
             reconcile_period_s=options.pop("reconcile_period_s", 60.0),
             refresh_age_s=options.pop("refresh_age_s", 0.0),
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
+            hold_s=options.pop("hold_s", 600.0),
             plan_limit_s=options.pop("plan_limit_s", 5.0),
+            mark_wait_s=options.pop("mark_wait_s", 60.0),
+            callers=options.pop("callers", CallerSettings()),
             unreachable_s=options.pop("unreachable_s", 90.0),
             commands=CommandSettings(
                 confirm_poll_s=0.005, confirm_limit_s=options.pop("confirm_limit_s", 5.0)
@@ -179,7 +197,7 @@ class World:
                 lifecycle,
                 ledger=ledger,
                 driver=driver,
-                cloud=self.cloud,
+                cloud=self.cloud if options.pop("has_cloud", True) else None,
                 clock=self.clock,
                 metrics=Metrics("fake"),
                 settings=settings,
@@ -199,6 +217,18 @@ class World:
     def close(self) -> None:
         self.batch.gate.set()
         self.engine.stop()
+
+    # The client's side
+
+    def asked(self, count: int, wait_s: float | None = None, **more: Any) -> RequestRecord:
+        """A request, as it is once it has been decided."""
+        wait_us = None if wait_s is None else micros(wait_s)
+        record = self.engine.submit_request(count, wait_us, **more)
+        waiter = self.engine.wait_for_request(record.request_id, 60.0)
+        assert waiter is not None
+        assert waiter.record is not None
+        waiter.hold.close()
+        return waiter.record
 
     # The batch system's side
 
@@ -228,9 +258,23 @@ class World:
         events = self.engine.ledger.events(0, 10_000)
         return [event.kind for event in events if event.kind != "timer_fired"]
 
+    def _done_so_far(self) -> tuple[int, int]:
+        """The last event, and how many readings there were."""
+        return self.engine.ledger.last_seq(), self.engine._reader._attempts
+
     def settled(self) -> dict[str, str]:
-        """The states once no command is under way and no timer is due."""
-        until(lambda: self.clock.is_quiet(self.engine))
+        """The states once no command or reading is under way and no timer is due."""
+
+        def is_settled() -> bool:
+            # Each may set off the others: quiet is only what is quiet twice, with nothing done in between.
+            before = self._done_so_far()
+            return (
+                self.clock.is_quiet(self.engine)
+                and self.clock.is_quiet(self.engine)
+                and self._done_so_far() == before
+            )
+
+        until(is_settled)
         return self.states()
 
 

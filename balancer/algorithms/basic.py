@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from balancer.algorithms.interface import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from balancer.algorithms.interface import Candidates, View
 
 
@@ -23,21 +26,23 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
     An earlier request takes whatever it is short of, so a later one gets nodes only once no earlier one is
     short: nobody is overtaken and nobody starves. One that is due gets all it is short of or nothing.
     """
-    free, coming, idle = _Pile(view.free), _Pile(view.coming), _Pile(view.idle)
+    free, coming, idle = piles = _Pile(view.free), _Pile(view.coming), _Pile(view.idle)
     hold, unmet, promised = {}, 0, 0
     for request in view.requests:
-        missing = max(0, request.short - free.left - coming.left - idle.left)
+        missing = max(0, request.short - sum(pile.count(request.among) for pile in piles))
         unmet += missing
         if not missing:
             promised += request.count
         if request.short and not (missing and request.due):
-            nodes = free.take(request.short)
-            nodes += coming.take(request.short - len(nodes))
-            hold[request.request_id] = nodes + idle.take(request.short - len(nodes))
+            nodes: tuple[str, ...] = ()
+            for pile in piles:
+                nodes += pile.take(request.short - len(nodes), request.among)
+            hold[request.request_id] = nodes
     kept = static_reserve + _hinted(view, promised)
-    lacking = max(0, kept - free.left - coming.left)
+    # A contested node is mostly cleared by the next look: no other is collected in its place.
+    lacking = max(0, kept - free.left - coming.left - view.contested)
     collect = idle.take(lacking)
-    restore, wake_us = _over_time(view, free.taken + max(0, kept - coming.left))
+    restore, wake_us = _over_time(view, free.rest(max(0, kept - coming.left)))
     return Plan(hold, collect, restore, wake_us, unmet + lacking - len(collect))
 
 
@@ -52,30 +57,49 @@ def _hinted(view: View, promised: int) -> int:
     return ahead + max(0, arrived - promised)
 
 
-def _over_time(view: View, kept: int) -> tuple[tuple[str, ...], int | None]:
-    """Nodes that have been beyond the reserve for I, and when the next one will have been.
+def _over_time(view: View, beyond: Iterator[str]) -> tuple[tuple[str, ...], int | None]:
+    """Nodes that have been `beyond` the reserve for I, and when the next one will have been.
 
-    The `kept` nodes that have been reserved longest are the reserve, so that each node beyond it stays for I.
+    The nodes that have been reserved longest are the reserve, so that each node beyond it stays for I.
     """
-    over = kept
-    while over < len(view.free):
-        over_us = view.free.since_us(view.free[over]) + view.settings.idle_hold_us
+    over: list[str] = []
+    for node in beyond:
+        over_us = view.free.since_us(node) + view.settings.idle_hold_us
         if over_us > view.now_us:
-            return view.free[kept:over], over_us
-        over += 1
-    return view.free[kept:over], None
+            return tuple(over), over_us
+        over.append(node)
+    return tuple(over), None
 
 
 class _Pile:
-    """Candidates that are taken from the top."""
+    """Candidates that are taken from the top; by a request that may not have all, from further down."""
 
     def __init__(self, nodes: Candidates) -> None:
         self._nodes = nodes
-        self.taken = 0
+        self._top = 0
+        self._picked: set[str] = set()
+        """Those taken from below the top."""
         self.left = len(nodes)
 
-    def take(self, count: int) -> tuple[str, ...]:
-        nodes = self._nodes[self.taken : self.taken + count]
-        self.taken += len(nodes)
+    def count(self, among: frozenset[str] | None) -> int:
+        """How many a request may have that may have these (None: any)."""
+        return self.left if among is None else sum(node in among for node in self.rest())
+
+    def take(self, count: int, among: frozenset[str] | None = None) -> tuple[str, ...]:
+        if among is None and not self._picked:
+            nodes = self._nodes[self._top : self._top + count]
+            self._top += len(nodes)
+        else:
+            nodes = tuple(islice((n for n in self.rest() if among is None or n in among), max(0, count)))
+            self._picked.update(nodes)
         self.left -= len(nodes)
         return nodes
+
+    def rest(self, skip: int = 0) -> Iterator[str]:
+        """What is left, without the first `skip`."""
+        if not self._picked:
+            skip, start = 0, self._top + skip
+        else:
+            start = self._top
+        below = (self._nodes[at] for at in range(start, len(self._nodes)))
+        return islice((node for node in below if node not in self._picked), skip, None)

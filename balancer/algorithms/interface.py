@@ -44,6 +44,8 @@ class Waiting:
     deadline_us: int
     due: bool
     """It cannot wait any longer: unless this plan finds all that it is short of, it is rejected."""
+    among: frozenset[str] | None = None
+    """The only nodes it may have (`candidates` without `exclude` of request_nodes); None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class View:
     """OA_IDLE nodes in the order of `Settings.pick`."""
     busy: int
     """How many nodes are OA_BUSY."""
+    contested: int = 0
+    """OD_RESERVE nodes that nobody may be given until a look at the batch system has cleared something up."""
 
 
 @dataclass(frozen=True, slots=True)

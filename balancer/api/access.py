@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flask import current_app, g, redirect, request
 
-from balancer.api.problems import FORBIDDEN, TOO_LARGE, Problem
+from balancer.api.problems import FORBIDDEN, INVALID, TOO_LARGE, Problem
 from balancer.auth.files import AuthFileError
 from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED, Call
-from balancer.auth.identity import NOBODY, Denied, Identity
+from balancer.auth.identity import NOBODY, Denied, Identity, Role
 from balancer.auth.policy import is_public, roles_for
 from balancer.auth.sessions import COOKIE
 from balancer.clock import micros, wall_us
+from balancer.engine import Caller
+from balancer.lifecycle.records import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +33,10 @@ _EXTENSION = "balancer.access"
 _TOO_MANY = 429
 _UNAUTHENTICATED = 401
 _UNAVAILABLE = 503
+_NAME_HEADER = "X-Balancer-Client"
+_NAME = re.compile(r"[!-~]{1,100}")
+_OPERATOR = "operator"
+"""Where nobody has to show who they are, whoever says this name is one."""
 _CREDENTIALS_UNREADABLE = "balancer.credentials_unreadable"
 
 
@@ -45,6 +52,17 @@ def caller() -> Identity:
     """Who made this call."""
     identity: Identity = g.get("identity", NOBODY)
     return identity
+
+
+def owner() -> Caller:
+    """Whose it is what this call asks for: the token's name or, where there are none, the one the client gives."""
+    identity = caller()
+    if identity is not NOBODY:
+        return Caller(identity.name, identity.role is Role.OPERATOR)
+    name = request.headers.get(_NAME_HEADER, ANONYMOUS)
+    if not _NAME.fullmatch(name):
+        raise Problem(400, INVALID, f"{_NAME_HEADER} must be 1 to 100 printable characters without spaces")
+    return Caller(name, name == _OPERATOR)
 
 
 def log_in(token: str, kept_s: float) -> str | None:

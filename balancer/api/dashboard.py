@@ -101,17 +101,11 @@ def _event(event: StoredEvent) -> dict[str, Any]:
 
 
 def _row(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> list[Any]:
-    jobs, left_s, remark = node.jobs, None, ""
+    jobs, left_s = node.jobs, None
     if reading is not None:
         jobs = jobs or reading.jobs
         if reading.remaining_us is not None:
             left_s = round(seconds(reading.remaining_us))
-        if by_hand:
-            remark = (
-                f"offline by somebody else: {reading.note}" if reading.note else "offline by somebody else"
-            )
-        elif reading.state in ("down", "unknown"):
-            remark = f"reads {reading.state}"
     return [
         node.name,
         node.state.value,
@@ -119,8 +113,21 @@ def _row(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> list
         node.held_for or "",
         " ".join(jobs),
         left_s,
-        remark,
+        _remark(node, reading, by_hand=by_hand),
     ]
+
+
+def _remark(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> str:
+    """Why an operator should look at the node."""
+    if node.state is NodeState.HELD:
+        return f"in doubt: {node.doubt}"
+    if node.contested:
+        return f"not granted: {node.contested}"
+    if reading is None:
+        return ""
+    if by_hand:
+        return f"offline by somebody else: {reading.note}" if reading.note else "offline by somebody else"
+    return f"reads {reading.state}" if reading.state in ("down", "unknown") else ""
 
 
 def _waits(source: Engine, records: list[RequestRecord]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apiflask import APIBlueprint
 from flask import Response
@@ -11,15 +11,29 @@ from flask import Response
 from balancer.api import status
 from balancer.api.context import service
 from balancer.clock import seconds
+from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+
+if TYPE_CHECKING:
+    from balancer.engine import Engine
 
 blueprint = APIBlueprint("health", __name__, tag="health")
 
 
-def _reply(problem: str | None, remark: str | None = None) -> Response:
+def _reply(problem: str | None, *remarks: str) -> Response:
     if problem is None:
-        return Response("OK\n" if remark is None else f"OK\n{remark}\n", content_type="text/plain")
+        return Response("".join(f"{line}\n" for line in ("OK", *remarks)), content_type="text/plain")
     return Response(f"{problem}\n", 503, content_type="text/plain")
+
+
+def _remarks(engine: Engine) -> list[str]:
+    """The algorithm's last failure, and a node in doubt."""
+    remarks = [engine.failed_plan] if engine.failed_plan is not None else []
+    held = engine.held()
+    if held:
+        node, why = next(iter(held.items()))
+        remarks.append(f"{len(held)} nodes are held, {node} because {why}")
+    return remarks
 
 
 @blueprint.get("/livez")
@@ -32,9 +46,9 @@ def livez() -> Any:
 @blueprint.get("/readyz")
 @blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
 def readyz() -> Any:
-    """Ready: the ledger works and the batch system has answered lately. A second line: the algorithm's last failure."""
+    """Ready: the ledger works and the batch system has answered lately. More lines: what somebody should look at."""
     engine = service().engine
-    return _reply(engine.problem(), engine.failed_plan)
+    return _reply(engine.problem(), *_remarks(engine))
 
 
 @blueprint.get("/healthz")
@@ -54,6 +68,19 @@ def healthcheck() -> Any:
     return healthz()
 
 
+def _open_requests(engine: Engine) -> dict[str, int]:
+    """How many wait, have nodes without the word of their owner, have them, and have them beyond their end."""
+    counts = dict.fromkeys(("waiting", "provisional", "granted", "overdue"), 0)
+    for record in engine.open_requests():
+        if record.status is RequestStatus.WAITING:
+            counts["waiting"] += 1
+        elif record.overdue:
+            counts["overdue"] += 1
+        else:
+            counts["granted" if record.confirmed else "provisional"] += 1
+    return counts
+
+
 @blueprint.get("/metrics")
 @blueprint.doc(responses={200: "Prometheus text format"})
 def metrics() -> Any:
@@ -61,7 +88,10 @@ def metrics() -> Any:
     engine = service().engine
     engine.metrics.nodes(engine.counts())
     engine.metrics.leads(engine.is_leader)
+    nodes = engine.nodes()
+    engine.metrics.contested(sum(bool(node.contested) for node in nodes))
+    engine.metrics.open_requests(_open_requests(engine))
     now_us = engine.clock.now_us()
-    granted = [node.since_us for node in engine.nodes() if node.state is NodeState.OD_ALLOC]
+    granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]
     engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from apiflask import APIBlueprint
 from pydantic import Field
 
-from balancer.api.access import caller
+from balancer.api.access import caller, owner
 from balancer.api.context import (
     Answer,
     Body,
@@ -36,7 +36,7 @@ blueprint = APIBlueprint("nodes", __name__, tag="nodes")
 
 Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
 
-State = Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING"]
+State = Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING", "HELD"]
 
 POOL = {
     NodeState.OD_RESERVE: "on-demand",
@@ -46,6 +46,7 @@ POOL = {
     NodeState.DOWN: "batch",
     NodeState.RECLAIMING: "moving",
     NodeState.RESTORING: "moving",
+    NodeState.HELD: "held",
 }
 
 
@@ -86,11 +87,13 @@ class Reported(Answer):
 class Node(Answer):
     name: str
     state: State
-    pool: Literal["on-demand", "batch", "moving"]
+    pool: Literal["on-demand", "batch", "moving", "held"]
     since: str
     generation: int
     request_id: str | None
     jobs: list[str]
+    contested: str
+    doubt: str | None
     reported: Reported | None
 
 
@@ -147,6 +150,7 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
             return json.loads(stored.body or "{}")
         engine().release_nodes(
             tuple(json_data.nodes),
+            caller=owner(),
             generations=json_data.generations,
             key=key,
             answer=json.dumps(answer) if key else "",
@@ -196,5 +200,7 @@ def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
         "generation": record.generation,
         "request_id": record.held_for,
         "jobs": list(record.jobs),
+        "contested": record.contested,
+        "doubt": record.doubt if record.state is NodeState.HELD else None,
         "reported": reported,
     }

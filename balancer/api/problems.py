@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from flask import Response, g, request
 
+from balancer.callers import CallerGoneError
 from balancer.engine import CONCURRENT_UPDATE, TooManyError
 from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
@@ -30,6 +31,7 @@ INVALID = "balancer.invalid_request"
 NOT_FOUND = "balancer.not_found"
 NOT_OBTAINABLE = "balancer.not_obtainable"
 WITHDRAWN = "balancer.withdrawn"
+LEASE_ENDED = "balancer.lease_ended"
 NODE_NOT_IN_BATCH_POOL = "balancer.node_not_in_batch_pool"
 NODE_NOT_ALLOCATED = "balancer.node_not_allocated"
 KEY_REUSED = "balancer.idempotency_key_reused"
@@ -60,9 +62,16 @@ _OF_REFUSAL: dict[str, tuple[int, str]] = {
     Refused.BAD_STATE: (400, "balancer.bad_state"),
     Refused.NODE_NOT_IN_BATCH: (409, NODE_NOT_IN_BATCH_POOL),
     Refused.NODE_NOT_ALLOCATED: (409, NODE_NOT_ALLOCATED),
+    Refused.NODE_NOT_HELD: (409, "balancer.node_not_held"),
     Refused.ID_IN_USE: (409, "balancer.id_in_use"),
+    Refused.NOT_OWNER: (403, "balancer.not_owner"),
+    Refused.NOT_GRANTED: (409, "balancer.not_granted"),
+    Refused.BAD_CANDIDATES: (400, "balancer.bad_candidates"),
     CONCURRENT_UPDATE: (409, "balancer.concurrent_update"),
 }
+
+_CLIENT_CLOSED = 408
+"""Request Timeout: the nearest there is to a caller that is not there any more."""
 
 _SORRY = "something went wrong here; the log has the details under the request id"
 
@@ -166,6 +175,11 @@ def install(app: APIFlask) -> None:  # noqa: C901 - one small handler for each k
     def stopping(error: StoppingError) -> Response:
         more = {"id": error.request_id} if error.request_id else {}
         return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more).response()
+
+    @app.errorhandler(CallerGoneError)
+    def caller_gone(_: CallerGoneError) -> Response:
+        # Nobody reads this: the number says so in log and metrics.
+        return Problem(_CLIENT_CLOSED, "balancer.caller_gone", "the caller hung up").response()
 
     @app.errorhandler(BadPlan)
     def bad_plan(error: BadPlan) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,6 +10,8 @@ from apiflask import APIBlueprint
 from flask import after_this_request, request, url_for
 from pydantic import Field
 
+from balancer.api.access import owner
+from balancer.api.connection import client_is_gone
 from balancer.api.context import (
     Answer,
     Body,
@@ -21,7 +24,7 @@ from balancer.api.context import (
     next_link,
     service,
 )
-from balancer.api.problems import INVALID, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
+from balancer.api.problems import INVALID, LEASE_ENDED, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
 from balancer.clock import micros
 from balancer.lifecycle.records import RequestStatus
 from balancer.timestamps import iso, iso_or_none
@@ -34,10 +37,35 @@ blueprint = APIBlueprint("requests", __name__, tag="requests")
 State = Literal["waiting", "granted", "rejected", "withdrawn"]
 
 
+Patterns = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9\[][A-Za-z0-9._,\[\]-]*$")]],
+    Field(max_length=10_000),
+]
+
+
 class RequestNodes(Body):
     nodes: Annotated[int, Field(ge=1, le=1_000_000, description="How many nodes")]
     wait_s: Annotated[
         Seconds | None, Field(description="How long to wait for jobs to end; missing: the configured W")
+    ] = None
+    lease_s: Annotated[
+        Seconds | None,
+        Field(
+            description="How long the nodes are wanted from the confirmation on; missing: the configured lease"
+        ),
+    ] = None
+    candidates: Annotated[
+        Patterns | None,
+        Field(
+            description="Only these nodes: names or patterns like n[01-16]; names of no node here are ignored"
+        ),
+    ] = None
+    exclude: Annotated[Patterns | None, Field(description="None of these nodes")] = None
+
+
+class RenewLease(Body):
+    lease_s: Annotated[
+        Seconds | None, Field(description="From now on; missing: as long as was asked for")
     ] = None
 
 
@@ -50,6 +78,12 @@ class Request(Answer):
     deadline_at: str
     decided_at: str | None
     reason: str
+    owner: str
+    confirmed: bool
+    confirm_by: str | None
+    lease_ends_at: str | None
+    overdue: bool
+    ended_at: str | None
 
 
 class Requests(Answer):
@@ -59,6 +93,12 @@ class Requests(Answer):
 
 class RequestsQuery(Query):
     state: State | None = None
+    owner: Annotated[
+        str | None, Field(max_length=255, description="Only those of this owner; `me`: of the caller")
+    ] = None
+    overdue: Annotated[
+        bool, Field(description="Only grants that are past their end and still have nodes")
+    ] = False
     limit: Limit = 100
     marker: Annotated[
         str | None, Field(max_length=64, description="Id of the last request of the page before")
@@ -84,7 +124,17 @@ def request_nodes(json_data: RequestNodes) -> Any:
             record = _known(stored.request_id)
         else:
             wait_us = None if json_data.wait_s is None else micros(json_data.wait_s)
-            record = engine().submit_request(json_data.nodes, wait_us, key=key, event_id=event_id())
+            record = engine().submit_request(
+                json_data.nodes,
+                wait_us,
+                caller=owner(),
+                candidates=tuple(json_data.candidates or ()),
+                exclude=tuple(json_data.exclude or ()),
+                lease_us=None if json_data.lease_s is None else micros(json_data.lease_s),
+                key=key,
+                event_id=event_id(),
+            )
+    engine().calls(record.request_id)
     if record.status is RequestStatus.WAITING and not _wants_async():
         record = _wait(record, None)
     return _answer(record)
@@ -97,7 +147,14 @@ def list_requests(query_data: RequestsQuery) -> Any:
     """Requests, newest first."""
     marker = query_data.marker
     before = _known(marker, status=400).order if marker is not None else None
-    records = engine().ledger.requests(status=query_data.state, before=before, limit=query_data.limit)
+    whose = owner().name if query_data.owner == "me" else query_data.owner
+    records = engine().ledger.requests(
+        status=query_data.state,
+        before=before,
+        limit=query_data.limit,
+        owner=whose,
+        overdue=query_data.overdue,
+    )
     links: list[dict[str, str]] = []
     if len(records) == query_data.limit:
         links = next_link(
@@ -105,6 +162,8 @@ def list_requests(query_data: RequestsQuery) -> Any:
             marker=records[-1].request_id,
             limit=query_data.limit,
             state=query_data.state,
+            owner=query_data.owner,
+            overdue=query_data.overdue or None,
         )
     return {"requests": [to_json(record) for record in records], "links": links}
 
@@ -116,6 +175,8 @@ def list_requests(query_data: RequestsQuery) -> Any:
 def get_request(request_id: str, query_data: RequestQuery) -> Any:
     """One request; with `wait_s` the answer comes when it is decided, or after that time."""
     record = _known(request_id)
+    if record.owner in ("", owner().name):
+        engine().calls(request_id)
     if query_data.wait_s and record.status is RequestStatus.WAITING:
         record = _wait(record, query_data.wait_s)
     return to_json(record)
@@ -126,7 +187,29 @@ def get_request(request_id: str, query_data: RequestQuery) -> Any:
 @blueprint.doc(responses=[404])
 def withdraw_request(request_id: str) -> Any:
     """Wait no longer. A request that was granted meanwhile stays granted: release its nodes."""
-    record = engine().withdraw_request(request_id, event_id=event_id())
+    return _found(request_id, engine().withdraw_request(request_id, caller=owner(), event_id=event_id()))
+
+
+@blueprint.post("/v1/requests/<request_id>/confirm")
+@blueprint.output(Request)
+@blueprint.doc(responses={404: "No such request", 409: "It has no nodes (any more)"})
+def confirm_request(request_id: str) -> Any:
+    """The answer has arrived: the nodes stay. A grant that nobody confirms in time goes back by itself."""
+    return _found(request_id, engine().confirm_request(request_id, caller=owner(), event_id=event_id()))
+
+
+@blueprint.post("/v1/requests/<request_id>/renew")
+@blueprint.input(RenewLease)
+@blueprint.output(Request)
+@blueprint.doc(responses={404: "No such request", 409: "It has no nodes (any more)"})
+def renew_lease(request_id: str, json_data: RenewLease) -> Any:
+    """Keep the nodes for `lease_s` from now on. May be repeated; confirms the grant as well."""
+    lease_us = None if json_data.lease_s is None else micros(json_data.lease_s)
+    record = engine().renew_lease(request_id, lease_us, caller=owner(), event_id=event_id())
+    return _found(request_id, record)
+
+
+def _found(request_id: str, record: RequestRecord | None) -> dict[str, Any]:
     if record is None:
         raise Problem(404, NOT_FOUND, f"there is no request {request_id}")
     return to_json(record)
@@ -142,6 +225,12 @@ def to_json(record: RequestRecord) -> dict[str, Any]:
         "deadline_at": iso(record.deadline_us),
         "decided_at": iso_or_none(record.decided_us),
         "reason": record.reason,
+        "owner": record.owner,
+        "confirmed": record.confirmed,
+        "confirm_by": None if record.confirmed else iso_or_none(record.due_us),
+        "lease_ends_at": iso_or_none(record.due_us) if record.confirmed else None,
+        "overdue": record.overdue,
+        "ended_at": iso_or_none(record.ended_us),
     }
 
 
@@ -164,8 +253,10 @@ def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
     slots = service().waiting
     if not slots.acquire(blocking=False):
         return record
+    # Only its owner is missed: others may look at a request and go.
+    is_gone = partial(client_is_gone, request.environ) if record.owner in ("", owner().name) else None
     try:
-        waiter = engine().wait_for_request(record.request_id, timeout_s)
+        waiter = engine().wait_for_request(record.request_id, timeout_s, is_gone=is_gone)
     finally:
         slots.release()
     if waiter is None or waiter.record is None:
@@ -182,6 +273,8 @@ def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
 
 def _answer(record: RequestRecord) -> Any:
     if record.status is RequestStatus.GRANTED:
+        if record.ended_us is not None and record.reason:
+            raise Problem(409, LEASE_ENDED, record.reason, id=record.request_id)
         return to_json(record)
     if record.status is RequestStatus.WAITING:
         location = url_for("requests.get_request", request_id=record.request_id)

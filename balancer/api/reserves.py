@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from apiflask import APIBlueprint
 from pydantic import Field
 
+from balancer.api.access import owner
 from balancer.api.context import (
     Answer,
     Body,
@@ -44,6 +45,7 @@ class Reserve(Answer):
     added_at: str
     by: str
     kept_until: str
+    owner: str
 
 
 class Reserves(Answer):
@@ -70,6 +72,7 @@ def add_reserve(json_data: AddReserve) -> Any:
         record = engine().add_reserve(
             json_data.nodes,
             micros(json_data.notice_s),
+            caller=owner(),
             keep_us=None if json_data.keep_s is None else micros(json_data.keep_s),
             key=key,
             answer=lambda record: json.dumps(to_json(record)),
@@ -103,4 +106,5 @@ def to_json(record: ReserveRecord) -> dict[str, Any]:
         "added_at": iso(record.added_us),
         "by": iso(record.by_us),
         "kept_until": iso(record.ends_us),
+        "owner": record.owner,
     }

@@ -48,6 +48,7 @@ class Status(Answer):
     read_only: bool
     frozen: Frozen | None
     nodes: dict[str, int]
+    held: dict[str, str]
     waiting: Waits
     reserves: int
     batch: System
@@ -76,6 +77,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "read_only": source.is_read_only,
         "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
         "nodes": {state.value: count for state, count in source.counts().items()},
+        "held": source.held(),
         "waiting": {
             "requests": waiting.requests,
             "nodes": waiting.nodes,

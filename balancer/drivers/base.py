@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from balancer.drivers.marks import parse
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from balancer.drivers.marks import Stamp
 
 NodeState = Literal["idle", "busy", "offline", "down", "unknown"]
 
@@ -34,6 +38,8 @@ class NodeStatus:
     marked: bool = False
     is_ours: bool = False
     is_foreign: bool = False
+    stamp: Stamp | None = None
+    """What a mark of ours says of the ledger that wanted it."""
 
     @property
     def is_handed_over(self) -> bool:
@@ -45,24 +51,17 @@ UNKNOWN = NodeStatus("unknown")
 
 
 def with_ours(nodes: Mapping[str, NodeStatus], note: str) -> dict[str, NodeStatus]:
-    """The marks whose note begins with `note` are ours, those with another one are not; with "" nobody can tell."""
+    """Marks with our `note` in one of the forms of `marks` are ours, those with another are not; "": who knows."""
     if not note:
         return dict(nodes)
-    return {
-        name: replace(
-            status,
-            is_ours=status.note.startswith(note),
-            is_foreign=bool(status.note) and not status.note.startswith(note),
-        )
-        if status.marked
-        else status
-        for name, status in nodes.items()
-    }
+    return {name: _with_ours(status, note) if status.marked else status for name, status in nodes.items()}
 
 
-def noted(note: str, why: str) -> str:
-    """The text of a mark, with the move that it belongs to."""
-    return f"{note} ({why})" if note and why else note
+def _with_ours(status: NodeStatus, note: str) -> NodeStatus:
+    mark = parse(status.note, note)
+    if mark is None:
+        return replace(status, is_foreign=bool(status.note))
+    return replace(status, is_ours=True, stamp=mark.stamp)
 
 
 class DriverError(Exception):
@@ -95,13 +94,14 @@ class BatchDriver(Protocol):
     name: str
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
-        """Ask that no job starts on these nodes any more; running jobs go on.
+        """Ask that no job starts on these nodes any more; running jobs go on. A mark that is there already says `why`.
 
-        `why`: epoch and event of the move, for the note that people and a later Balancer find on the node.
+        `why`: ledger and event (`marks.Stamp`), for the note that people and a later Balancer find on the node. What
+        somebody else has noted there is kept in front of it. A node that somebody else marked is left alone.
         """
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """Give these nodes back to the batch system, which then looks for jobs for them."""
+        """Give these nodes back to the batch system, which then looks for jobs for them. What others noted stays."""
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> Mapping[str, NodeStatus]:
         """Every node asked for; one that the batch system does not list is `unknown`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, noted, with_ours
+from balancer.drivers.base import UNKNOWN, NodeStatus, with_ours
 from balancer.drivers.openpbs_json import parse_nodes, parse_remaining
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
 
@@ -34,11 +34,11 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._change(nodes, ("-o", *self._said(noted(self.settings.comment, why))))
+        self._take(nodes, self.settings.comment, why, lambda comment: ("-o", *self._said(comment)))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -r`, then ask for a scheduling cycle (by default OpenPBS waits up to 600 s for one)."""
-        self._give_back(nodes, ("-r", *self._said("")))
+        self._give_back(nodes, self.settings.comment, lambda kept: ("-r", *self._said(kept)))
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read; these are picked out."""

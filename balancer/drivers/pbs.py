@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from balancer.drivers.base import RefusedError
+from balancer.drivers.marks import kept_of, noted
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
+
+    Options = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +45,17 @@ class PbsDriver(Generic[Settings]):
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
 
-    def _give_back(self, nodes: Sequence[str], options: Sequence[str]) -> None:
-        """Put them online and ask for a scheduling cycle, for those that did change at least."""
+    def _take(self, nodes: Sequence[str], note: str, why: str, options: Options) -> None:
+        """Mark them, with our note behind what others have noted; `options` are those for a note."""
+        groups = self._by_kept(nodes, note, foreign=False)
+        self._change([(options(noted(note, why, kept)), some) for kept, some in groups.items()])
+
+    def _give_back(self, nodes: Sequence[str], note: str, options: Options) -> None:
+        """Put them online with what others have noted; ask for a scheduling cycle, for those that did change."""
         refusal: RefusedError | None = None
         try:
-            self._change(nodes, options)
+            groups = self._by_kept(nodes, note, foreign=True)
+            self._change([(options(kept), some) for kept, some in groups.items()])
         except RefusedError as error:
             refusal = error  # for some of the nodes, perhaps
         if self.settings.ask_for_cycle:
@@ -54,15 +63,31 @@ class PbsDriver(Generic[Settings]):
         if refusal is not None:
             raise refusal
 
-    def _change(self, nodes: Sequence[str], options: Sequence[str]) -> None:
-        """`pbsnodes OPTIONS n1 n2 ...`. Raises RefusedError when that was refused for some of them."""
+    def _by_kept(self, nodes: Sequence[str], note: str, *, foreign: bool) -> dict[str, list[str]]:
+        """The nodes by what others have noted on them; without those that others have marked, unless `foreign`."""
+        if not note:
+            return {"": list(nodes)}
+        found = self.get_status_of_nodes(nodes)
+        groups: dict[str, list[str]] = {}
+        for node in nodes:
+            status = found[node]
+            if foreign or not status.is_foreign:
+                groups.setdefault(kept_of(status.note, note), []).append(node)
+        return groups
+
+    def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
+        raise NotImplementedError
+
+    def _change(self, commands: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """`pbsnodes OPTIONS n1 n2 ...` for each. Raises RefusedError when that was refused for some of the nodes."""
         refusals: list[str] = []
-        for some in batches(nodes):
-            # The first bare word is the first node, so the options come first.
-            try:
-                self._run((self.settings.pbsnodes, *options, *some), stderr_is_refusal=True)
-            except RefusedError as error:
-                refusals.append(str(error))
+        for options, nodes in commands:
+            for some in batches(nodes):
+                # The first bare word is the first node, so the options come first.
+                try:
+                    self._run((self.settings.pbsnodes, *options, *some), stderr_is_refusal=True)
+                except RefusedError as error:
+                    refusals.append(str(error))
         if refusals:
             raise RefusedError("; ".join(refusals))
 

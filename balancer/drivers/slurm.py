@@ -12,9 +12,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.marks import kept_of, noted, parse
 from balancer.drivers.programs import batches, run_program
-from balancer.drivers.slurm_text import JOBS_FORMAT, NodeLine, is_ours, parse_jobs, parse_nodes, status_of
+from balancer.drivers.slurm_text import JOBS_FORMAT, NodeLine, parse_jobs, parse_nodes, status_of
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _OWN_VARIABLES = ("SQUEUE_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where the commands are and how long each may take. A drain of ours has the reason `MARK: REASON`.
+    """Where the commands are and how long each may take. A drain of ours has the reason `MARK: REASON (...)`.
 
     A controller that is down makes the commands take about 9 s: `timeout_s` should be more than that.
     """
@@ -53,20 +54,31 @@ class SlurmDriver:
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
 
+    @property
+    def _note(self) -> str:
+        return f"{self.settings.mark}: {self.settings.reason}"
+
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
-        """`scontrol update state=drain`, for the nodes that nobody has drained yet."""
+        """`scontrol update state=drain`, except for nodes that somebody else has drained."""
         lines = self._lines()
-        wanted = [node for node in nodes if node in lines and not lines[node].is_drained]
-        reason = f"reason={self.settings.mark}: {noted(self.settings.reason, why)}"
-        self._update(wanted, "state=drain", reason, left=self._not_ours(nodes, lines))
+        wanted = [node for node in nodes if node in lines and not self._is_foreign(lines[node])]
+        groups: list[tuple[list[str], tuple[str, ...]]] = []
+        for kept, some in self._by_kept(wanted, lines).items():
+            reason = noted(self._note, why, kept)
+            new = [node for node in some if not lines[node].is_drained or lines[node].reason != reason]
+            groups.append((new, ("state=drain", f"reason={reason}")))
+        self._update(groups, left=self._not_ours(nodes, lines))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """`scontrol update state=resume`, for the nodes that we have drained."""
+        """`scontrol update state=resume`, for the nodes that we have drained; it clears the reason."""
         lines = self._lines()
         ours = [
-            node for node in nodes if node in lines and lines[node].is_drained and self._is_ours(lines[node])
+            node
+            for node in nodes
+            if node in lines and lines[node].is_drained and not self._is_foreign(lines[node])
         ]
-        self._update(ours, "state=resume", left=self._not_ours(nodes, lines))
+        kept = [(some, (f"reason={kept}",)) for kept, some in self._by_kept(ours, lines).items() if kept]
+        self._update([(ours, ("state=resume",)), *kept], left=self._not_ours(nodes, lines))
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""
@@ -78,32 +90,41 @@ class SlurmDriver:
         lines = self._lines()
         jobs = parse_jobs(self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}")))
         return {
-            node: status_of(line, jobs.get(node, ()), mark=self.settings.mark, remaining=remaining)
+            node: status_of(line, jobs.get(node, ()), note=self._note, remaining=remaining)
             for node, line in lines.items()
         }
 
     def _lines(self) -> dict[str, NodeLine]:
         return parse_nodes(self._run((self.settings.scontrol, "--all", "--oneliner", "show", "node")))
 
-    def _is_ours(self, line: NodeLine) -> bool:
-        return is_ours(line, self.settings.mark)
+    def _is_foreign(self, line: NodeLine) -> bool:
+        return line.is_drained and parse(line.reason, self._note) is None
+
+    def _by_kept(self, nodes: Sequence[str], lines: Mapping[str, NodeLine]) -> dict[str, list[str]]:
+        """The nodes by what others have given as a reason."""
+        groups: dict[str, list[str]] = {}
+        for node in nodes:
+            groups.setdefault(kept_of(lines[node].reason, self._note), []).append(node)
+        return groups
 
     def _not_ours(self, nodes: Sequence[str], lines: Mapping[str, NodeLine]) -> list[str]:
         """What is to be said about nodes that no command is given for."""
         said = [f"Slurm has no node {node}" for node in nodes if node not in lines]
         for node in nodes:
             line = lines.get(node)
-            if line is not None and line.is_drained and not self._is_ours(line):
+            if line is not None and self._is_foreign(line):
                 said.append(f"{node} is drained by somebody else ({line.reason or 'no reason given'})")
         return said
 
-    def _update(self, nodes: Sequence[str], *changes: str, left: Sequence[str]) -> None:
+    def _update(self, changes: Sequence[tuple[Sequence[str], Sequence[str]]], *, left: Sequence[str]) -> None:
+        """Give these nodes these changes, group by group; `left` is what is to be said about others."""
         refusals = list(left)
-        for some in batches(nodes):
-            try:
-                self._run((self.settings.scontrol, "update", f"nodename={','.join(some)}", *changes))
-            except RefusedError as error:
-                refusals.append(str(error))
+        for nodes, words in changes:
+            for some in batches(nodes):
+                try:
+                    self._run((self.settings.scontrol, "update", f"nodename={','.join(some)}", *words))
+                except RefusedError as error:
+                    refusals.append(str(error))
         if refusals:
             raise RefusedError("; ".join(refusals))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+from balancer.drivers.marks import parse
 from balancer.nodelist import NodeListError, expand
 
 JOBS_FORMAT = "%i|%T|%L|%N"
@@ -96,23 +97,20 @@ def parse_jobs(text: str) -> dict[str, tuple[Job, ...]]:
     return jobs
 
 
-def status_of(node: NodeLine, jobs: tuple[Job, ...], *, mark: str, remaining: bool) -> NodeStatus:
+def status_of(node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool) -> NodeStatus:
     """Both answers together; where they contradict each other the node is `unknown`."""
     left_us = [job.left_us for job in jobs if job.left_us is not None]
+    mark = parse(node.reason, note) if node.is_drained else None
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
         tuple(job.job_id for job in jobs),
         node.reason,
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
-        marked="DRAIN" in node.flags and is_ours(node, mark),
-        is_ours="DRAIN" in node.flags and is_ours(node, mark),
-        is_foreign="DRAIN" in node.flags and not is_ours(node, mark),
+        marked=mark is not None,
+        is_ours=mark is not None,
+        is_foreign=node.is_drained and mark is None,
+        stamp=mark.stamp if mark is not None else None,
     )
-
-
-def is_ours(node: NodeLine, mark: str) -> bool:
-    """The reason of the drain is one of ours."""
-    return node.reason.startswith(f"{mark}:")
 
 
 def _state(node: NodeLine, *, has_jobs: bool) -> NodeState:

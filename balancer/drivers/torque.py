@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, noted, with_ours
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
 from balancer.drivers.programs import batches
 from balancer.drivers.torque_xml import parse_nodes, parse_remaining
@@ -35,15 +35,16 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        note = ("-N", noted(self.settings.note, why)) if self.settings.note else ()
-        self._change(nodes, ("-o", *note))
+        self._take(nodes, self.settings.note, why, lambda note: ("-o", *(("-N", note) if note else ())))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -c`, then ask for a scheduling cycle (by default Torque waits up to 600 s for one)."""
         # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
-        # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
-        note = ("-N", "n") if self.settings.note else ()
-        self._give_back(nodes, ("-c", *note))
+        self._give_back(
+            nodes,
+            self.settings.note,
+            lambda kept: ("-c", *(("-N", kept or "n") if self.settings.note else ())),
+        )
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """`pbsnodes -x n1 n2 ...`; a node that Torque does not know is `unknown`."""

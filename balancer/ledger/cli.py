@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from balancer.ledger.errors import BrokenLogError, LedgerError
+from balancer.ledger.backup import back_up, restore
+from balancer.ledger.errors import LedgerError
 from balancer.ledger.reading import open_to_read
-from balancer.ledger.replay import EMPTY, Replay, differences
+from balancer.ledger.replay import Replay
+from balancer.ledger.verify import verify as examine
+from balancer.nodelist import NodeListError, expand
 from balancer.timestamps import iso
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def ledger() -> None:
-    """Check a ledger, replay its log, tell the story of a node. Reads only; works beside a running service."""
+    """Check, back up and put back a ledger, replay its log, tell the story of a node, settle doubts."""
 
 
 _db = click.option(
@@ -33,37 +37,20 @@ _db = click.option(
 
 @contextmanager
 def _opened(db: str) -> Iterator[Reader]:
-    """A ledger that cannot be read is one clear line and exit status 2."""
-    try:
-        with closing(open_to_read(db)) as reader:
-            yield reader
-    except LedgerError as error:
-        click.echo(f"balancer: {error}", err=True)
-        raise SystemExit(2) from error
+    with _one_line(), closing(open_to_read(db)) as reader:
+        yield reader
 
 
 @ledger.command()
 @_db
 def verify(db: str) -> None:
-    """Replay the whole log and compare it with the tables; exit status 1 where they differ."""
-    with _opened(db) as reader, reader.whole() as (base, log, stored, writer):
-        state = Replay(base)
-        found = []
-        try:
-            for event in log:
-                state.apply(event)
-        except BrokenLogError as error:
-            found.append(str(error))
-        else:
-            found += differences(stored or EMPTY.snapshot, state.base().snapshot)
-            if state.seq != writer.seq:
-                found.append(f"the log ends at event {state.seq}, and the newest is {writer.seq}")
+    """Whether it is what was written: pages, rows, the chain of events, the state; exit status 1 where it is not."""
+    with _opened(db) as reader:
+        found, summary = examine(reader)
     if found:
         click.echo("\n".join(found))
         raise SystemExit(1)
-    nodes = len(stored.nodes) if stored is not None else 0
-    log_text = f"events {base.seq + 1} to {state.seq}"
-    click.echo(f"ok: {log_text} give the stored state of {nodes} nodes (epoch {writer.epoch})")
+    click.echo(f"ok: {summary}")
 
 
 @ledger.command("replay")
@@ -115,3 +102,71 @@ def _change(before: NodeRecord | None, now: NodeRecord) -> str:
     if now.jobs:
         text += f", runs {' '.join(now.jobs)}"
     return f"{text} (generation {now.generation})"
+
+
+@ledger.command()
+@_db
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def backup(db: str, file: Path) -> None:
+    """Copy the ledger to FILE, also while a service uses it, and verify the copy."""
+    with _one_line():
+        click.echo(f"{file}: {back_up(db, file)}")
+
+
+@ledger.command("restore")
+@_db
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+def put_back(db: str, file: Path) -> None:
+    """Put the backup FILE in the ledger's place; the service must be stopped."""
+    with _one_line():
+        summary, who, replaced = restore(db, file)
+    click.echo(f"{db}: {summary}")
+    if replaced is not None:
+        click.echo(f"what was there is {replaced} now")
+    click.echo(
+        f"the next start compares it with the marks on the nodes: what was lent at event {who.seq}, or has a newer "
+        "mark, is held until the cloud or `balancer ledger adopt` says whose it is"
+    )
+
+
+@ledger.command()
+@click.option("--to", type=click.Choice(["on-demand", "batch"]), help="Whose they are.")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
+@click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
+@click.argument("pattern", metavar="[NODES...]", nargs=-1)
+def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
+    """Say whose held NODES (names or patterns; all, unless named) are. First shows what it would do.
+
+    on-demand: allocated, as they were. batch: their mark is taken off, and batch may start jobs there at once: look
+    first that nothing of on-demand's runs there.
+    """
+    from balancer.console import service_at  # noqa: PLC0415 - the other commands need no service
+
+    with _one_line(), service_at(url) as balancer:
+        held = {node.name: node for node in balancer.nodes() if node.state == "HELD"}
+        wanted = expand(",".join(pattern)) if pattern else list(held)
+        others = [name for name in wanted if name not in held]
+        if others:
+            raise LedgerError(f"not held: {', '.join(others[:10])}; without names this lists those that are")
+        for name in wanted:
+            node = held[name]
+            then = {"on-demand": "OD_ALLOC", "batch": "given back", None: "stays HELD"}[to]
+            whom = f", was granted to {node.request_id}" if node.request_id else ""
+            click.echo(f"{name}  reads {node.reported or 'nothing'}{whom}; {node.doubt}  ->  {then}")
+        if not wanted:
+            click.echo("no node is held")
+        elif to is None or not yes:
+            click.echo("nothing is changed: say --to on-demand or --to batch, and --yes")
+        else:
+            balancer.adopt_nodes(wanted, to)
+            click.echo(f"{len(wanted)} nodes are {to}'s now")
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """What goes wrong is one clear line and exit status 2."""
+    try:
+        yield
+    except (LedgerError, NodeListError) as error:
+        click.echo(f"balancer: {error}", err=True)
+        raise SystemExit(2) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -57,6 +58,12 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 def _sqlite(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url, isolation_level=None, connect_args={"check_same_thread": False})
+
+    @sa.event.listens_for(engine, "do_connect")
+    def open_it(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        # Never make one: where the file is gone a new connection must fail, not begin an empty ledger.
+        arguments[0] = f"file:{quote(arguments[0])}?mode=rw"
+        options["uri"] = True
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:

@@ -15,12 +15,24 @@ class FencedError(LedgerError):
     """Another Balancer writes this ledger now: this one may neither write nor command any more."""
 
 
+class ReplacedError(LedgerError):
+    """The ledger is gone, or not the one that was opened: nothing may be written or decided before a restart."""
+
+
+class DamagedError(LedgerError):
+    """What was read is not what was written."""
+
+
 class LeaseHeldError(LedgerError):
     """Another Balancer writes this ledger, and goes on doing so."""
 
 
 class ReadOnlyError(LedgerError):
     """Writing failed a moment ago (a full disk, for instance); calls that only read go on."""
+
+
+class UnprovenError(LedgerError):
+    """Marks and ledger have not been compared since the start, and nothing else says that it is the newest."""
 
 
 class BrokenLogError(LedgerError):

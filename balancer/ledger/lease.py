@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -41,6 +41,11 @@ class Seen:
     holder: str
     renewals: int
     seq: int
+    ledger_id: str = ""
+    head: str = ""
+    """The digest of event `seq`."""
+    doubt: str = ""
+    """Why this ledger may not know the newest state; "": nothing says so."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,10 @@ class Watch:
     _seen: Seen | None = None
     _since_us: int = 0
 
+    def forget(self) -> None:
+        """Begin anew: nobody could have changed the row."""
+        self._seen = None
+
     def may_take(self, seen: Seen, now_us: int) -> bool:
         """Whether nobody holds the row, or its holder has been silent for the whole duration."""
         if seen != self._seen:
@@ -58,7 +67,7 @@ class Watch:
         return not seen.holder or now_us - self._since_us >= self.duration_us
 
 
-_READ = Statement(sa.select(writer.c.epoch, writer.c.holder, writer.c.renewals, writer.c.seq))
+_READ = Statement(sa.select(*(writer.c[each.name] for each in fields(Seen))))
 _RENEW = Statement(
     sa.update(writer)
     .values(renewals=writer.c.renewals + sa.literal_column("1"))
@@ -68,7 +77,7 @@ _RENEW = Statement(
 
 def read(connection: sa.Connection) -> Seen:
     row = _READ.run(connection, {}).one()
-    return Seen(row.epoch, row.holder, row.renewals, row.seq)
+    return Seen(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
 
 
 def me() -> str:
@@ -107,11 +116,15 @@ class Lease:
         limit_us = NEVER_US if wait_s is None else wall_us() + micros(wait_s)
         while True:
             start_us = wall_us()
-            with self._writes.begin() as connection:
-                seen = read(connection)
-                free = self.exclusive or self.watch.may_take(seen, start_us)
-                if free and self._swap(connection, seen):
-                    self.epoch = seen.epoch + 1
+            try:
+                seen = self._try(start_us)
+            except SQLAlchemyError as error:
+                if wait_s is not None:
+                    raise
+                # Who stands by outlives the database; and its holder could not renew meanwhile either.
+                _log.warning("the database does not answer; standing by", error=cause(error))
+                self.watch.forget()
+                seen = Seen(0, "", 0, 0)
             if self.epoch is not None:
                 self._renewed_us = self._tried_us = start_us
                 if not self.exclusive and self.threaded:
@@ -123,6 +136,16 @@ class Lease:
                     f"another Balancer uses the ledger ({seen.holder}, epoch {seen.epoch}): "
                     "stop it, or wait until it ends"
                 )
+
+    def _try(self, now_us: int) -> Seen:
+        """Take it if it is free. Raises SQLAlchemyError."""
+        with self._writes.begin() as connection:
+            seen = read(connection)
+            free = self.exclusive or self.watch.may_take(seen, now_us)
+            taken = free and self._swap(connection, seen)
+        if taken:
+            self.epoch = seen.epoch + 1
+        return seen
 
     def _swap(self, connection: sa.Connection, seen: Seen) -> bool:
         mine = sa.update(writer).values(epoch=seen.epoch + 1, holder=me(), renewals=0)

@@ -5,24 +5,27 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from balancer.ledger import schema
+from balancer.ledger.chain import link, seal
 from balancer.ledger.connect import cause, create_engine, is_sqlite, shown, snapshot_options, url_of
-from balancer.ledger.errors import LedgerError
+from balancer.ledger.errors import BrokenLogError, DamagedError, LedgerError
 from balancer.ledger.lease import Seen
 from balancer.ledger.lease import read as read_writer
 from balancer.ledger.replay import Base, LoggedEvent
-from balancer.ledger.rows import decode_changes, node_of, request_of, reserve_of
+from balancer.ledger.rows import StoredAnswer, answer_of, decode_changes, node_of, request_of, reserve_of
 from balancer.ledger.statements import Row, Statement
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves
 from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus, ReserveRecord, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from balancer.ledger.files import HeadFile
 
 _PAGE = 2000
 
@@ -36,17 +39,6 @@ class StoredEvent:
     event_id: str
     kind: str
     body: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
-    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
-
-    key: str
-    fingerprint: str
-    request_id: str | None = None
-    status: int | None = None
-    body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +74,37 @@ class Reader:
         self._engine.dispose()
 
     @contextmanager
-    def _connected(self, **options: Any) -> Iterator[sa.Connection]:
+    def connected(self, **options: Any) -> Iterator[sa.Connection]:
+        """A connection with these execution options. Raises LedgerError for what goes wrong within."""
+        with self.reading_errors(), self._engine.connect().execution_options(**options) as connection:
+            yield connection
+
+    @contextmanager
+    def reading_errors(self) -> Iterator[None]:
+        """Whatever a damaged or unreachable database leads to is a LedgerError."""
         try:
-            with self._engine.connect().execution_options(**options) as connection:
-                yield connection
+            yield
         except SQLAlchemyError as error:
             raise LedgerError(f"the ledger {shown(self.url)} cannot be read: {cause(error)}") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedError(f"the ledger {shown(self.url)} holds what nobody wrote: {error!r}") from error
 
     def _rows(self, query: sa.Select[Any]) -> list[Any]:
-        with self._connected() as connection:
+        with self.connected() as connection:
             return list(connection.execute(query))
 
     def _found(self, query: Statement, values: Row) -> list[Any]:
-        with self._connected() as connection:
+        with self.connected() as connection:
             return list(query.run(connection, values))
 
     def load(self) -> Snapshot | None:
         """The stored state; None in a new ledger."""
-        with self._connected(**snapshot_options(self.url)) as connection:
-            return _snapshot(connection)
+        with self.connected(**snapshot_options(self.url)) as connection:
+            return read_snapshot(connection)
 
     def writer(self) -> Seen:
         """Who writes, and the number of the newest event."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             return read_writer(connection)
 
     def last_seq(self) -> int:
@@ -119,7 +119,7 @@ class Reader:
 
     def base(self) -> Base:
         """Where a replay begins."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             return read_base(connection)
 
     def log(self, after: int, to: int | None = None, *, touching: str = "") -> Iterator[LoggedEvent]:
@@ -136,11 +136,35 @@ class Reader:
                 return
             after = rows[-1].seq
 
+    def digests(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Of the events with these numbers, those that are (still) in the log and have a digest."""
+        wanted = sorted(set(numbers))
+        found: dict[int, str] = {}
+        for start in range(0, len(wanted), _PAGE):
+            query = sa.select(events.c.seq, events.c.digest).where(
+                events.c.seq.in_(wanted[start : start + _PAGE])
+            )
+            found.update((row.seq, row.digest) for row in self._rows(query) if row.digest)
+        return found
+
+    def contradiction(self, noted_in: HeadFile) -> str:
+        """What the note beside the ledger says otherwise; "": nothing, or there is none."""
+        noted, who, name = noted_in.read(), self.writer(), noted_in.path.name
+        if noted is None:
+            return ""
+        if noted.ledger_id != who.ledger_id:
+            return f"it is ledger {who.ledger_id}, and {name} knows event {noted.seq} of ledger {noted.ledger_id}"
+        if noted.seq > who.seq:
+            return f"it ends at event {who.seq}, and {name} knows event {noted.seq}"
+        if self.digests([noted.seq]).get(noted.seq, noted.digest) != noted.digest:
+            return f"its event {noted.seq} is not the one that {name} knows"
+        return ""
+
     @contextmanager
     def whole(self) -> Iterator[tuple[Base, Iterator[LoggedEvent], Snapshot | None, Seen]]:
         """Base, log, state and writer as they are at one moment, also while a service writes."""
-        with self._connected(**snapshot_options(self.url)) as connection:
-            start, now, who = read_base(connection), _snapshot(connection), read_writer(connection)
+        with self.connected(**snapshot_options(self.url)) as connection:
+            start, now, who = read_base(connection), read_snapshot(connection), read_writer(connection)
             found = connection.execute(
                 sa.select(events).where(events.c.seq > start.seq).order_by(events.c.seq)
             )
@@ -150,11 +174,23 @@ class Reader:
         rows = self._found(_REQUEST, {"b_id": request_id})
         return request_of(rows[0]) if rows else None
 
-    def requests(self, *, status: str | None, before: int | None, limit: int) -> list[RequestRecord]:
+    def requests(
+        self,
+        *,
+        status: str | None,
+        before: int | None,
+        limit: int,
+        owner: str | None = None,
+        overdue: bool = False,
+    ) -> list[RequestRecord]:
         """Newest first; `before` is the `order` of the last one on the page before."""
         query = sa.select(requests).order_by(requests.c.order.desc()).limit(limit)
         if status is not None:
             query = query.where(requests.c.status == status)
+        if owner is not None:
+            query = query.where(requests.c.owner == owner)
+        if overdue:
+            query = query.where(requests.c.open, requests.c.overdue)
         if before is not None:
             query = query.where(requests.c.order < before)
         return [request_of(row) for row in self._rows(query)]
@@ -176,12 +212,12 @@ class Reader:
 
     def reserves(self) -> list[ReserveRecord]:
         """The active ones, oldest first."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             return _reserves(connection)
 
     def answer(self, key: str) -> StoredAnswer | None:
         rows = self._found(_ANSWER, {"b_key": key})
-        return StoredAnswer(*rows[0]) if rows else None
+        return answer_of(rows[0]) if rows else None
 
     def history(self, start_us: int, end_us: int, slot_us: int) -> list[Slot]:
         """One `Slot` for each `slot_us` from `start_us` on; the last one may reach beyond `end_us`."""
@@ -207,7 +243,7 @@ def open_to_read(target: str | Path) -> Reader:
             raise LedgerError(f"there is no ledger {url.database}")
     reader = Reader(url)
     try:
-        with reader._connected() as connection:  # noqa: SLF001 - its own module
+        with reader.connected() as connection:
             schema.check(connection)
     except LedgerError:
         reader.close()
@@ -216,11 +252,7 @@ def open_to_read(target: str | Path) -> Reader:
 
 
 _REQUEST = Statement(sa.select(requests).where(requests.c.request_id == sa.bindparam("b_id")))
-_ANSWER = Statement(
-    sa.select(*(answers.c[name] for name in ("key", "fingerprint", "request_id", "status", "body"))).where(
-        answers.c.key == sa.bindparam("b_key")
-    )
-)
+_ANSWER = Statement(sa.select(answers).where(answers.c.key == sa.bindparam("b_key")))
 
 
 def logged(row: Any) -> LoggedEvent:
@@ -229,8 +261,21 @@ def logged(row: Any) -> LoggedEvent:
     return LoggedEvent(row.seq, row.at_us, row.serial, row.epoch, row.event_id, row.kind, changes)
 
 
+def check_link(before: str, row: Any) -> str:
+    """The digest of this row of `events`, which follows the one with the digest `before`. Raises BrokenLogError."""
+    digest = link(before, row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    if digest != row.digest:
+        raise BrokenLogError(
+            f"event {row.seq} is not what was written, or not what was written after the one before"
+        )
+    return digest
+
+
 def read_base(connection: sa.Connection) -> Base:
+    """Raises DamagedError."""
     row = connection.execute(sa.select(base)).one()
+    if row.digest != base_digest(read_writer(connection).ledger_id, row):
+        raise DamagedError("the state from which the log goes on does not read as it was written")
     records = decode_changes(row.records, at_us=row.at_us, serial=row.serial)
     state = Snapshot(
         now_us=row.at_us,
@@ -239,7 +284,22 @@ def read_base(connection: sa.Connection) -> Base:
         requests=tuple(sorted(records.requests, key=lambda record: record.order)),
         reserves=tuple(sorted(records.reserves, key=lambda record: record.order)),
     )
-    return Base(row.seq, state)
+    return Base(row.seq, state, row.head)
+
+
+class BaseRow(NamedTuple):
+    """The one row of `base`."""
+
+    seq: int
+    at_us: int
+    serial: int
+    records: str
+    head: str
+
+
+def base_digest(ledger_id: str, row: Any) -> str:
+    """What stands in the row of `base`."""
+    return seal((ledger_id, row.seq, row.at_us, row.serial, row.records, row.head))
 
 
 def _by_name(records: Iterator[NodeRecord] | tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
@@ -247,18 +307,35 @@ def _by_name(records: Iterator[NodeRecord] | tuple[NodeRecord, ...]) -> tuple[No
     return tuple(sorted(records, key=lambda record: record.name))
 
 
-def _snapshot(connection: sa.Connection) -> Snapshot | None:
-    last = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
+def read_snapshot(connection: sa.Connection) -> Snapshot | None:
+    """The state in the tables; None in a new ledger. Raises DamagedError."""
+    last = _newest(connection)
     if last is None:
         return None
-    waiting = sa.select(requests).where(requests.c.status == RequestStatus.WAITING)
+    open_ones = sa.select(requests).where(requests.c.open)
     return Snapshot(
         now_us=last.at_us,
         serial=last.serial,
         nodes=_by_name(node_of(row) for row in connection.execute(sa.select(nodes))),
-        requests=tuple(request_of(row) for row in connection.execute(waiting.order_by(requests.c.order))),
+        requests=tuple(request_of(row) for row in connection.execute(open_ones.order_by(requests.c.order))),
         reserves=tuple(_reserves(connection)),
     )
+
+
+def _newest(connection: sa.Connection) -> Any:
+    """The last event, if it is the one that the ledger was left with. Raises DamagedError."""
+    rows = list(connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(2)))
+    who = read_writer(connection)
+    if (rows[0].seq if rows else 0) != who.seq:
+        raise DamagedError(f"the log ends at event {rows[0].seq if rows else 0}, and the newest is {who.seq}")
+    start = connection.execute(sa.select(base.c.seq, base.c.head)).one()
+    digest = start.head
+    for row in reversed([row for row in rows if row.seq > start.seq]):
+        # The older of the two is only what the newest follows.
+        digest = row.digest if row is not rows[0] else link(digest, row._mapping)  # noqa: SLF001 - public name
+    if digest != who.head:
+        raise DamagedError(f"event {who.seq}, the newest, does not read as it was written")
+    return rows[0] if rows else None
 
 
 def _reserves(connection: sa.Connection) -> list[ReserveRecord]:

@@ -10,7 +10,6 @@ from balancer.lifecycle.records import (
     Changes,
     NodeRecord,
     RequestRecord,
-    RequestStatus,
     ReserveRecord,
     Snapshot,
 )
@@ -40,6 +39,8 @@ class Base:
 
     seq: int
     snapshot: Snapshot
+    head: str = ""
+    """The digest of that event; what the next one follows."""
 
 
 EMPTY = Base(0, Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=()))
@@ -58,10 +59,14 @@ class Replay:
         self._requests = {record.request_id: record for record in snapshot.requests}
         self._reserves = {record.reserve_id: record for record in snapshot.reserves}
 
+    def expect(self, seq: int) -> None:
+        """Raises BrokenLogError unless this is the number of the next event."""
+        if seq != self.seq + 1:
+            raise BrokenLogError(f"event {self.seq + 1} is missing: {seq} follows {self.seq}")
+
     def apply(self, event: LoggedEvent) -> None:
         """The next event."""
-        if event.seq != self.seq + 1:
-            raise BrokenLogError(f"event {self.seq + 1} is missing: {event.seq} follows {self.seq}")
+        self.expect(event.seq)
         if event.epoch < self._epoch:
             raise BrokenLogError(
                 f"event {event.seq} was written by epoch {event.epoch}, after one of epoch {self._epoch}"
@@ -71,7 +76,7 @@ class Replay:
             self._put(self._nodes, node.name, node, event.seq)
         for request in changes.requests:
             self._put(self._requests, request.request_id, request, event.seq)
-            if request.status is not RequestStatus.WAITING:
+            if not request.is_open:
                 del self._requests[request.request_id]
         for reserve in changes.reserves:
             self._put(self._reserves, reserve.reserve_id, reserve, event.seq)

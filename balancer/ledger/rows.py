@@ -3,95 +3,134 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from balancer.ledger.chain import seal
+from balancer.ledger.errors import DamagedError
+from balancer.ledger.tables import answers, nodes, requests, reserves
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What a call with this key was answered: `status` and `body`, or the state of `request_id`."""
+
+    key: str
+    fingerprint: str
+    request_id: str | None = None
+    status: int | None = None
+    body: str | None = None
+
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
-# Written out field by field: `asdict` copies deeply and would be a tenth of a call's time.
+# Not `asdict`: it copies deeply and would be a tenth of a call's time.
+
+_NODE = tuple(each.name for each in fields(NodeRecord))
+_REQUEST = tuple(each.name for each in fields(RequestRecord))
+_RESERVE = tuple(each.name for each in fields(ReserveRecord))
+_LISTS = ("nodes", "candidates", "exclude")
+"""The lists in a request."""
 
 
 def node_row(record: NodeRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "state": record.state.value,
-        "since_us": record.since_us,
-        "held_for": record.held_for,
-        "generation": record.generation,
-        "jobs": _encode(record.jobs),
-    }
+    row: dict[str, Any] = {name: getattr(record, name) for name in _NODE}
+    row["state"] = record.state.value
+    row["jobs"] = _encode(record.jobs)
+    return _sealed(row)
 
 
 def node_of(row: Any) -> NodeRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    return NodeRecord(**values | {"state": NodeState(row.state), "jobs": tuple(json.loads(row.jobs))})
-
-
-def request_row(record: RequestRecord) -> dict[str, Any]:
-    return {
-        "request_id": record.request_id,
-        "count": record.count,
-        "arrived_us": record.arrived_us,
-        "deadline_us": record.deadline_us,
-        "order": record.order,
-        "status": record.status.value,
-        "nodes": _encode(record.nodes),
-        "decided_us": record.decided_us,
-        "reason": record.reason,
-        "generation": record.generation,
-    }
-
-
-def request_of(row: Any) -> RequestRecord:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    return RequestRecord(
-        **values | {"status": RequestStatus(row.status), "nodes": tuple(json.loads(row.nodes))}
+    """Raises DamagedError, as the two below do."""
+    values = _checked(nodes, row)
+    return NodeRecord(
+        **values | {"state": NodeState(values["state"]), "jobs": tuple(json.loads(values["jobs"]))}
     )
 
 
-_RESERVE = tuple(each.name for each in fields(ReserveRecord))
+def request_row(record: RequestRecord) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(record, name) for name in _REQUEST}
+    for name in _LISTS:
+        row[name] = _encode(row[name])
+    row["status"] = record.status.value
+    row["open"] = record.is_open
+    return _sealed(row)
+
+
+def request_of(row: Any) -> RequestRecord:
+    values = _checked(requests, row)
+    del values["open"]
+    values |= {name: tuple(json.loads(values[name])) for name in _LISTS}
+    return RequestRecord(**values | {"status": RequestStatus(values["status"])})
 
 
 def reserve_row(record: ReserveRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _RESERVE}
+    return _sealed({name: getattr(record, name) for name in _RESERVE})
 
 
 def reserve_of(row: Any) -> ReserveRecord:
-    return ReserveRecord(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    return ReserveRecord(**_checked(reserves, row))
 
 
-# The log. Columns in a fixed order, without names: a log of a year has a hundred million of them.
+def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
+    return _sealed(
+        {
+            "key": answer.key,
+            "fingerprint": answer.fingerprint,
+            "at_us": at_us,
+            "request_id": answer.request_id,
+            "status": answer.status,
+            "body": answer.body,
+        }
+    )
+
+
+def answer_of(row: Any) -> StoredAnswer:
+    values = _checked(answers, row)
+    del values["at_us"]
+    return StoredAnswer(**values)
+
+
+def _sealed(row: dict[str, Any]) -> dict[str, Any]:
+    row["digest"] = seal(map(_plain, row.values()))
+    return row
+
+
+def _checked(table: sa.Table, row: Any) -> dict[str, Any]:
+    """The values of a row as it was written, in the order in which it was."""
+    # By place: a damaged schema may spell a name otherwise.
+    values = dict(zip(table.columns.keys(), row, strict=True))
+    digest = values.pop("digest")
+    if digest != seal(map(_plain, values.values())):
+        what = f"{table.name.removesuffix('s')} {next(iter(values.values()))!r}"
+        raise DamagedError(
+            f"{what} does not read as it was written: the ledger is damaged (`balancer ledger verify`)"
+        )
+    return values
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
+
+
+# The log. Fields in the order of the records, without names: a log of a year has a hundred million of them. A release
+# that has more fields adds them at the end; what an older one wrote has their defaults.
 
 
 def encode_changes(changes: Changes) -> str:
     """`{"nodes": [[name, state, ...]], "requests": [...], "reserves": [...]}`, without what is empty."""
     found: dict[str, list[list[Any]]] = {}
     if changes.nodes:
-        found["nodes"] = [
-            [r.name, r.state.value, r.since_us, r.held_for, r.generation, r.jobs] for r in changes.nodes
-        ]
+        found["nodes"] = [[getattr(r, name) for name in _NODE] for r in changes.nodes]
     if changes.requests:
-        found["requests"] = [
-            [
-                r.request_id,
-                r.count,
-                r.arrived_us,
-                r.deadline_us,
-                r.order,
-                r.status.value,
-                r.nodes,
-                r.decided_us,
-                r.reason,
-                r.generation,
-            ]
-            for r in changes.requests
-        ]
+        found["requests"] = [[getattr(r, name) for name in _REQUEST] for r in changes.requests]
     if changes.reserves:
         found["reserves"] = [[getattr(r, name) for name in _RESERVE] for r in changes.reserves]
     return _encode(found)
@@ -104,37 +143,24 @@ def decode_changes(text: str, *, at_us: int, serial: int) -> Changes:
     """What `encode_changes` was given."""
     found = json.loads(text)
     return Changes(
-        nodes=tuple(
-            NodeRecord(
-                name=name,
-                state=_STATES[state],
-                since_us=since_us,
-                held_for=held_for,
-                generation=generation,
-                jobs=tuple(jobs),
-            )
-            for name, state, since_us, held_for, generation, jobs in found.get("nodes", ())
-        ),
+        nodes=tuple(_node(values) for values in found.get("nodes", ())),
         requests=tuple(_request(values) for values in found.get("requests", ())),
-        reserves=tuple(
-            ReserveRecord(**dict(zip(_RESERVE, values, strict=True))) for values in found.get("reserves", ())
-        ),
+        reserves=tuple(ReserveRecord(**_named(_RESERVE, values)) for values in found.get("reserves", ())),
         now_us=at_us,
         serial=serial,
     )
 
 
-def _request(values: Iterable[Any]) -> RequestRecord:
-    request_id, count, arrived_us, deadline_us, order, status, nodes, decided_us, reason, generation = values
-    return RequestRecord(
-        request_id=request_id,
-        count=count,
-        arrived_us=arrived_us,
-        deadline_us=deadline_us,
-        order=order,
-        status=RequestStatus(status),
-        nodes=tuple(nodes),
-        decided_us=decided_us,
-        reason=reason,
-        generation=generation,
-    )
+def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(names, values, strict=False))
+
+
+def _node(values: Sequence[Any]) -> NodeRecord:
+    named = _named(_NODE, values)
+    return NodeRecord(**named | {"state": _STATES[named["state"]], "jobs": tuple(named["jobs"])})
+
+
+def _request(values: Sequence[Any]) -> RequestRecord:
+    named = _named(_REQUEST, values)
+    named |= {name: tuple(named[name]) for name in _LISTS if name in named}
+    return RequestRecord(**named | {"status": RequestStatus(named["status"])})

@@ -20,15 +20,34 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from balancer.clock import NEVER_US
+from balancer.drivers.marks import Stamp
 from balancer.ledger import schema
+from balancer.ledger.chain import DIGITS, link
 from balancer.ledger.connect import cause, is_sqlite, shown, url_of
-from balancer.ledger.errors import LedgerError, StaleError
+from balancer.ledger.errors import LedgerError, ReplacedError, StaleError
 from balancer.ledger.filelock import lock
+from balancer.ledger.files import Head, HeadFile, Watch, protect
 from balancer.ledger.lease import Lease
 from balancer.ledger.lease import read as read_writer
-from balancer.ledger.reading import Reader, Slot, StoredAnswer, StoredEvent, logged, read_base
+from balancer.ledger.reading import (
+    BaseRow,
+    Reader,
+    Slot,
+    StoredEvent,
+    base_digest,
+    check_link,
+    logged,
+    read_base,
+)
 from balancer.ledger.replay import Replay
-from balancer.ledger.rows import encode_changes, node_row, request_row, reserve_row
+from balancer.ledger.rows import (
+    StoredAnswer,
+    answer_row,
+    encode_changes,
+    node_row,
+    request_row,
+    reserve_row,
+)
 from balancer.ledger.statements import Statement
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves, writer
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, ReserveRecord
@@ -68,13 +87,21 @@ class Ledger(Reader):
         url = url_of(target)
         path = Path(url.database or "")
         self._lock_fd = lock(path, lock_wait_s) if locked and is_sqlite(url) else None
+        self._watch: Watch | None = None
+        self._head_file = HeadFile(path) if is_sqlite(url) else None
+        self._newest: Head | None = None  # as committed; None: to be read again
+        self._last_seq = 0
         try:
+            if is_sqlite(url):
+                protect(path)
             super().__init__(url)
             self._lease = Lease(self._engine, exclusive=self._lock_fd is not None, threaded=threaded)
             writes = self._engine.execution_options(writes=True)
             with writes.begin() as connection:
                 schema.migrate(connection)
             self._writer = writes.connect()
+            if is_sqlite(url):
+                self._watch = Watch(path)
         except SQLAlchemyError as error:
             self.close()
             raise LedgerError(f"the ledger {shown(url)} cannot be opened: {cause(error)}") from error
@@ -88,6 +115,8 @@ class Ledger(Reader):
             self._writer.close()
         if hasattr(self, "_engine"):
             super().close()
+        if self._head_file is not None:
+            self._head_file.close()
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -129,10 +158,48 @@ class Ledger(Reader):
 
     def check_writer(self) -> None:
         """Before a command is given. Raises FencedError or LedgerError unless this is still the one writer."""
+        self.check_file()
         self._lease.check()
+
+    # What it is
+
+    @property
+    def ledger_id(self) -> str:
+        """Its own, which every mark carries. For the one writer."""
+        return self._known().ledger_id
+
+    def stamp(self) -> Stamp:
+        """What a mark says that is set now: whose it is, and the newest event that is stored."""
+        known = self._known()
+        return Stamp(known.ledger_id, known.seq, known.digest[:DIGITS])
+
+    def check_file(self) -> None:
+        """Raises ReplacedError when the file is gone or is another one than was opened."""
+        if self._watch is not None:
+            self._watch.check()
+
+    def doubt(self) -> str:
+        """Why it may not know the newest state: put back, without its tail, another one; "": nothing says so."""
+        said = self.writer().doubt
+        if said or self._head_file is None:
+            return said
+        return self.contradiction(self._head_file)
+
+    @property
+    def has_head_file(self) -> bool:
+        """Whether something beside the ledger says how far it went."""
+        return self._head_file is not None and self._head_file.read() is not None
+
+    def _known(self) -> Head:
+        # Not kept here: who only asks may be slower than the next commit.
+        if self._newest is not None:
+            return self._newest
+        who = self.writer()
+        return Head(who.ledger_id, who.seq, who.head)
 
     def probe(self) -> None:
         """Whether writing works (again). Raises LedgerError."""
+        self.check_file()
         if self._lock_fd is not None:
             disk = os.statvfs(Path(self.url.database or "").parent)
             if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
@@ -154,28 +221,56 @@ class Ledger(Reader):
     def commit(self, entries: Sequence[Entry]) -> None:
         """Store all entries durably, or none of them. Raises FencedError, StaleError or LedgerError."""
         changed = _Batch(entries)
-        kept = [_answer_row(entry.answer, entry.event.at_us) for entry in entries if entry.answer is not None]
+        kept = [answer_row(entry.answer, entry.event.at_us) for entry in entries if entry.answer is not None]
         first, last = entries[0].event.seq, entries[-1].event.seq
         if [entry.event.seq for entry in entries] != list(range(first, last + 1)):
             raise StaleError(f"events {first} to {last} are not numbered one after the other")
         epoch = self._lease.epoch
         if epoch is None:
             raise LedgerError("the ledger has no writer yet: take_epoch comes first")
-        rows = [_event_row(entry, epoch) for entry in entries]
+        known = self._known()
+        before, self._newest = known.digest, None  # whatever goes wrong: read it again
+        rows, digest = [], before
+        for entry in entries:
+            row = _event_row(entry, epoch)
+            digest = row["digest"] = link(digest, row)
+            rows.append(row)
+        self.check_file()
         with self._transaction() as connection:
             # First, because with PostgreSQL this also makes two writers wait for each other.
-            moved = _ADVANCE.run(connection, {"b_last": last, "b_epoch": epoch, "b_before": first - 1})
+            moved = _ADVANCE.run(
+                connection,
+                {
+                    "b_last": last,
+                    "b_head": digest,
+                    "b_epoch": epoch,
+                    "b_before": first - 1,
+                    "b_head_before": before,
+                    "b_ledger_id": known.ledger_id,
+                },
+            )
             if moved.rowcount != 1:
-                raise self._not_mine(connection, first)
+                raise self._not_mine(connection, first, known)
             changed.nodes.write(connection)
             changed.requests.write(connection)
             changed.reserves.write(connection)
             _INSERT_EVENT.run(connection, rows)
             if kept:
                 _INSERT_ANSWER.run(connection, kept)
+        # Again: what went into a file that had been taken away meanwhile is not stored.
+        self.check_file()
+        self._newest, self._last_seq = Head(known.ledger_id, last, digest), last
+        if self._head_file is not None:
+            self._head_file.write(self._newest)
 
-    def _not_mine(self, connection: sa.Connection, first: int) -> LedgerError:
+    def _not_mine(self, connection: sa.Connection, first: int, known: Head) -> LedgerError:
         seen = read_writer(connection)
+        if seen.ledger_id != known.ledger_id or seen.seq < self._last_seq:
+            return ReplacedError(
+                f"the ledger ends at event {seen.seq} of ledger {seen.ledger_id or 'unknown'}, and event "
+                f"{self._last_seq} of ledger {known.ledger_id} was stored: it was put back or replaced; restart "
+                "the Balancer"
+            )
         if seen.epoch != self._lease.epoch:
             return self._lease.lose(seen)
         return StaleError(f"event {first} cannot follow event {seen.seq}, the newest in the ledger")
@@ -201,22 +296,18 @@ class Ledger(Reader):
 
     def _fold(self, connection: sa.Connection, found: Sequence[Any]) -> None:
         start = read_base(connection)
-        state = Replay(start)
+        state, head = Replay(start), start.head
         for row in found:
             if row.seq > start.seq:  # events of release 1 are in the base already
+                head = check_link(head, row)
                 state.apply(logged(row))
         now = state.base()
         records = Changes(
             nodes=now.snapshot.nodes, requests=now.snapshot.requests, reserves=now.snapshot.reserves
         )
-        connection.execute(
-            sa.update(base).values(
-                seq=now.seq,
-                at_us=now.snapshot.now_us,
-                serial=now.snapshot.serial,
-                records=encode_changes(records),
-            )
-        )
+        row = BaseRow(now.seq, now.snapshot.now_us, now.snapshot.serial, encode_changes(records), head)
+        digest = base_digest(read_writer(connection).ledger_id, row)
+        connection.execute(sa.update(base).values(**row._asdict(), digest=digest))
         connection.execute(sa.delete(events).where(events.c.seq <= found[-1].seq))
 
 
@@ -290,8 +381,13 @@ class _Batch:
 _INSERT_EVENT, _INSERT_ANSWER = _insert(events), _insert(answers)
 _ADVANCE = Statement(
     sa.update(writer)
-    .values(seq=sa.bindparam("b_last"))
-    .where(writer.c.epoch == sa.bindparam("b_epoch"), writer.c.seq == sa.bindparam("b_before"))
+    .values(seq=sa.bindparam("b_last"), head=sa.bindparam("b_head"), doubt=sa.literal_column("''"))
+    .where(
+        writer.c.epoch == sa.bindparam("b_epoch"),
+        writer.c.seq == sa.bindparam("b_before"),
+        writer.c.head == sa.bindparam("b_head_before"),
+        writer.c.ledger_id == sa.bindparam("b_ledger_id"),
+    )
 )
 
 
@@ -306,15 +402,4 @@ def _event_row(entry: Entry, epoch: int) -> dict[str, Any]:
         "body": event.body,
         "epoch": epoch,
         "changes": encode_changes(entry.changes),
-    }
-
-
-def _answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:
-    return {
-        "key": answer.key,
-        "fingerprint": answer.fingerprint,
-        "at_us": at_us,
-        "request_id": answer.request_id,
-        "status": answer.status,
-        "body": answer.body,
     }

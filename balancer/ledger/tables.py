@@ -9,6 +9,12 @@ import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
+
+def _digest() -> sa.Column[str]:
+    """Of an event: with the digest of the one before it (`chain.link`). Of other rows: of the row (`chain.seal`)."""
+    return sa.Column("digest", sa.String(32), nullable=False, server_default="")
+
+
 nodes = sa.Table(
     "nodes",
     metadata,
@@ -18,6 +24,9 @@ nodes = sa.Table(
     sa.Column("held_for", sa.String(64)),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("jobs", sa.Text, nullable=False),
+    sa.Column("contested", sa.Text, nullable=False, server_default=""),
+    sa.Column("doubt", sa.Text, nullable=False, server_default=""),
+    _digest(),
 )
 
 requests = sa.Table(
@@ -33,8 +42,22 @@ requests = sa.Table(
     sa.Column("decided_us", sa.BigInteger),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("owner", sa.String(255), nullable=False, server_default=""),
+    sa.Column("at_once", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("candidates", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("exclude", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("lease_us", sa.BigInteger),
+    sa.Column("confirmed", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("due_us", sa.BigInteger),
+    sa.Column("overdue", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("ended_us", sa.BigInteger),
+    # It waits or has nodes: these are read at a start, among all that ever were.
+    sa.Column("open", sa.Boolean, nullable=False, server_default=sa.false()),
+    _digest(),
     sa.Index("requests_by_arrival", "arrived_us"),
     sa.Index("requests_by_status", "status"),
+    sa.Index("requests_by_owner", "owner"),
+    sa.Index("requests_by_open", "open"),
 )
 
 reserves = sa.Table(
@@ -49,6 +72,8 @@ reserves = sa.Table(
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("ended", sa.Boolean, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("owner", sa.String(255), nullable=False, server_default=""),
+    _digest(),
 )
 
 events = sa.Table(
@@ -64,6 +89,7 @@ events = sa.Table(
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
     # Every record the event changed, as it is after it: what a replay needs (`rows.encode_changes`).
     sa.Column("changes", sa.Text, nullable=False, server_default="{}"),
+    _digest(),
 )
 
 base = sa.Table(
@@ -75,6 +101,9 @@ base = sa.Table(
     sa.Column("at_us", sa.BigInteger, nullable=False),
     sa.Column("serial", sa.BigInteger, nullable=False),
     sa.Column("records", sa.Text, nullable=False),
+    # The digest of event `seq`: what the next one follows.
+    sa.Column("head", sa.String(32), nullable=False, server_default=""),
+    _digest(),
 )
 
 answers = sa.Table(
@@ -87,16 +116,21 @@ answers = sa.Table(
     sa.Column("request_id", sa.String(64)),
     sa.Column("status", sa.Integer),
     sa.Column("body", sa.Text),
+    _digest(),
     sa.Index("answers_by_age", "at_us"),
 )
 
 writer = sa.Table(
     "writer",
     metadata,
-    # One row: who writes (each start has the next epoch) and the number of the newest event.
+    # One row: who writes (each start has the next epoch), the number and the digest of the newest event.
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("holder", sa.String(255), nullable=False),
     sa.Column("renewals", sa.BigInteger, nullable=False),
     sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("ledger_id", sa.String(8), nullable=False, server_default=""),
+    sa.Column("head", sa.String(32), nullable=False, server_default=""),
+    # Why it may not know the newest state (it was put back); "" from the next event on.
+    sa.Column("doubt", sa.Text, nullable=False, server_default=""),
 )

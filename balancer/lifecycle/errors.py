@@ -11,12 +11,19 @@ class Refused(Exception):
     """Busy was reported of a node that the batch system may not use: OD_RESERVE, OD_ALLOC or RECLAIMING."""
     NODE_NOT_ALLOCATED = "node_not_allocated"
     """A node was released that is not OD_ALLOC."""
+    NODE_NOT_HELD = "node_not_held"
+    """A node was adopted about which there is no doubt."""
     DUPLICATE_NODE = "duplicate_node"
     BAD_COUNT = "bad_count"
     BAD_TIME = "bad_time"
     BAD_STATE = "bad_state"
     ID_IN_USE = "id_in_use"
     """A waiting request or an active reserve has this id."""
+    NOT_OWNER = "not_owner"
+    """Somebody else's grant or request: its owner or an operator may end it."""
+    NOT_GRANTED = "not_granted"
+    """There is no grant (any more) to confirm or to renew."""
+    BAD_CANDIDATES = "bad_candidates"
 
     def __init__(self, code: str, detail: str) -> None:
         self.code = code

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from balancer.lifecycle.records import ANONYMOUS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -19,25 +21,57 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesRequested(Event):
-    """On-demand wants `count` nodes, at the latest `wait_us` from now (None: the configured W)."""
+    """On-demand wants `count` nodes, at the latest `wait_us` from now (None: the configured W).
+
+    Only of the `candidates` and none of the `exclude`d (names or patterns; no candidates: any node). `lease_us`:
+    how long from the confirmation on (None: the configured lease).
+    """
 
     request_id: str
     count: int
     wait_us: int | None = None
+    owner: str = ANONYMOUS
+    candidates: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    lease_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestWithdrawn(Event):
-    """Nobody waits for this request any more."""
+    """Nobody waits for this request any more. `by` is the owner, unless `as_operator`."""
 
     request_id: str
+    by: str = ANONYMOUS
+    as_operator: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantConfirmed(Event):
+    """The owner has the answer. `by` is the owner, unless `as_operator`."""
+
+    request_id: str
+    by: str = ANONYMOUS
+    as_operator: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed(Event):
+    """The grant is kept for `lease_us` from now on (None: as long as was asked for)."""
+
+    request_id: str
+    lease_us: int | None = None
+    by: str = ANONYMOUS
+    as_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesReleased(Event):
-    """On-demand gives these OD_ALLOC nodes back."""
+    """On-demand gives these OD_ALLOC nodes back. `by` is the owner of all, unless `as_operator`."""
 
     nodes: tuple[str, ...]
+    by: str = ANONYMOUS
+    as_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +98,17 @@ class ReserveAdded(Event):
     count: int
     by_us: int
     keep_us: int | None = None
+    owner: str = ANONYMOUS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesContested(Event):
+    """A job was reported on these nodes, which batch may not use (node -> what was said).
+
+    Nobody is given them before a look at the batch system has cleared that up.
+    """
+
+    nodes: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +135,52 @@ class NodesObserved(Event):
     `since_us` is when the state began or, where that cannot be read, when it was seen first; it must not
     change from one look to the next while the state stays. A node that is offline because we said so is not
     `down`: it is left out. Nodes that are not ours are ignored.
+
+    A look at all nodes that began at `read_us` also says which nodes that batch may not use are not as they should
+    be (`contested`: node -> what was seen), which of those are again (`cleared`), and of which it says nothing
+    (`unread`: they changed after it began).
     """
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
+    read_us: int | None = None
+    contested: dict[str, str] = field(default_factory=dict)
+    cleared: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServersObserved(Event):
+    """What the cloud said, when it was asked at `asked_us`, of OD_ALLOC nodes: there is a server, or there is none.
+
+    A node that it does not list is in neither.
+    """
+
+    asked_us: int
+    servers: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesDoubted(Event):
+    """The ledger may be wrong about these nodes: name -> why. What was doubted for the same reason is no news."""
+
+    reasons: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesAdopted(Event):
+    """Whose HELD nodes are: an operator says so (all or none), or the `cloud` shows it (those that are HELD)."""
+
+    on_demand: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    by_cloud: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFired(Event):
-    """The time of an earlier `WakeAt` has come."""
+    """The time of an earlier `WakeAt` has come. `trouble`: what the batch system's commands failed with last."""
+
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +225,13 @@ class WakeAt(Instruction):
     """Report `TimerFired` at this time; replaces the earlier wish."""
 
     at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look(Instruction):
+    """Look at all nodes in the batch system and, with `cloud`, for their servers; then report what was seen."""
+
+    cloud: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.algorithms.interface import ChecksSettings, Plan, View
+from balancer.lifecycle.doubt import Doubts
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import (
     Event,
     Grant,
+    GrantConfirmed,
     Instruction,
+    LeaseRenewed,
+    Look,
+    NodesAdopted,
+    NodesContested,
+    NodesDoubted,
     NodesObserved,
     NodesReclaimed,
     NodesReleased,
@@ -27,10 +34,12 @@ from balancer.lifecycle.events import (
     RequestWithdrawn,
     ReserveAdded,
     Restore,
+    ServersObserved,
     TimerFired,
     WakeAt,
 )
-from balancer.lifecycle.nodes import Node, NodeTable
+from balancer.lifecycle.leases import LeaseBook, check_owner
+from balancer.lifecycle.nodes import GRANTED, Node, NodeTable
 from balancer.lifecycle.records import (
     Changes,
     NodeRecord,
@@ -84,14 +93,18 @@ class Lifecycle:
                 f"static_reserve is {settings.static_reserve}, and there are {len(self._nodes)} nodes"
             )
         self._requests = RequestQueue(snapshot.requests, self._nodes)
+        self._leases = LeaseBook(snapshot.requests, self._nodes, self._requests, settings)
         self._hints = HintBook(snapshot.reserves)
         self._reports = BatchReports(self._nodes, self._requests)
+        self._doubts = Doubts(self._nodes, self._requests, self._leases)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
         self._now_us = snapshot.now_us
         self._serial = snapshot.serial
         self._event_id = ""
         self._plan_wake_us: int | None = None
         self._told_wake_us: int | None = None
+        self._asked_to_look = False
+        self._trouble = ""
         self._unmet = 0
         self._reclaim: list[str] = []
         self._restore: list[str] = []
@@ -100,11 +113,17 @@ class Lifecycle:
             NodesRequested: self._on_requested,
             RequestWithdrawn: self._on_withdrawn,
             NodesReleased: self._on_released,
+            GrantConfirmed: self._on_confirmed,
+            LeaseRenewed: self._on_renewed,
+            ServersObserved: self._on_servers,
+            NodesContested: self._on_contested,
             NodesUpdated: self._on_updated,
             ReserveAdded: self._on_reserve_added,
             NodesReclaimed: self._on_reclaimed,
             NodesRestored: self._on_restored,
             NodesObserved: self._on_observed,
+            NodesDoubted: self._on_doubted,
+            NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
         }
 
@@ -118,8 +137,8 @@ class Lifecycle:
     @property
     def next_wake_us(self) -> int | None:
         """When `TimerFired` is due; None: nothing waits for time to pass."""
-        ends = [self._plan_wake_us, self._hints.next_end_us()]
-        ends += [request.record.deadline_us for request in self._requests if request.short]
+        ends = [self._plan_wake_us, self._hints.next_end_us(), self._leases.next_due_us]
+        ends += [request.end_us for request in self._requests]
         return min((end for end in ends if end is not None), default=None)
 
     @property
@@ -141,6 +160,20 @@ class Lifecycle:
         request = self._requests.get(request_id)
         return request.record if request is not None else None
 
+    def grant(self, request_id: str) -> RequestRecord | None:
+        """A request that has nodes."""
+        lease = self._leases.get(request_id)
+        return lease.record if lease is not None else None
+
+    @property
+    def wants_look(self) -> bool:
+        """True while somebody waits for a look at all nodes."""
+        return self._asked_to_look
+
+    def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
+        """Whether a report that there are servers on these OD_ALLOC nodes, and none on those, changes anything."""
+        return self._leases.cares_for(servers, empty)
+
     def story(self, node_or_event: str) -> tuple[StoryEntry, ...]:
         """What happened to a node, or what an event did, oldest first (of the latest 50,000 changes)."""
         return self._nodes.story.about(node_or_event)
@@ -157,7 +190,12 @@ class Lifecycle:
             now_us=self._now_us,
             serial=self._serial,
             nodes=tuple(node.record() for node in self._nodes),
-            requests=tuple(request.record for request in self._requests),
+            requests=tuple(
+                sorted(
+                    [each.record for each in (*self._requests, *self._leases)],
+                    key=lambda record: record.order,
+                )
+            ),
             reserves=tuple(self._hints),
         )
 
@@ -220,7 +258,11 @@ class Lifecycle:
         self._answers = []
         try:
             self._handlers[type(event)](event)
-            self._settle(event)
+            if not isinstance(event, NodesDoubted):
+                # No move is made while it is being found out which nodes may be moved.
+                if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
+                    self._expire(event)
+                self._settle(event)
         except (Refused, BadPlan):
             self._now_us, self._serial = before
             raise
@@ -235,6 +277,11 @@ class Lifecycle:
         if restore:
             instructions.append(Restore(event_id=self._event_id, nodes=restore))
         instructions += self._answers
+        wants_look = self._wants_look() and not self._asked_to_look
+        if wants_look or self._leases.is_news:
+            self._asked_to_look = self._asked_to_look or wants_look
+            instructions.append(Look(event_id=self._event_id, cloud=self._leases.is_news))
+            self._leases.is_news = False
         wake_us = self.next_wake_us
         if wake_us is not None and wake_us != self._told_wake_us:
             self._told_wake_us = wake_us
@@ -242,42 +289,55 @@ class Lifecycle:
         return instructions
 
     def _on_requested(self, event: NodesRequested) -> None:
-        wait_us = self.settings.wait_us if event.wait_us is None else event.wait_us
+        settings = self.settings
+        wait_us = settings.wait_us if event.wait_us is None else event.wait_us
+        lease_us = settings.lease_us if event.lease_us is None else event.lease_us
         if event.count < 1:
             raise Refused(Refused.BAD_COUNT, f"a request is for at least 1 node, not for {event.count}")
         if wait_us < 0:
             raise Refused(Refused.BAD_TIME, f"a request cannot wait for {wait_us} us")
+        if lease_us is not None and lease_us < 0:
+            raise Refused(Refused.BAD_TIME, f"a lease cannot last {lease_us} us")
         if event.request_id in self._requests:
             raise Refused(Refused.ID_IN_USE, f"request {event.request_id} waits already")
-        self._requests.add(
+        request = self._requests.add(
             RequestRecord(
                 request_id=event.request_id,
                 count=event.count,
                 arrived_us=self._now_us,
-                deadline_us=self._now_us + wait_us,
+                deadline_us=self._now_us + (wait_us or settings.at_once_us),
                 order=self._serial,
+                owner=event.owner,
+                at_once=wait_us == 0,
+                candidates=event.candidates,
+                exclude=event.exclude,
+                lease_us=lease_us,
             )
         )
-        if event.count > len(self._nodes):
-            self._reject(
-                self._requests[event.request_id],
-                f"it wants {event.count} nodes, and there are {len(self._nodes)}",
-            )
+        possible = len(self._nodes) if request.among is None else len(request.among)
+        if event.count > possible:
+            which = "" if request.among is None else " among its candidates"
+            self._reject(request, f"it wants {event.count} nodes, and there are {possible}{which}")
 
     def _on_withdrawn(self, event: RequestWithdrawn) -> None:
         # It may have been answered meanwhile; whoever withdraws then finds the answer and releases the nodes.
         request = self._requests.get(event.request_id)
         if request is not None:
+            check_owner(request.record, event, f"request {event.request_id} is")
             self._let_go_all(request)
-            self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us)
+            self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us, reason=event.reason)
 
     def _on_released(self, event: NodesReleased) -> None:
-        nodes = self._nodes.find(event.nodes)
-        for node in nodes:
-            if node.state is not NodeState.OD_ALLOC:
-                raise Refused(Refused.NODE_NOT_ALLOCATED, f"node {node.name} is {node.state}, not OD_ALLOC")
-        for node in nodes:
-            self._nodes.move(node, NodeState.OD_RESERVE, Cause.RELEASED, since_us=self._now_us)
+        self._leases.released(event, self._now_us)
+
+    def _on_confirmed(self, event: GrantConfirmed) -> None:
+        self._leases.confirmed(event, self._now_us)
+
+    def _on_renewed(self, event: LeaseRenewed) -> None:
+        self._leases.renewed(event, self._now_us)
+
+    def _on_servers(self, event: ServersObserved) -> None:
+        self._leases.servers_seen(event, self._now_us)
 
     def _on_reserve_added(self, event: ReserveAdded) -> None:
         if not 1 <= event.count <= len(self._nodes):
@@ -301,8 +361,12 @@ class Lifecycle:
                 ends_us=by_us + keep_us,
                 added_us=self._now_us,
                 order=self._serial,
+                owner=event.owner,
             )
         )
+
+    def _on_contested(self, event: NodesContested) -> None:
+        self._reports.contest(event.nodes)
 
     def _on_updated(self, event: NodesUpdated) -> None:
         self._reports.updated(event, self._now_us)
@@ -315,11 +379,61 @@ class Lifecycle:
 
     def _on_observed(self, event: NodesObserved) -> None:
         self._reports.observed(event, self._now_us)
+        if event.read_us is not None:
+            self._asked_to_look = False
+            for request in self._requests:
+                request.is_looked_for |= event.read_us >= request.record.arrived_us
 
-    def _on_timer(self, event: TimerFired) -> None:  # noqa: ARG002 - all handlers look alike
+    def _on_doubted(self, event: NodesDoubted) -> None:
+        self._doubts.raised(event, self._now_us)
+
+    def _on_adopted(self, event: NodesAdopted) -> None:
+        self._reports.given_up += self._doubts.settled(event, self._now_us)
+
+    def _on_timer(self, event: TimerFired) -> None:
         self._told_wake_us = None
+        self._trouble = event.trouble
 
     # Decisions
+
+    def _expire(self, event: Event) -> None:
+        """End what may not last any longer: grants, and requests that time has run out for (W bounds each wait).
+
+        At the very moment of its deadline a request that is short still gets what that moment brings.
+        """
+        self._leases.expire(self._now_us)
+        is_timer = isinstance(event, TimerFired)
+        for request in list(self._requests):
+            if request.is_over(self._now_us) or (
+                is_timer and self._now_us == request.end_us and not request.short
+            ):
+                self._reject(request, self._reason(request))
+
+    def _is_fresh(self, request: Request) -> bool:
+        """Whether all its nodes have been seen as they should be: lately, or since nothing else is missing."""
+        fresh_us = self.settings.fresh_us
+        if fresh_us is None:
+            return True
+        if request.ready_us is None:
+            request.ready_us = self._now_us
+        since_us = min(self._now_us - fresh_us, request.ready_us)
+        return all(self._reports.seen_us(self._nodes[name]) >= since_us for name in request.held)
+
+    def _is_worth_a_look(self, request: Request) -> bool:
+        """A request that may not wait for jobs is rejected only when a look has shown that it must be."""
+        fresh_us, record = self.settings.fresh_us, request.record
+        return (
+            fresh_us is not None
+            and self._now_us < record.deadline_us
+            and not request.is_looked_for
+            and self._reports.read_us <= record.arrived_us - fresh_us
+        )
+
+    def _wants_look(self) -> bool:
+        return self.settings.fresh_us is not None and any(
+            request.ready == request.record.count or (request.record.at_once and request.short)
+            for request in self._requests
+        )
 
     def _settle(self, event: Event) -> None:
         """Plan and carry out, again after each rejection, because that frees nodes for others."""
@@ -336,7 +450,7 @@ class Lifecycle:
             unmet = self._first_unmet(plan, is_timer)
             if unmet is None:
                 break
-            self._reject(unmet, _reason(unmet))
+            self._reject(unmet, self._reason(unmet))
         if refused is not None:
             self._answers.append(
                 PlanRefused(event_id=self._event_id, algorithm=refused.algorithm, detail=refused.detail)
@@ -365,13 +479,16 @@ class Lifecycle:
             coming=nodes.coming,
             idle=nodes.idle,
             busy=nodes.counts[NodeState.OA_BUSY],
+            contested=nodes.contested,
         )
 
     def _first_unmet(self, plan: Plan, is_timer: bool) -> Request | None:
         """The earliest request that is due and would still be short."""
         for request in self._requests:
-            if request.short > len(plan.hold.get(request.record.request_id, ())) and is_due(
-                request.record, self._now_us, is_due_now=is_timer
+            if (
+                request.short > len(plan.hold.get(request.record.request_id, ()))
+                and is_due(request.record, self._now_us, is_due_now=is_timer)
+                and not self._is_worth_a_look(request)
             ):
                 return request
         return None
@@ -392,7 +509,8 @@ class Lifecycle:
             nodes.move(nodes[name], NodeState.RESTORING, Cause.RESTORE, since_us=self._now_us)
             self._restore.append(name)
         for request in [request for request in self._requests if request.ready == request.record.count]:
-            self._grant(request)
+            if not request.is_over(self._now_us) and self._is_fresh(request):
+                self._grant(request)
         self._plan_wake_us = plan.wake_us
         self._unmet = max(plan.unmet, sum(request.short for request in self._requests))
 
@@ -414,7 +532,8 @@ class Lifecycle:
                 held_for=request_id,
             )
         self._hints.use(len(names), self._now_us)
-        self._requests.decide(request, RequestStatus.GRANTED, self._now_us, nodes=names)
+        record = self._requests.decide(request, RequestStatus.GRANTED, self._now_us, nodes=names)
+        self._leases.grant(record, self._now_us)
         self._answers.append(Grant(event_id=self._event_id, request_id=request_id, nodes=names))
 
     def _reject(self, request: Request, reason: str) -> None:
@@ -423,6 +542,23 @@ class Lifecycle:
         self._answers.append(
             Reject(event_id=self._event_id, request_id=request.record.request_id, reason=reason)
         )
+
+    def _reason(self, request: Request) -> str:
+        found, count = len(request.held), request.record.count
+        if request.short and request.record.at_once:
+            reason = f"{count} nodes are not available at once"
+        elif request.short:
+            reason = f"only {found} of {count} nodes became available in time"
+        elif request.ready < count:
+            reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
+        else:
+            reason = "the batch system did not show in time that its nodes are free"
+        has_not_obeyed = not request.short or (request.record.at_once and self._is_over(request))
+        return f"{reason}: {self._trouble}" if self._trouble and has_not_obeyed else reason
+
+    def _is_over(self, request: Request) -> bool:
+        """Time ran out for a look at the batch system."""
+        return self.settings.fresh_us is not None and self._now_us >= request.record.deadline_us
 
     def _let_go_all(self, request: Request) -> None:
         for name in request.held:
@@ -435,20 +571,23 @@ class Lifecycle:
     def validate(self) -> None:
         """Compare every index with every other. Raises AssertionError: a bug of ours."""
         self._nodes.check()
+        self._leases.check()
         for request in self._requests:
             request_id = request.record.request_id
             held = {
                 node.name: node
                 for node in self._nodes
-                if node.held_for == request_id and node.state is not NodeState.OD_ALLOC
+                if node.held_for == request_id and node.state not in GRANTED
             }
             assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
             assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
             ready = sum(node.state is NodeState.OD_RESERVE for node in held.values())
-            assert request.ready == ready < request.record.count, request.record  # noqa: S101
+            assert request.ready == ready <= request.record.count, request.record  # noqa: S101
+            is_waiting = ready < request.record.count or self.settings.fresh_us is not None
+            assert is_waiting, request.record  # noqa: S101
             assert request.short >= 0, request.record  # noqa: S101
         for node in self._nodes:
-            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+            if node.held_for is not None and node.state not in GRANTED:
                 assert node.held_for in self._requests, node.record()  # noqa: S101
         orders = [request.record.order for request in self._requests]
         assert orders == sorted(set(orders)), orders  # noqa: S101
@@ -456,10 +595,3 @@ class Lifecycle:
             assert 0 <= hint.used <= hint.count, hint  # noqa: S101
             assert not hint.ended, hint  # noqa: S101
             assert hint.ends_us > self._now_us, hint  # noqa: S101
-
-
-def _reason(request: Request) -> str:
-    found, count = len(request.held), request.record.count
-    if request.record.deadline_us == request.record.arrived_us:
-        return f"{count} nodes are not available at once"
-    return f"only {found} of {count} nodes became available in time"

@@ -15,15 +15,34 @@ from balancer.lifecycle.states import ALLOWED, Cause, IllegalTransition, NodeSta
 from balancer.lifecycle.story import Story, StoryEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, KeysView
+
+MAY_BE_CONTESTED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMING)
+"""States in which batch may not use the node: that somebody says it does is a contradiction."""
+
+GRANTED = (NodeState.OD_ALLOC, NodeState.HELD)
+"""States in which `held_for` is the request that a node was granted to, and not one that waits."""
 
 _SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
+
+_MAY_BE_HELD = (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC, NodeState.HELD)
+"""For a request; HELD: for the one it was granted to."""
 
 
 class Node:
     """The present state of one node; see `NodeRecord` for the fields."""
 
-    __slots__ = ("generation", "held_for", "jobs", "name", "since_us", "state")
+    __slots__ = (
+        "contested",
+        "doubt",
+        "generation",
+        "held_for",
+        "jobs",
+        "name",
+        "seen_us",
+        "since_us",
+        "state",
+    )
 
     def __init__(self, record: NodeRecord) -> None:
         self.name = record.name
@@ -32,6 +51,15 @@ class Node:
         self.held_for = record.held_for
         self.generation = record.generation
         self.jobs = record.jobs
+        self.contested = record.contested
+        self.doubt = record.doubt
+        self.seen_us = -1
+        """When it was seen to be handed over, by a look at this node."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether an algorithm may dispose of it."""
+        return self.held_for is None and not self.contested
 
     def record(self) -> NodeRecord:
         return NodeRecord(
@@ -41,6 +69,8 @@ class Node:
             held_for=self.held_for,
             generation=self.generation,
             jobs=self.jobs,
+            contested=self.contested,
+            doubt=self.doubt,
         )
 
 
@@ -94,10 +124,12 @@ class NodeTable:
         self.idle = NodeIndex(pick)
         """OA_IDLE."""
         self.free = NodeIndex()
-        """OD_RESERVE, held for nobody."""
+        """OD_RESERVE, held for nobody, not contested."""
         self.coming = NodeIndex()
-        """RECLAIMING, held for nobody."""
+        """RECLAIMING, held for nobody, not contested."""
         self.counts = dict.fromkeys(NodeState, 0)
+        self.contested = 0
+        """How many OD_RESERVE nodes are contested."""
         self.story = Story()
         self._index = {
             NodeState.OA_IDLE: self.idle,
@@ -123,6 +155,10 @@ class NodeTable:
 
     def __getitem__(self, name: str) -> Node:
         return self._nodes[name]
+
+    @property
+    def names(self) -> KeysView[str]:
+        return self._nodes.keys()
 
     def get(self, name: str) -> Node | None:
         return self._nodes.get(name)
@@ -155,6 +191,8 @@ class NodeTable:
         node.state = to
         node.since_us = since_us
         node.held_for = held_for
+        if to not in MAY_BE_CONTESTED:
+            node.contested = ""
         self._enter(node)
         self._touched[node.name] = node
         self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, held_for))
@@ -167,6 +205,17 @@ class NodeTable:
         """No request holds the node any more; a reserved one is free from now on."""
         holder = node.held_for
         self._change_holder(node, None, Cause.LET_GO, holder)
+
+    def contest(self, node: Node, why: str) -> None:
+        """Nobody may be given the node, because of this; "": it may be given again. No request waits with it."""
+        self._leave(node)
+        node.contested = why
+        self._enter(node)
+        self._touched[node.name] = node
+        cause = Cause.CONTESTED if why else Cause.CLEARED
+        self.story.add(
+            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, None)
+        )
 
     def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
         node.jobs = jobs
@@ -205,14 +254,16 @@ class NodeTable:
 
     def _enter(self, node: Node) -> None:
         self.counts[node.state] += 1
+        self.contested += bool(node.contested) and node.state is NodeState.OD_RESERVE
         index = self._index.get(node.state)
-        if index is not None and node.held_for is None:
+        if index is not None and node.is_listed:
             index.add(node.name, node.since_us)
 
     def _leave(self, node: Node) -> None:
         self.counts[node.state] -= 1
+        self.contested -= bool(node.contested) and node.state is NodeState.OD_RESERVE
         index = self._index.get(node.state)
-        if index is not None and node.held_for is None:
+        if index is not None and node.is_listed:
             index.remove(node.name)
 
     def check(self) -> None:
@@ -222,10 +273,14 @@ class NodeTable:
             assert self.counts[state] == len(inside), (state, self.counts[state], len(inside))  # noqa: S101
             index = self._index.get(state)
             if index is not None:
-                index.check({node.name: node.since_us for node in inside if node.held_for is None})
+                index.check({node.name: node.since_us for node in inside if node.is_listed})
+        reserved = [node for node in self if node.state is NodeState.OD_RESERVE]
+        assert self.contested == sum(bool(node.contested) for node in reserved), self.contested  # noqa: S101
         for node in self:
-            may_be_held = node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC)
-            assert may_be_held or node.held_for is None, node.record()  # noqa: S101
+            assert node.state in _MAY_BE_HELD or node.held_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
+            assert node.state in MAY_BE_CONTESTED or not node.contested, node.record()  # noqa: S101
+            is_held = node.held_for is not None and node.state is not NodeState.OD_ALLOC
+            assert not (is_held and node.contested), node.record()  # noqa: S101
             assert node.generation >= 0, node.record()  # noqa: S101
         assert not self._touched, "an event was not ended"  # noqa: S101

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from balancer.lifecycle.states import NodeState
 
 
+ANONYMOUS = "anonymous"
+"""The owner of what was asked for without a name."""
+
+
 class RequestStatus(StrEnum):
-    """How a request stands. Only waiting ones are part of a snapshot."""
+    """How a request stands."""
 
     WAITING = "waiting"
     GRANTED = "granted"
@@ -32,11 +36,18 @@ class NodeRecord:
     generation: int = 0
     jobs: tuple[str, ...] = ()
     """Jobs known to run on it (their start was reported, their end was not)."""
+    contested: str = ""
+    """Why it may not be granted although it is OD_RESERVE, OD_ALLOC or RECLAIMING; "": it may."""
+    doubt: str = ""
+    """HELD: why. In other states: the doubt that the cloud or an operator has settled; it is not raised again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One request for on-demand nodes; `order` is its place among all requests ever made."""
+    """One request for on-demand nodes and the grant it led to; `order` is its place among all ever made.
+
+    Only those that are open are part of a snapshot: they wait, or have nodes.
+    """
 
     request_id: str
     count: int
@@ -50,6 +61,30 @@ class RequestRecord:
     reason: str = ""
     generation: int = 0
     """As of a node: goes up by one with each handled event that changed the record."""
+    owner: str = ANONYMOUS
+    """Who asked; "" in ledgers of older releases, which did not know."""
+    at_once: bool = False
+    """It does not wait for jobs to end (W = 0): `deadline_us` is how long the batch system may take to obey."""
+    candidates: tuple[str, ...] = ()
+    """Names or patterns of the nodes it may have; empty: any."""
+    exclude: tuple[str, ...] = ()
+    lease_us: int | None = None
+    """How long it is wanted for, from its confirmation or renewal on; None: until it is released."""
+    confirmed: bool = False
+    """Of a grant: its owner has said that it arrived, or the cloud has shown a server there."""
+    due_us: int | None = None
+    """Of a grant: by when it must be confirmed, then the end of its lease; None: no end."""
+    overdue: bool = False
+    """Of a grant: `due_us` is past, and nobody can tell whether a server runs there, or one does."""
+    ended_us: int | None = None
+    """Of a grant: when the last of its nodes went back."""
+
+    @property
+    def is_open(self) -> bool:
+        """It waits, or has nodes."""
+        if self.status is RequestStatus.GRANTED:
+            return self.ended_us is None
+        return self.status is RequestStatus.WAITING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +101,7 @@ class ReserveRecord:
     """How many of them were granted at `by_us` or later and are not collected again."""
     ended: bool = False
     generation: int = 0
+    owner: str = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +121,7 @@ class Snapshot:
 class Changes:
     """The records that changed since they were last asked for: exactly these have to be written.
 
-    A request with another status than waiting, and a reserve that `ended`, are forgotten by the life cycle.
+    A request that is not open, and a reserve that `ended`, are forgotten by the life cycle.
     """
 
     nodes: tuple[NodeRecord, ...] = ()

@@ -40,9 +40,9 @@ class Referee:
         if type(plan.unmet) is not int or plan.unmet < 0:
             return f"would take {plan.unmet!r} more idle nodes"
         seen: set[str] = set()
-        short = {request.request_id: request.short for request in view.requests} if plan.hold else {}
+        waiting = {request.request_id: request for request in view.requests} if plan.hold else {}
         for request_id, nodes in plan.hold.items():
-            if request_id not in short:
+            if request_id not in waiting:
                 return f"holds nodes for {request_id!r}, and no such request waits"
             problem = self._bad_nodes(
                 nodes,
@@ -51,8 +51,11 @@ class Referee:
                 (view.free, view.coming, view.idle),
                 "free, coming or idle",
             )
-            if problem is None and len(nodes) > short[request_id]:
-                problem = f"holds {len(nodes)} nodes for {request_id}, which is short of {short[request_id]}"
+            short, among = waiting[request_id].short, waiting[request_id].among
+            if problem is None and len(nodes) > short:
+                problem = f"holds {len(nodes)} nodes for {request_id}, which is short of {short}"
+            if problem is None and among is not None and not among.issuperset(nodes):
+                problem = f"holds nodes for {request_id} that are not among its candidates"
             if problem is not None:
                 return problem
         return self._bad_nodes(plan.collect, "collect", seen, (view.idle,), "idle") or self._bad_nodes(

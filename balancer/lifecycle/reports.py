@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import Cause, NodeState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from balancer.lifecycle.events import NodesObserved, NodesReclaimed, NodesRestored, NodesUpdated
     from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.requests import RequestQueue
@@ -28,6 +31,8 @@ class BatchReports:
         self._requests = requests
         self.given_up: list[str] = []
         """Nodes that were reserved or on their way and are down: to be restored."""
+        self._read_us = -1
+        self._unread: frozenset[str] = frozenset()
 
     def updated(self, event: NodesUpdated, now_us: int) -> None:
         """A job starts or has ended. Raises Refused for a start on a node that batch may not use."""
@@ -70,6 +75,7 @@ class BatchReports:
                 self._nodes.move(
                     node, NodeState.OD_RESERVE, Cause.RECLAIMED, since_us=now_us, held_for=holder
                 )
+                node.seen_us = now_us
                 if holder is not None:
                     self._requests[holder].ready += 1
         for node in busy:
@@ -100,6 +106,30 @@ class BatchReports:
                 self._see_busy(node, since_us)
             else:
                 self._see_down(node, since_us, now_us)
+        self.contest(event.contested)
+        self.contest(dict.fromkeys(event.cleared, ""))
+        if event.read_us is not None:
+            self._read_us, self._unread = event.read_us, frozenset(event.unread)
+
+    def contest(self, nodes: Mapping[str, str]) -> None:
+        """What speaks against giving these nodes to anybody; "": nothing any more."""
+        for name, why in nodes.items():
+            node = self._nodes.get(name)
+            if node is None or node.state not in MAY_BE_CONTESTED or node.contested == why:
+                continue
+            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+                self._requests.lose(node)
+                self._nodes.let_go(node)
+            self._nodes.contest(node, why)
+
+    @property
+    def read_us(self) -> int:
+        """When the latest look at all nodes began."""
+        return self._read_us
+
+    def seen_us(self, node: Node) -> int:
+        """When the latest look began that found the node handed over."""
+        return max(node.seen_us, -1 if node.name in self._unread else self._read_us)
 
     def _see_idle(self, node: Node, since_us: int) -> None:
         # A look at the node from before its job started is no news.

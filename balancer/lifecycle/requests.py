@@ -6,22 +6,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from balancer.algorithms.interface import ReserveWish, Waiting
+from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+from balancer.nodelist import NodeListError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from balancer.lifecycle.nodes import Node
-    from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
+    from balancer.lifecycle.nodes import Node, NodeTable
+    from balancer.lifecycle.records import RequestRecord, ReserveRecord
 
 
 class Request:
     """A waiting request and the nodes held for it; `ready` of them are OD_RESERVE, the rest RECLAIMING."""
 
-    __slots__ = ("held", "ready", "record")
+    __slots__ = ("among", "held", "is_looked_for", "ready", "ready_us", "record")
 
-    def __init__(self, record: RequestRecord) -> None:
+    def __init__(self, record: RequestRecord, among: frozenset[str] | None = None) -> None:
         self.record = record
+        self.among = among
+        """The nodes it may have; None: any."""
+        self.ready_us: int | None = None
+        """Since when nothing but a fresh look is missing."""
+        self.is_looked_for = False
+        """All nodes have been read since it arrived."""
         self.held: dict[str, None] = {}
         self.ready = 0
 
@@ -29,13 +38,26 @@ class Request:
     def short(self) -> int:
         return self.record.count - len(self.held)
 
+    @property
+    def end_us(self) -> int | None:
+        """When it ends, whatever batch does. None: nobody said how long batch may take to obey (virtual time)."""
+        record = self.record
+        return record.deadline_us if record.deadline_us > record.arrived_us else None
+
+    def is_over(self, now_us: int) -> bool:
+        """It may not be granted any more."""
+        return self.end_us is not None and now_us > self.end_us
+
 
 class RequestQueue:
     """Waiting requests by id, in order of arrival."""
 
-    def __init__(self, records: Iterable[RequestRecord], nodes: Iterable[Node]) -> None:
+    def __init__(self, records: Iterable[RequestRecord], nodes: NodeTable) -> None:
+        self._nodes = nodes
         self._waiting = {
-            record.request_id: Request(record) for record in sorted(records, key=lambda r: r.order)
+            record.request_id: Request(record, self._among(record))
+            for record in sorted(records, key=lambda r: r.order)
+            if record.status is RequestStatus.WAITING
         }
         self._changed: dict[str, RequestRecord] = {}
         for node in nodes:
@@ -57,9 +79,21 @@ class RequestQueue:
     def get(self, request_id: str) -> Request | None:
         return self._waiting.get(request_id)
 
-    def add(self, record: RequestRecord) -> None:
-        self._waiting[record.request_id] = Request(record)
+    def add(self, record: RequestRecord) -> Request:
+        """Raises Refused for candidates that cannot be read."""
+        request = self._waiting[record.request_id] = Request(record, self._among(record))
         self._changed[record.request_id] = record
+        return request
+
+    def _among(self, record: RequestRecord) -> frozenset[str] | None:
+        if not record.candidates and not record.exclude:
+            return None
+        try:
+            wanted = expand(",".join(record.candidates)) if record.candidates else self._nodes.names
+            unwanted = expand(",".join(record.exclude)) if record.exclude else ()
+        except NodeListError as error:
+            raise Refused(Refused.BAD_CANDIDATES, f"candidates or exclude: {error}") from error
+        return frozenset(wanted).difference(unwanted).intersection(self._nodes.names)
 
     def undo_add(self, request_id: str) -> None:
         """As if it had never come."""
@@ -78,6 +112,14 @@ class RequestQueue:
             request = self._waiting[node.held_for]
             del request.held[node.name]
             request.ready -= node.state is NodeState.OD_RESERVE
+            request.ready_us = None
+
+    def change(self, record: RequestRecord) -> RequestRecord:
+        """The record is another one now: a new generation for each event, not for each change."""
+        if record.request_id not in self._changed:
+            record = replace(record, generation=record.generation + 1)
+        self._changed[record.request_id] = record
+        return record
 
     def decide(
         self,
@@ -87,19 +129,11 @@ class RequestQueue:
         *,
         nodes: tuple[str, ...] = (),
         reason: str = "",
-    ) -> None:
-        """The request waits no longer; its record is reported once more and then forgotten."""
-        request_id = request.record.request_id
-        del self._waiting[request_id]
-        # Made and decided by one event: still the first generation.
-        step = request_id not in self._changed
-        self._changed[request_id] = replace(
-            request.record,
-            status=status,
-            nodes=nodes,
-            decided_us=at_us,
-            reason=reason,
-            generation=request.record.generation + step,
+    ) -> RequestRecord:
+        """The request waits no longer. Its record now."""
+        del self._waiting[request.record.request_id]
+        return self.change(
+            replace(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason)
         )
 
     def drain(self) -> tuple[RequestRecord, ...]:
@@ -117,6 +151,7 @@ class RequestQueue:
                 request.record.arrived_us,
                 request.record.deadline_us,
                 is_due(request.record, now_us, is_due_now=is_due_now),
+                request.among,
             )
             for request in self
         )
@@ -128,8 +163,7 @@ def is_due(record: RequestRecord, now_us: int, *, is_due_now: bool) -> bool:
     At the very moment of its deadline it still waits for the other reports of that moment, until the timer
     fires; one that may not wait at all (W = 0) is due when it arrives.
     """
-    at_once = is_due_now or record.deadline_us == record.arrived_us
-    return now_us > record.deadline_us or (now_us == record.deadline_us and at_once)
+    return record.at_once or now_us > record.deadline_us or (now_us == record.deadline_us and is_due_now)
 
 
 class HintBook:

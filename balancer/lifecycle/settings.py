@@ -29,10 +29,32 @@ class Settings:
     """I: how long a node beyond the reserve stays reserved before it goes back to batch. The paper names
     no value; 600 s covers the gaps within its bursts of requests and costs a node ten minutes at most."""
     pick: PickOrder = PickOrder.LONGEST_IDLE
+    at_once_us: int = 0
+    """How long a request that does not wait for jobs (W = 0) may wait for the batch system to obey."""
+    confirm_us: int = 0
+    """How long a grant stays without the word of its owner; 0: none is needed."""
+    lease_us: int | None = None
+    """The lease of a request that names none; None: no end."""
+    fresh_us: int | None = None
+    """A grant needs a look at each of its nodes that is at most this old, or began when nothing else was missing;
+    None: what is known is known to be true (virtual time)."""
+    has_cloud: bool = False
+    """Somebody can tell whether a server runs on a node: a grant that is past its end is not cut before they did."""
 
     def __post_init__(self) -> None:
-        for name in ("static_reserve", "wait_us", "idle_hold_us"):
+        numbers = (
+            "static_reserve",
+            "wait_us",
+            "idle_hold_us",
+            "at_once_us",
+            "confirm_us",
+            "lease_us",
+            "fresh_us",
+        )
+        for name in numbers:
             value = getattr(self, name)
+            if value is None and name in ("lease_us", "fresh_us"):
+                continue
             if type(value) is not int or value < 0:
                 raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
         if self.pick not in tuple(PickOrder):

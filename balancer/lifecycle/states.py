@@ -30,6 +30,8 @@ class NodeState(StrEnum):
     """The batch system was told to take it offline; not seen offline and empty yet."""
     RESTORING = "RESTORING"
     """The batch system was told to bring it online; not seen online yet."""
+    HELD = "HELD"
+    """Its mark or the ledger's own past say that the ledger may be wrong about it: nobody's until that is settled."""
 
 
 class Cause(StrEnum):
@@ -47,30 +49,51 @@ class Cause(StrEnum):
     RELEASED = "released"
     RESTORE = "restore"
     RESTORED = "restored"
+    DOUBTED = "doubted"
+    ADOPTED = "adopted"
+    SEEN_IN_CLOUD = "seen in the cloud"
+    NOT_IN_CLOUD = "not in the cloud"
     HELD = "held"
-    """For a waiting request: the state stays, so this cause and the next are not in the table."""
+    """For a waiting request: the state stays, so this cause and the next three are not in the table."""
     LET_GO = "let go"
+    CONTESTED = "contested"
+    CLEARED = "cleared"
+    NOT_CONFIRMED = "not confirmed"
+    LEASE_ENDED = "lease ended"
 
 
 TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
+    (NodeState.DOWN, NodeState.HELD, Cause.DOUBTED),
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.DOWN, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.HELD, NodeState.OD_ALLOC, Cause.ADOPTED),
+    (NodeState.HELD, NodeState.OD_ALLOC, Cause.SEEN_IN_CLOUD),
+    (NodeState.HELD, NodeState.RESTORING, Cause.ADOPTED),
+    (NodeState.HELD, NodeState.RESTORING, Cause.NOT_IN_CLOUD),
     (NodeState.OA_BUSY, NodeState.DOWN, Cause.SEEN_DOWN),
+    (NodeState.OA_BUSY, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.JOB_ENDED),
     (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.SEEN_IDLE),
     (NodeState.OA_IDLE, NodeState.DOWN, Cause.SEEN_DOWN),
+    (NodeState.OA_IDLE, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.OA_IDLE, NodeState.RECLAIMING, Cause.RECLAIM),
+    (NodeState.OD_ALLOC, NodeState.HELD, Cause.DOUBTED),
+    (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.LEASE_ENDED),
+    (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.NOT_CONFIRMED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.RELEASED),
+    (NodeState.OD_RESERVE, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OD_RESERVE, NodeState.OD_ALLOC, Cause.GRANTED),
     (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.RESTORE),
     (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.SEEN_DOWN),
+    (NodeState.RECLAIMING, NodeState.HELD, Cause.DOUBTED),
     (NodeState.RECLAIMING, NodeState.OA_BUSY, Cause.RECLAIM_BUSY),
     (NodeState.RECLAIMING, NodeState.OD_RESERVE, Cause.RECLAIMED),
     (NodeState.RECLAIMING, NodeState.RESTORING, Cause.SEEN_DOWN),
     (NodeState.RESTORING, NodeState.DOWN, Cause.SEEN_DOWN),
+    (NodeState.RESTORING, NodeState.HELD, Cause.DOUBTED),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.RESTORING, NodeState.OA_IDLE, Cause.RESTORED),

@@ -86,7 +86,7 @@ def _connect(url: str) -> Balancer:
         token = environment_token()
     except OSError as error:
         raise ValueError(f"$BALANCER_TOKEN_FILE cannot be read: {error}") from error
-    return Balancer(url, retries=1, token=token, ca_file=os.environ.get("BALANCER_CA_FILE"))
+    return Balancer(url, patience_s=1.0, token=token, ca_file=os.environ.get("BALANCER_CA_FILE"))
 
 
 def _write_whole(path: Path, text: str) -> None:

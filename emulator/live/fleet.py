@@ -275,6 +275,9 @@ class Fleet:
                 "clock": {"shared": {"path": self.work / "clock"}},
                 "reconcile_period_s": _RECONCILE_S,
                 "refresh_age_s": 0,
+                "at_once_s": 3600,  # time may run far faster than the programs
+                "confirm_s": 3600,
+                "mark_wait_s": 60,
                 "confirm_poll_s": 0.005,
             },
         )

@@ -39,7 +39,7 @@ busy                  - reclaim_unclear           kept_job kept_job             
 runs a job            - >                         kept_job kept_job                 restored_busy restored_busy
 offline               reclaimed reclaimed         - reclaim_unclear                 - restore_unclear
 offline, runs a job   - >                         - reclaim_unclear                 - restore_unclear
-held by others        reclaimed reclaimed         - reclaim_unclear                 down down
+held by others        down down                   - reclaim_unclear                 down down
 down                  - down                      - reclaim_unclear                 - restore_unclear
 unknown               - reclaim_unclear           - reclaim_unclear                 - restore_unclear
 """
@@ -80,9 +80,8 @@ def test_each_look_has_its_meaning(aim, what, at_us, told):
 
 @pytest.mark.parametrize("aim", list(Aim))
 def test_every_cell_that_can_be_found_is_in_the_table(aim):
-    possible = set(Found) - ({Found.HELD} if aim is Aim.RECLAIM else set())
-    assert set(TABLE[aim]) == possible
-    assert {found(aim, status) for status in _STATUS.values()} == possible
+    assert set(TABLE[aim]) == set(Found)
+    assert {found(status) for status in _STATUS.values()} == set(Found)
 
 
 def test_every_word_of_the_tables_is_explained():
@@ -92,13 +91,13 @@ def test_every_word_of_the_tables_is_explained():
 
 @pytest.mark.parametrize("state", ["idle", "busy"])
 def test_a_node_with_a_job_is_never_found_idle(state):
-    assert found(Aim.RESTORE, NodeStatus(state, ("9.server",))) is Found.RUNS
+    assert found(NodeStatus(state, ("9.server",))) is Found.RUNS
 
 
 @pytest.mark.parametrize("status", [NodeStatus("down"), NodeStatus("unknown"), _STATUS[Found.DRAINING]])
-def test_a_mark_of_somebody_else_counts_more_than_the_state_when_a_node_goes_back(status):
+def test_a_mark_of_somebody_else_counts_more_than_the_state(status):
     theirs = replace(status, marked=True, is_foreign=True)
-    assert [found(aim, theirs) is Found.HELD for aim in Aim] == [False, True, True]
+    assert found(theirs) is Found.HELD
 
 
 def test_two_looks_that_are_a_poll_apart_hand_a_node_over():
@@ -109,7 +108,7 @@ def test_two_looks_that_are_a_poll_apart_hand_a_node_over():
     assert _look(command, Found.DRAINED, 100 + POLL_US)[1] is Outcome.RECLAIMED
 
 
-@pytest.mark.parametrize("other", sorted(set(Found) - {Found.DRAINED, Found.HELD}))
+@pytest.mark.parametrize("other", sorted(set(Found) - {Found.DRAINED}))
 def test_a_look_in_between_that_disagrees_starts_the_count_anew(other):
     command, _ = _look(_command(), Found.DRAINED, 100)
     command, _ = _look(command, other, 105)

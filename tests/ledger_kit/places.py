@@ -16,6 +16,9 @@ from balancer.lifecycle.states import NodeState
 RELEASE_1 = Path(__file__).with_name("release_1.sql")
 """A ledger as release 1 wrote it: a lent node, a request that waits with two nodes held, a hint, two answers."""
 
+RELEASE_2 = Path(__file__).with_name("release_2.sql")
+"""The same, used on by the release with schema 2: events 11 and 12, to be replayed, and another answer."""
+
 
 class Place:
     """A database. `open` makes a ledger that may write; everything is closed after the test."""
@@ -46,6 +49,8 @@ class Place:
 
     def sql(self, *statements: str) -> list[Any]:
         """Behind the ledger's back; the rows of the last statement."""
+        if isinstance(self.target, Path):
+            self.target.touch()
         engine = create_engine(url_of(self.target))
         try:
             with engine.execution_options(writes=True).begin() as connection:
@@ -57,6 +62,9 @@ class Place:
 
     def build_release_1(self) -> None:
         self.sql(*RELEASE_1.read_text(encoding="utf-8").split(";\n")[:-1])
+
+    def build_release_2(self) -> None:
+        self.sql(*RELEASE_2.read_text(encoding="utf-8").split(";\n")[:-1])
 
     def close(self) -> None:
         for ledger in self.made:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def programs() -> Path | None:
@@ -32,10 +32,11 @@ BACKENDS = ("sqlite", "postgresql") if programs() is not None or os.environ.get(
 
 
 class Server:
-    """Runs as an unprivileged user, on a unix socket in its own folder only."""
+    """Runs as an unprivileged user, on a unix socket in its own folder only. `stop` and `start` make an outage."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self.folder = folder
+        self.start, self.stop = start, stop
         self._admin = sa.create_engine(self.url("postgres"), isolation_level="AUTOCOMMIT")
 
     def url(self, database: str) -> str:
@@ -79,10 +80,17 @@ def running() -> Iterator[Server]:
     run(str(where / "initdb"), "-D", data, "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
     options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off -c max_connections=200"
     log = str(folder / "log")
-    run(str(where / "pg_ctl"), "start", "-w", "-D", data, "-l", log, "-o", options)
+
+    def start() -> None:
+        run(str(where / "pg_ctl"), "start", "-w", "-D", data, "-l", log, "-o", options)
+
+    def stop() -> None:
+        run(str(where / "pg_ctl"), "stop", "-w", "-m", "immediate", "-D", data)
+
+    start()
     try:
-        with closing(Server(folder)) as server:
+        with closing(Server(folder, start, stop)) as server:
             yield server
     finally:
-        run(str(where / "pg_ctl"), "stop", "-w", "-m", "immediate", "-D", data)
+        stop()
         shutil.rmtree(folder)

@@ -7,6 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
+from simulation.instance import HANGUP_S
 from simulation.parts import Stuck, Violation, shown
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _LENT = ("OD_RESERVE", "OD_ALLOC")
 _MAY_MARK = {"RECLAIMING", *_LENT}
 _ROW_LIMIT = 64_000
+_LOOK_US = 400 * US
+"""Much longer than a reading may take that began when nothing else was missing: each command may hang."""
+_LATE_US = 700 * US
+"""Much longer than it takes a Balancer that was down to start when the world heals."""
 
 
 class Checks:
@@ -33,6 +38,11 @@ class Checks:
         self.reading: Mapping[str, NodeStatus] = {}
         """What the latest reading of all nodes said."""
         self.arrived: dict[str, tuple[int, int, int]] = {}
+        self.looked_us: dict[str, int] = {}
+        """When the Balancer was last told that the node is offline and empty."""
+        self.healed_us = 0
+        self.reported: set[str] = set()
+        """Lent nodes on which a job was reported, and not seen to be empty since (I21)."""
         self.last_seq = 0
         self.done = 0
 
@@ -59,6 +69,28 @@ class Checks:
     def marks(self, host: Host) -> None:
         if host.by_hand and self.states[host.name] not in _MAY_MARK:
             raise Violation("I8", f"{host.name}, taken offline by a person, was marked again", host.name)
+
+    def looked(self, found: Mapping[str, NodeStatus], *, at_all: bool) -> None:
+        """What the Balancer was told of these nodes."""
+        for name, status in found.items():
+            if status.is_handed_over and not status.is_foreign:
+                self.looked_us[name] = self.world.time.now_us
+                if at_all:
+                    self.reported.discard(name)
+
+    def job_refused(self, nodes: Sequence[str]) -> None:
+        """A hook was told that its job may not run: some of these nodes are lent, or on their way."""
+        self.reported |= {node for node in nodes if self.states[node] in _MAY_MARK}
+
+    def _granted(self, name: str) -> None:
+        """I21: nobody is given a node that something speaks against, or that nobody has looked at lately."""
+        now_us, host = self.world.time.now_us, self.world.torque.hosts[name]
+        if name in self.reported:
+            raise Violation("I21", f"{name} is granted although a job was reported there", name)
+        if now_us - self.looked_us.get(name, 0) > _LOOK_US:
+            raise Violation("I21", f"{name} is granted and was not looked at for long", name)
+        if host.by_hand and now_us - host.by_hand_us > _LOOK_US:
+            raise Violation("I21", f"{name} is granted although a person took it offline", name)
 
     def _no_job(self, host: Host, what: str) -> None:
         jobs = [job for job in host.jobs if not self.world.torque.jobs[job].excused]
@@ -132,6 +164,12 @@ class Checks:
             self.since_us[name] = self.world.time.now_us
             self.world.entered(record.state.value)
         host = self.world.torque.hosts[name]
+        if record.state.value not in _MAY_MARK:
+            self.reported.discard(name)
+        if record.state.value == "OD_ALLOC" and before != "OD_ALLOC":
+            self._granted(name)
+        if before == "OD_ALLOC" and record.state.value != "OD_ALLOC" and name in self.world.vms:
+            raise Violation("I19", f"{name} is taken away while {self.world.vms[name]}'s server runs", name)
         if before == "DOWN" and record.state.value == "OA_IDLE":
             self.world.cloud.seen_idle(name)
         if before == "RECLAIMING" and record.state.value in _LENT:
@@ -146,10 +184,28 @@ class Checks:
             self.arrived[record.request_id] = (world.time.now_us, wait_us, world.starts)
         elif record.request_id in self.arrived:
             at_us, wait_us, starts = self.arrived.pop(record.request_id)
+            if record.status == "granted":
+                self._request_granted(record)
             is_early = world.time.now_us < at_us + wait_us - US
-            if record.status == "rejected" and is_early and starts == world.starts:
+            if record.status == "rejected" and is_early and not record.at_once and starts == world.starts:
                 waited_s, wait_s = (world.time.now_us - at_us) // US, wait_us // US
                 raise Violation("I13", f"{record.request_id} expired after {waited_s} of {wait_s} s")
+
+    def _request_granted(self, record: Any) -> None:
+        world = self.world
+        if record.decided_us > record.deadline_us:
+            late_s = (record.decided_us - record.deadline_us) / US
+            raise Violation("I20", f"{record.request_id} is granted {late_s:g} s after its deadline")
+        if not record.owner or record.due_us is None:
+            raise Violation(
+                "I19", f"{record.request_id} is granted to {record.owner!r} until {record.due_us}"
+            )
+        client = world.clients.get(record.owner)
+        if client is None or client.hung_up_us is None or client.hung_up_starts != world.starts:
+            return
+        has_had_time = world.time.now_us - client.hung_up_us > (HANGUP_S + 120) * US
+        if has_had_time and not (world.rates.pause or world.rates.storage or world.rates.storage_unclear):
+            raise Violation("I19", f"{record.request_id} is granted to {record.owner}, who hung up long ago")
 
     # After every step
 
@@ -157,6 +213,9 @@ class Checks:
         self.done += 1
         if len(self.states) != len(self.world.names):
             raise Violation("I3", "nodes came or went")
+        for request_id, (at_us, wait_us, _) in () if self.world.is_faulty else self.arrived.items():
+            if self.world.time.now_us > max(at_us + wait_us, self.healed_us) + _LATE_US:
+                raise Stuck("I20", f"{request_id} still waits, long after its deadline")
         engine = self.world.engine
         if engine is not None and engine.pending_commands > 4 * len(self.world.names):
             raise Violation("I14", f"{engine.pending_commands} commands wait")

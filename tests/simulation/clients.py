@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from balancer import hooks as shipped
 from balancer.clock import US, micros
 from balancer.drivers.base import DriverError
+from balancer.engine import Caller
 from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from balancer.engine import Engine
+    from balancer.lifecycle.records import RequestRecord
     from simulation.torque import Job
     from simulation.world import World
 
@@ -29,15 +31,22 @@ _NO_ANSWER = (LedgerError, StoppingError, DriverError, BadPlan)
 
 
 class Client:
-    """One on-demand user: asks, uses the nodes, gives them back. Every call is repeated until it is answered."""
+    """One on-demand user: asks, confirms, uses the nodes, renews, gives them back, and repeats what is not answered.
+
+    It may die between any two messages, hang up while it waits and come back late, or reach for what is others'.
+    """
 
     def __init__(self, world: World, name: str, count: int, wait_us: int, use_us: int) -> None:
         self.world, self.name, self.count = world, name, count
         self.wait_us, self.use_us = wait_us, use_us
+        self.who = Caller(name)
         self.request_id: str | None = None
         self.nodes: tuple[str, ...] = ()
         self.released = False
         self.is_over = False
+        self.hung_up_us: int | None = None
+        """Since when the Balancer knows that nobody waits here."""
+        self.hung_up_starts = 0
         self._patience_us = _RETRY_US // 2
 
     def _pause_us(self) -> int:
@@ -63,37 +72,81 @@ class Client:
         with engine.idempotent(key) as stored:
             if stored is not None and stored.request_id is not None:
                 return stored.request_id
-            return engine.submit_request(self.count, self.wait_us, key=key).request_id
+            return engine.submit_request(self.count, self.wait_us, caller=self.who, key=key).request_id
 
     def _look(self) -> None:
         if self.is_over:
             return
-        request_id = self.request_id or ""
         try:
-            record = self._send(lambda engine: engine.ledger.request(request_id))
+            record = self._send(self._look_once)
         except Lost:
             self.world.later(self._pause_us(), self._look)
             return
         if record is None:
             raise Violation("I4", f"{self.request_id} was acknowledged and is not known")
+        self.hung_up_us = None
         if record.status == "waiting":
             if self.world.rng.random() < 0.01:
                 self._withdraw()
-            self.world.later(self._pause_us(), self._look)
+            away_us = self._pause_us()
+            if self.world.chance("client_hangs_up"):
+                away_us = self._hang_up()
+            self.world.later(away_us, self._look)
         elif record.status == "granted":
-            self._use(record.nodes)
+            self._begin(record.nodes)
         else:
             self.is_over = True
 
+    def _look_once(self, engine: Engine) -> RequestRecord | None:
+        engine.calls(self.request_id or "")
+        return engine.ledger.request(self.request_id or "")
+
+    def _hang_up(self) -> int:
+        """The connection ends; how long it takes to come back, if it does."""
+        try:
+            self._send(lambda engine: engine.hung_up(self.request_id or ""))
+        except Lost:
+            return self._pause_us()
+        self.world.trace(f"{self.name} hangs up")
+        self.hung_up_us, self.hung_up_starts = self.world.time.now_us, self.world.starts
+        return self.world.rng.choice((5, 60, 600, 3600)) * US
+
     def _withdraw(self) -> None:
         try:
-            self._send(lambda engine: engine.withdraw_request(self.request_id or ""))
+            self._send(lambda engine: engine.withdraw_request(self.request_id or "", caller=self.who))
         except Lost:
             return
 
-    def _use(self, nodes: tuple[str, ...]) -> None:
+    def _begin(self, nodes: tuple[str, ...]) -> None:
+        """The answer is here: have the nodes kept, then use them at once."""
+        if self.is_over:
+            return
         if len(nodes) != self.count:
             raise Violation("I6", f"{self.name} wanted {self.count} nodes and was given {len(nodes)}")
+        try:
+            is_kept = self._send(self._renew_once)
+        except Lost:
+            self.world.later(self._pause_us(), lambda: self._begin(nodes))
+            return
+        if is_kept:
+            self._use(nodes)
+        else:
+            self.world.trace(f"{self.name} came too late for {self.request_id}")
+            self.is_over = True
+
+    def _renew_once(self, engine: Engine) -> bool:
+        """Whether the grant is still there; it lasts from now on (which also confirms it)."""
+        request_id = self.request_id or ""
+        try:
+            record = engine.confirm_request(request_id, caller=self.who)
+            record = engine.renew_lease(request_id, caller=self.who)
+        except Refused as error:
+            if error.code != Refused.NOT_GRANTED:
+                raise Violation("I22", f"{self.name} may not renew its own grant: {error}") from error
+            return False
+        return record is not None
+
+    def _use(self, nodes: tuple[str, ...]) -> None:
         self.nodes = nodes
         self._patience_us = _RETRY_US // 2
         self.world.trace(f"{self.name} uses {' '.join(nodes)}")
@@ -101,18 +154,47 @@ class Client:
             self.world.checks.vm_starts(node, self.name)
         self.world.vms.update(dict.fromkeys(nodes, self.name))
         self.world.later(0 if self.world.is_over else self.use_us, self._leave)
+        self._renew_later()
+
+    def _renew_later(self) -> None:
+        self.world.later((self.world.settings.lease_us or 0) // 3, self._renew)
+
+    def _renew(self) -> None:
+        if self.is_over or self.world.vms.get(self.nodes[0]) != self.name:
+            return
+        try:
+            is_kept = self._send(self._renew_once)
+        except Lost:
+            self.world.later(self._pause_us(), self._renew)
+            return
+        if not is_kept:
+            raise Violation("I19", f"{self.name} lost its nodes while its servers ran", self.nodes[0])
+        self._trespass()
+        self._renew_later()
 
     def _leave(self) -> None:
-        if self.world.vms.get(self.nodes[0]) != self.name:
+        if self.is_over or self.world.vms.get(self.nodes[0]) != self.name:
             return
-        for node in self.nodes:
-            del self.world.vms[node]
+        self._stop_servers()
         self._release()
 
+    def _stop_servers(self) -> None:
+        for node in self.nodes:
+            if self.world.vms.get(node) == self.name:
+                del self.world.vms[node]
+
     def stop_using(self) -> None:
-        """The world heals: whoever has nodes gives them back soon."""
-        if self.nodes and not self.is_over:
+        """The world heals: whoever has nodes gives them back soon; what the dead have left is cleared away."""
+        if self.nodes and self.is_over:
+            self._stop_servers()
+        elif self.nodes:
             self._leave()
+
+    def _die(self) -> None:
+        """Never heard of again. Servers go on until somebody finds them."""
+        self.world.trace(f"{self.name} dies")
+        self.is_over = True
+        self.world.later(self.world.rng.randrange(60, 7200) * US, self._stop_servers)
 
     def _release(self) -> None:
         if self.is_over:
@@ -124,9 +206,11 @@ class Client:
             return
         if answer == "refused":
             raise Violation("I6", f"the release of {self.request_id} was refused", self.nodes[0])
-        self.released = self.is_over = True
-        self.world.trace(f"{self.name} released {' '.join(self.nodes)}")
-        self._copy_may_come_later(self._release_once, answer)
+        self.is_over = True
+        self.released = answer == "released"
+        self.world.trace(f"{self.name} {answer} {' '.join(self.nodes)}")
+        if self.released:
+            self._copy_may_come_later(self._release_once, answer)
 
     def _release_once(self, engine: Engine) -> str:
         key = Key(f"{self.name}-release", "release")
@@ -134,10 +218,43 @@ class Client:
             if stored is not None:
                 return stored.body or ""
             try:
-                engine.release_nodes(self.nodes, key=key, answer="released")
+                engine.release_nodes(self.nodes, caller=self.who, key=key, answer="released")
             except Refused:
-                return "refused"
+                record = engine.ledger.request(self.request_id or "")
+                is_past = record is not None and (record.ended_us is not None or record.overdue)
+                return "came too late to release" if is_past else "refused"
             return "released"
+
+    def _trespass(self) -> None:
+        """I22: what is others' stays theirs."""
+        world = self.world
+        others = [
+            each
+            for each in world.clients.values()
+            if each is not self and each.nodes and world.vms.get(each.nodes[0]) == each.name
+        ]
+        if not others or not world.chance("client_trespasses"):
+            return
+        other = world.rng.choice(others)
+        request_id = other.request_id or ""
+
+        def attempt(engine: Engine) -> str:
+            for call in (
+                lambda: engine.release_nodes(other.nodes, caller=self.who),
+                lambda: engine.confirm_request(request_id, caller=self.who),
+                lambda: engine.renew_lease(request_id, 0, caller=self.who),
+            ):
+                try:
+                    call()
+                except Refused:
+                    continue
+                raise Violation("I22", f"{self.name} disposes of {other.name}'s {request_id}", other.nodes[0])
+            return "refused"
+
+        try:
+            self._send(attempt)
+        except Lost:
+            return
 
     def _copy_may_come_later(self, call: Callable[[Engine], str], first: str) -> None:
         """A duplicate of a call that was answered, at once or hours later: the same answer, no effect."""
@@ -157,6 +274,9 @@ class Client:
 
     def _send(self, call: Callable[[Engine], Any]) -> Any:
         world = self.world
+        if not self.is_over and world.chance("client_dies"):
+            self._die()
+            raise Lost
         if world.is_cut("client", "there") or world.chance("client_lost"):
             raise Lost
         try:
@@ -164,6 +284,9 @@ class Client:
         except _NO_ANSWER as error:
             world.trace(f"{self.name}: {type(error).__name__}")
             raise Lost from error
+        if not self.is_over and world.chance("client_dies"):
+            self._die()
+            raise Lost
         if world.is_cut("client", "back") or world.chance("client_lost"):
             raise Lost
         return answer
@@ -242,6 +365,8 @@ class Hooks:
             )
         except Refused as error:
             self.refused += 1
+            if error.code == Refused.NODE_NOT_IN_BATCH:
+                self.world.checks.job_refused(by_state["busy"])
             is_ours = error.code == Refused.NODE_NOT_IN_BATCH
             return shipped.Answer(409, "balancer.node_not_in_batch_pool" if is_ours else "x", error.detail)
         except _NO_ANSWER as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from balancer.callers import CallerSettings
 from balancer.clock import NEVER_US, US, SystemClock
 from balancer.commands import CommandSettings
 from balancer.engine import Engine, EngineSettings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 POLL_S, LIMIT_S, PERIOD_S, TIMEOUT_S = 10.0, 60.0, 300.0, 15.0
+REFRESH_S, HANGUP_S = 10.0, 30.0
 _ASK_US = 20 * US
 """How often one that stands by asks for the lease."""
 
@@ -108,8 +110,9 @@ class Instance:
                 metrics=_Told(world),
                 settings=EngineSettings(
                     reconcile_period_s=PERIOD_S,
-                    refresh_age_s=10.0,
+                    refresh_age_s=REFRESH_S,
                     keep_answers_s=400 * 86400.0,  # the checkers ask for all of them, in worlds of weeks too
+                    callers=CallerSettings(hangup_s=HANGUP_S, return_s=900.0),
                     commands=CommandSettings(confirm_poll_s=POLL_S, confirm_limit_s=LIMIT_S),
                 ),
                 threaded=False,

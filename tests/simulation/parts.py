@@ -21,7 +21,7 @@ class Crash(BaseException):
 
 
 class Violation(BaseException):
-    """An invariant does not hold: `code` is I1..I18, `node` whose story tells why ("" for none).
+    """An invariant does not hold: `code` is I1..I22, `node` whose story tells why ("" for none).
 
     Not an Exception: it is raised inside calls of the product, which must not take it for a fault and go on.
     """
@@ -63,6 +63,9 @@ class Rates:
     client_lost: float = 0.0
     client_twice: float = 0.0
     client_late: float = 0.0
+    client_dies: float = 0.0
+    client_hangs_up: float = 0.0
+    client_trespasses: float = 0.0
     hook_lost: float = 0.0
     hook_twice: float = 0.0
     hook_late: float = 0.0
@@ -96,6 +99,9 @@ _HIGHEST = Rates(
     client_lost=0.3,
     client_twice=0.5,
     client_late=0.3,
+    client_dies=0.1,
+    client_hangs_up=0.3,
+    client_trespasses=0.2,
     hook_lost=0.3,
     hook_twice=0.3,
     hook_late=0.3,

@@ -13,7 +13,6 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +102,66 @@ BUGS = (
         "        kept = _kept(key, changes, answer) if key is not None else None",
         "        kept = None",
     ),
+    Bug(
+        "a grant that nobody confirms stays",
+        "balancer/lifecycle/leases.py",
+        "        due_us = now_us + confirm_us if confirm_us else _end_us(record, now_us)",
+        "        due_us = now_us + 400 * confirm_us if confirm_us else _end_us(record, now_us)",
+    ),
+    Bug(
+        "a lease never ends",
+        "balancer/lifecycle/leases.py",
+        "                self._end(lease, [node for node in lease.nodes if node in empty], now_us)",
+        "                pass",
+    ),
+    Bug(
+        "a lease ends although a server runs",
+        "balancer/lifecycle/leases.py",
+        "            if self._settings.has_cloud:",
+        "            if not self._settings:",
+    ),
+    Bug(
+        "anybody may end what is others'",
+        "balancer/lifecycle/leases.py",
+        '    if record.owner not in ("", event.by) and not event.as_operator:',
+        "    if not record.owner and not event.as_operator:",
+    ),
+    Bug(
+        "W does not bound a wait for the batch system",
+        "balancer/lifecycle/requests.py",
+        "        return self.end_us is not None and now_us > self.end_us",
+        "        return False",
+    ),
+    Bug(
+        "who hangs up is waited for",
+        "balancer/callers.py",
+        '        self._leave(request_id, self._settings.hangup_s, "its caller hung up and did not come back")',
+        "        pass",
+    ),
+    Bug(
+        "a job reported on a lent node is forgotten",
+        "balancer/engine.py",
+        "                    self._contest(busy, job, event_id)",
+        "                    pass",
+    ),
+    Bug(
+        "a look that is old will do",
+        "balancer/lifecycle/lifecycle.py",
+        "        if fresh_us is None:\n            return True",
+        "        if fresh_us is not None:\n            return True",
+    ),
+    Bug(
+        "a node that somebody else has marked is handed over",
+        "balancer/confirmation.py",
+        '    if status.is_foreign and status.state not in ("idle", "busy"):',
+        '    if status.is_foreign and not status.note and status.state not in ("idle", "busy"):',
+    ),
+    Bug(
+        "somebody else's mark on a reserved node does not count",
+        "balancer/reconcile.py",
+        '    if batch.is_foreign and batch.state in ("offline", "down"):',
+        '    if batch.is_foreign and batch.state == "down":',
+    ),
 )
 
 MUSEUM = (
@@ -115,8 +174,9 @@ MUSEUM = (
     Bug(
         "a reserved node on which a job was started is granted",
         "balancer/reconcile_table.py",
-        "_LENT | {Seen.BATCH_BUSY: Action.GIVE_UP, Seen.DRAINED_BUSY: Action.GIVE_UP}",
-        "_LENT",
+        "Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)",
+        "Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)\n"
+        "    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY), Action.NOTHING)",
     ),
     Bug(
         "the command of a commit that failed and was stored is lost",
@@ -158,10 +218,103 @@ MUSEUM = (
 """Bugs that the product once had (T28): the simulator still finds them in code that is patched back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Survivor(Bug):
+    """A bug that all tests once let pass; `test` finds it now (the arguments of pytest)."""
+
+    test: tuple[str, ...]
+
+
+_FAILURES = "tests/balancer/engine/test_failures.py"
+_WHO = "tests/balancer/api/test_who_may_do_what.py"
+
+SURVIVORS = (
+    Survivor(
+        "decisions made while a commit fails are forgotten",
+        "balancer/writer.py",
+        "                        self._queue = batch + self._queue",
+        "                        self._queue = batch",
+        (_FAILURES, "-k", "acknowledged"),
+    ),
+    Survivor(
+        "our note is found anywhere in a foreign note",
+        "balancer/drivers/marks.py",
+        "    match = re.fullmatch(",
+        "    match = re.search(",
+        ("tests/balancer/drivers/test_marks.py", "-k", "contains"),
+    ),
+    Survivor(
+        "a reading is compared with the state after it",
+        "balancer/reconciler.py",
+        "is_news=lambda node: changed_at.get(node, 0) <= before",
+        "is_news=lambda node: before >= 0",
+        (_FAILURES, "-k", "reading"),
+    ),
+    Survivor(
+        "a failed timer is not tried again",
+        "balancer/timers.py",
+        "            self.wake_at(min(self._wake_us, now_us + _AGAIN_US))",
+        "            pass",
+        (_FAILURES, "-k", "timer"),
+    ),
+    Survivor(
+        "an outcome that cannot be stored is dropped",
+        "balancer/commands.py",
+        "                self._open |= {",
+        "                _ = {",
+        (_FAILURES, "-k", "outcome"),
+    ),
+    Survivor(
+        "a time-out kills only the parent process",
+        "balancer/drivers/programs.py",
+        "        os.killpg(process.pid, signal.SIGKILL)",
+        "        os.kill(process.pid, signal.SIGKILL)",
+        (_FAILURES, "-k", "killed"),
+    ),
+    Survivor(
+        "on-demand may report jobs",
+        "balancer/auth/policy.py",
+        '    "POST /v1/update_nodes": _REPORTERS,',
+        '    "POST /v1/update_nodes": _REPORTERS | _TAKERS,',
+        (_WHO,),
+    ),
+    Survivor(
+        "read-only may withdraw requests",
+        "balancer/auth/policy.py",
+        '    "DELETE /v1/requests/<request_id>": _TAKERS,',
+        '    "DELETE /v1/requests/<request_id>": _READERS,',
+        (_WHO,),
+    ),
+    Survivor(
+        "a ledger that is older than the marks decides",
+        "balancer/doubts.py",
+        "        elif stamp.seq > last_seq or not",
+        "        elif not",
+        ("tests/balancer/engine/test_doubt.py", "-k", "without"),
+    ),
+    Survivor(
+        "a lost tail is not noticed",
+        "balancer/ledger/reading.py",
+        "        if noted.seq > who.seq:",
+        "        if noted.seq < 0:",
+        ("tests/balancer/ledger/test_bit_flips.py", "-k", "not_copied"),
+    ),
+    Survivor(
+        "a file that is gone is written on",
+        "balancer/ledger/store.py",
+        "            self._watch.check()",
+        "            pass",
+        ("tests/balancer/engine/test_lost_file.py",),
+    ),
+)
+"""Bugs that no test found when they were planted by somebody else, and bugs in what was built because of them."""
+
+
 def plant(bug: Bug, folder: Path) -> Path:
-    """A copy of product and simulator with the bug in it. Raises ValueError when the text is not there."""
-    for name in ("balancer", "tests/simulation"):
+    """A copy of product and tests with the bug in it. Raises ValueError when the text is not there."""
+    for name in ("balancer", "tests" if isinstance(bug, Survivor) else "tests/simulation"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
     file = folder / bug.file
     text = file.read_text(encoding="utf-8")
     if text.count(bug.old) != 1:
@@ -187,6 +340,24 @@ def seeds_to_detection(bug: Bug, limit: int) -> tuple[int | None, str]:
     return int(first.split()[1].rstrip(":")), first
 
 
+def found_by_its_test(bug: Survivor) -> tuple[int | None, str]:
+    """1 and the test that failed; None when all passed."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        copy = plant(bug, Path(folder))
+        process = subprocess.run(
+            (sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *bug.test),
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            cwd=copy,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    failed = [line for line in process.stdout.splitlines() if line.startswith("FAILED")]
+    if process.returncode != 1 or not failed:
+        return None, (process.stdout + process.stderr).strip()[-150:]
+    return 1, failed[0].removeprefix("FAILED ")
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/planted-bugs", description="How soon planted bugs are found."
@@ -195,15 +366,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", help="bugs whose name has this in it")
     parser.add_argument("--museum", action="store_true", help="instead: bugs that the product once had")
+    parser.add_argument(
+        "--survivors", action="store_true", help="instead: bugs that a test other than this finds"
+    )
     options = parser.parse_args(arguments)
-    bugs = [
-        bug for bug in (MUSEUM if options.museum else BUGS) if not options.only or options.only in bug.name
-    ]
+    chosen: tuple[Bug, ...] = SURVIVORS if options.survivors else MUSEUM if options.museum else BUGS
+    bugs = [bug for bug in chosen if not options.only or options.only in bug.name]
+
+    def look(bug: Bug) -> tuple[int | None, str]:
+        return found_by_its_test(bug) if isinstance(bug, Survivor) else seeds_to_detection(bug, options.seeds)
+
     missed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for bug, (seeds, what) in zip(
-            bugs, pool.map(partial(seeds_to_detection, limit=options.seeds), bugs), strict=True
-        ):
+        for bug, (seeds, what) in zip(bugs, pool.map(look, bugs), strict=True):
             missed += seeds is None
             print(f"{'missed' if seeds is None else seeds:>6}  {bug.name}: {what[:150]}", flush=True)
     print(f"{len(bugs) - missed} of {len(bugs)} planted bugs found")

@@ -18,6 +18,8 @@ from balancer.drivers.torque import TorqueDriver, TorqueSettings
 from simulation.parts import Violation, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from balancer.drivers.base import NodeStatus
     from balancer.ledger.store import Ledger
     from simulation.world import World
@@ -55,6 +57,8 @@ class Host:
     """A fault or a person took the mark off, and nobody has set it again."""
     by_hand: bool = False
     """A person marked it."""
+    by_hand_us: int = 0
+    """When that was."""
 
     def copy(self) -> Host:
         return Host(self.name, self.marked, self.note, self.jobs, self.down, self.listed)
@@ -243,8 +247,14 @@ class SimulatedTorqueDriver(TorqueDriver):
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         self._world.checks.reading = {}
-        self._world.checks.reading = super().get_status_of_all_nodes(remaining=remaining)
-        return self._world.checks.reading
+        self._world.checks.reading = found = super().get_status_of_all_nodes(remaining=remaining)
+        self._world.checks.looked(found, at_all=True)
+        return found
+
+    def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
+        found = super().get_status_of_nodes(nodes)
+        self._world.checks.looked(found, at_all=False)
+        return found
 
     def _run(self, command: tuple[str, ...], *, stderr_is_refusal: bool = False, **_: Any) -> str:
         world = self._world

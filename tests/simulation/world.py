@@ -104,6 +104,9 @@ class World:
             static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
             wait_us=600 * US,
             idle_hold_us=self.rng.choice((60, 600, 1800)) * US,
+            at_once_us=60 * US,
+            confirm_us=self.rng.choice((0, 300, 300)) * US,
+            lease_us=self.rng.choice((1800, 7200)) * US,
         )
         count = self.size.instances or self.rng.choice((1, 1, 1, 2))
         self.instances = [Instance(self, name, is_shared=count > 1) for name in ("A", "B")[:count]]
@@ -221,7 +224,9 @@ class World:
             self.checks.moves_ended(healed_us)
             self.run_until(healed_us + 2 * _MOVE_US + 2400 * US)
             self.end_work()
-            self.run_until(self.time.now_us + self.settings.idle_hold_us + 2 * _MOVE_US)
+            # I19: what nobody answers for any more goes back when its lease ends.
+            lease_us = self.settings.lease_us or 0
+            self.run_until(self.time.now_us + lease_us + self.settings.idle_hold_us + 2 * _MOVE_US)
             self.checks.healed()
             self.checks.history()
             self.checks.fixed_point()
@@ -297,9 +302,11 @@ class World:
         host = self.torque.hosts[self.rng.choice(self.names)]
         back_us = self.rng.randrange(60, 7200) * US
         match self.rng.randrange(5):
-            case 0 if not host.marked:
+            case 0 if not host.by_hand:
+                # Also one that is lent, or on its way: the note is theirs then.
                 self.trace(f"an operator takes {host.name} offline")
                 host.marked, host.by_hand, host.note = True, True, "broken disk"
+                host.mark_lost, host.by_hand_us = False, self.time.now_us
                 self.later(back_us, lambda: self._clear_by_hand(host))
             case 1:
                 self.trace(f"an operator reboots {host.name}")
@@ -335,6 +342,7 @@ class World:
     def heal(self) -> None:
         self.trace("the world heals")
         self.is_faulty = False
+        self.checks.healed_us = self.time.now_us
         self._cuts.clear()
         self.cloud.heal()
         for each in self.instances:
@@ -362,6 +370,7 @@ def simulated(world: World) -> Iterator[None]:
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
     with (
         mock.patch.object(balancer.clock, "time", world.time),
+        mock.patch("secrets.token_hex", return_value=f"{world.seed & 0xFFFFFFFF:08x}"),
         mock.patch.object(reading, "create_engine", _engine),
         mock.patch.object(shipped_hooks, "_post", world.hooks.post),
         mock.patch.object(shipped_hooks, "_say", return_value=None),

@@ -4,6 +4,7 @@
 const MEANING = {
   OA_BUSY: "batch, busy", OA_IDLE: "batch, idle", RECLAIMING: "moving to on-demand", OD_RESERVE: "on-demand, reserve",
   OD_ALLOC: "on-demand, granted", RESTORING: "moving to batch", DOWN: "not usable",
+  HELD: "held, in doubt",
 };
 const ROWS = 200;
 const CALM_MS = 2000;
@@ -19,6 +20,8 @@ const WORDS = {
   started: (b) => `The service started (version ${b.version}, epoch ${b.epoch}).`,
   nodes_requested: (b) => `${plural(b.count, "node")} requested (${b.request_id}).`,
   request_withdrawn: (b) => `Request ${b.request_id} was withdrawn.`,
+  grant_confirmed: (b) => `Request ${b.request_id} was confirmed.`,
+  lease_renewed: (b) => `The lease of ${b.request_id} was renewed.`,
   nodes_released: (b) => `Given back: ${names(b.nodes)}.`,
   nodes_updated: (b) => `Job ${b.job ?? "unknown"} ${b.busy.length ? `started on ${names(b.busy)}` : `ended on ${names(b.idle)}`}.`,
   reserve_added: (b) => `${plural(b.count, "node")} announced (${b.reserve_id}).`,
@@ -26,6 +29,10 @@ const WORDS = {
     b.unclear.length && `Do not obey: ${names(b.unclear)}.`].filter(Boolean).join(" "),
   nodes_restored: (b) => [b.done.length && `Back in batch: ${names(b.done)}.`, b.unclear.length && `Do not come back: ${names(b.unclear)}.`].filter(Boolean).join(" "),
   nodes_observed: (b) => `The batch system reported something new of ${plural(Object.keys(b.states).length, "node")}.`,
+  nodes_contested: (b) => `A job was reported on lent nodes: ${names(Object.keys(b.nodes))}.`,
+  servers_observed: (b) => [b.servers.length && `The cloud has servers on ${names(b.servers)}.`, b.empty.length && `The cloud has none on ${names(b.empty)}.`].filter(Boolean).join(" "),
+  nodes_doubted: (b) => `Held, because the ledger may be wrong about them: ${names(Object.keys(b.reasons))}.`,
+  nodes_adopted: (b) => [b.on_demand.length && `Settled as on-demand: ${names(b.on_demand)}.`, b.batch.length && `Settled as batch: ${names(b.batch)}.`].filter(Boolean).join(" "),
   timer_fired: () => "A time came.",
 };
 

@@ -35,11 +35,13 @@ class BalancerSource:
         if self._wait_s is not None:
             body["wait_s"] = self._wait_s
         headers = {"Prefer": "respond-async", "Idempotency-Key": key}
-        return _answer(self._call("POST", "/v1/request_nodes", json=body, headers=headers))
+        return self._confirmed(self._call("POST", "/v1/request_nodes", json=body, headers=headers))
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
         path = f"/v1/requests/{request_id}"
-        return _answer(self._call("GET", path, params={"wait_s": wait_s}, timeout=_TIMEOUT_S + wait_s))
+        return self._confirmed(
+            self._call("GET", path, params={"wait_s": wait_s}, timeout=_TIMEOUT_S + wait_s)
+        )
 
     def withdraw(self, request_id: str) -> None:
         self._call("DELETE", f"/v1/requests/{request_id}")
@@ -49,6 +51,15 @@ class BalancerSource:
         response = self._call("POST", "/v1/release_nodes", json={"nodes": list(nodes)}, headers=headers)
         if not response.ok:
             raise SourceRefusedError(_problem(response))
+
+    def _confirmed(self, response: requests.Response) -> Answer:
+        """What the Balancer says of a request. A grant is confirmed at once: it is known here from now on."""
+        answer = _answer(response)
+        if isinstance(answer, Granted) and not response.json().get("confirmed", True):
+            said = self._call("POST", f"/v1/requests/{response.json()['id']}/confirm")
+            if not said.ok:
+                return Refused(_problem(said))
+        return answer
 
     def _call(
         self, method: str, path: str, *, timeout: float = _TIMEOUT_S, **options: Any

@@ -30,6 +30,7 @@ BODIES = {
     "/v1/release_nodes": {"nodes": ["n01"]},
     "/v1/update_nodes": {"states": {"n02": "busy"}, "job": "1.server"},
     "/v1/add_reserve": {"nodes": 1, "notice_s": 60},
+    "/v1/adopt_nodes": {"nodes": ["n01"], "pool": "batch"},
 }
 OPERATIONS = [
     (method.upper(), path)
@@ -76,7 +77,7 @@ class Site:
             {} if authorization is None else {"Authorization": authorization}
         )
         if method == "POST" and "data" not in more:
-            more.setdefault("json", BODIES[path])
+            more.setdefault("json", BODIES.get(path, {}))
         return self.http.open(path, method=method, headers=headers, **more)
 
     def hook(self, node: str = "n02", *, at_us: int | None = None, signer: str | None = None, body=None):

@@ -48,7 +48,48 @@ def test_granted_nodes_are_in_the_answer(api):
     assert ISO.fullmatch(body.pop("deadline_at"))
     assert ISO.fullmatch(body.pop("decided_at"))
     assert body.pop("id").startswith("r")
-    assert body == {"state": "granted", "count": 2, "nodes": ["n01", "n02"], "reason": ""}
+    assert body == {
+        "state": "granted",
+        "count": 2,
+        "nodes": ["n01", "n02"],
+        "reason": "",
+        "owner": "anonymous",
+        "confirmed": True,
+        "confirm_by": None,
+        "lease_ends_at": None,
+        "overdue": False,
+        "ended_at": None,
+    }
+
+
+def test_a_grant_has_an_owner_who_confirms_renews_and_releases_it(api):
+    _, http = api(nodes=3, confirm_s=60, has_cloud=False)
+    mine, others = {"X-Balancer-Client": "nova"}, {"X-Balancer-Client": "eve"}
+    body = {"nodes": 1, "lease_s": 600, "candidates": ["n[02-03]"], "exclude": ["n02"]}
+    granted = http.post("/v1/request_nodes", json=body, headers=mine).get_json()
+    assert (granted["owner"], granted["nodes"], granted["confirmed"]) == ("nova", ["n03"], False)
+    place = f"/v1/requests/{granted['id']}"
+    release = {"nodes": granted["nodes"]}
+    for response in (
+        http.post(f"{place}/confirm", headers=others),
+        http.post(f"{place}/renew", json={}, headers=others),
+        http.post("/v1/release_nodes", json=release, headers=others),
+        http.post("/v1/release_nodes", json=release),
+    ):
+        assert (response.status_code, response.get_json()["code"]) == (403, "balancer.not_owner")
+    confirmed = http.post(f"{place}/confirm", headers=mine).get_json()
+    assert (confirmed["confirmed"], confirmed["confirm_by"]) == (True, None)
+    renewed = http.post(f"{place}/renew", json={"lease_s": 60}, headers=mine).get_json()
+    assert renewed["lease_ends_at"] < confirmed["lease_ends_at"]
+    assert [
+        each["id"] for each in http.get("/v1/requests?owner=me", headers=mine).get_json()["requests"]
+    ] == [granted["id"]]
+    assert http.get("/v1/requests?owner=me", headers=others).get_json()["requests"] == []
+    assert http.get("/v1/requests?overdue=true", headers=mine).get_json()["requests"] == []
+    operator = {"X-Balancer-Client": "operator"}
+    assert http.post("/v1/release_nodes", json=release, headers=operator).status_code == 200
+    late = http.post(f"{place}/confirm", headers=mine)
+    assert (late.status_code, late.get_json()["code"]) == (409, "balancer.not_granted")
 
 
 def test_an_unobtainable_request_is_a_conflict_that_names_the_request(api):
@@ -205,7 +246,8 @@ def test_the_same_key_gets_the_stored_answer_also_after_a_restart(api):
     http.post("/v1/release_nodes", json={"nodes": first["nodes"]}, headers={"Idempotency-Key": "k2"})
     w.restart()
     http = create_app(w.engine).test_client()
-    assert http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers).get_json() == first
+    again = http.post("/v1/request_nodes", json={"nodes": 1}, headers=headers).get_json()
+    assert again | {"ended_at": None} == first
     again = http.post("/v1/release_nodes", json={"nodes": first["nodes"]}, headers={"Idempotency-Key": "k2"})
     assert again.get_json() == {"nodes": first["nodes"]}
     assert list(w.states().values()).count("OD_ALLOC") == 0

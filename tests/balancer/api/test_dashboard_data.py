@@ -34,7 +34,7 @@ def test_the_pools_of_the_last_day_follow_the_log(board):
     w, http = board(nodes=4, reserve=2, reconcile_period_s=0)
     now_us = w.clock.now_us()
     w.clock.advance_to(now_us - now_us % SLOT_US + 10 * SLOT_US)
-    w.engine.submit_request(1)
+    w.asked(1)
     w.clock.advance_to(w.clock.now_us() + 2 * SLOT_US)
     w.engine.release_nodes(("n01",))
     w.settled()
@@ -43,7 +43,7 @@ def test_the_pools_of_the_last_day_follow_the_log(board):
     assert granted(pools)[-4:] == [1, 1, 0, 0]
     assert all(sum(counts) == 4 for counts in zip(*pools["states"].values(), strict=True))
     assert len(granted(pools)) + pools["missing"] == SLOTS
-    w.engine.submit_request(2)
+    w.asked(2)
     w.clock.advance_to(w.clock.now_us() + SLOT_US)
     followed = http.get("/dashboard/pools").json
     assert granted(followed)[-5:] == [1, 1, 0, 2, 2]
@@ -56,7 +56,7 @@ def test_the_pools_of_the_last_day_follow_the_log(board):
 
 def test_what_was_a_day_ago_is_forgotten_and_the_state_then_is_known(board):
     w, http = board(nodes=2, reserve=1, reconcile_period_s=0)
-    w.engine.submit_request(1)
+    w.asked(1)
     w.settled()
     w.clock.advance_to(w.clock.now_us() + micros(3 * 86_400))
     pools = http.get("/dashboard/pools").json
@@ -103,7 +103,7 @@ def test_the_pages_fetch_nothing_from_elsewhere():
 
 def test_an_event_that_names_thousands_of_nodes_is_told_in_short(board):
     w, http = board(nodes=400, reserve=400)
-    w.engine.submit_request(400)
+    w.asked(400)
     told = http.get("/dashboard/now").json["events"]
     assert {"long": True} in [event["body"] for event in told]
     assert len(http.get("/dashboard/now").data) < 50_000

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from balancer.client import BalancerError, NotObtainable
+from service_kit import until
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
@@ -149,15 +150,42 @@ def test_the_command_line_does_what_it_says(service):
     assert listed[0].split() == ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
     assert listed[1].split()[:3] == ["n01", "OD_RESERVE", "on-demand"]
     assert "OA_IDLE" in running.run("status").stdout
-    assert running.run("requests", "--state", "granted").stdout.count("granted") == 1
+    assert running.run("requests", "--state", "granted", "--mine").stdout.split()[6:8] == [
+        made["id"],
+        "ended",
+    ]
+    assert running.run("requests", "--overdue").stdout.splitlines()[1:] == []
+    kept = json.loads(running.run("request", "1", "--async", "--exclude", "n01", "--json").stdout)
+    assert running.run("confirm", kept["id"]).returncode == 0
+    assert "granted" in running.run("renew", kept["id"], "--lease-s", "60").stdout
+    assert running.run("withdraw", kept["id"]).returncode == 0
+    assert running.run("confirm", "r0").returncode == 2
     assert "nodes_released" in running.run("events").stdout
     refused = running.run("request", "9")
-    assert refused.returncode == 2
+    assert refused.returncode == 1
     assert refused.stderr == "balancer: it wants 9 nodes, and there are 3 (balancer.not_obtainable)\n"
     assert running.stop() == 0
     silent = running.run("status")
-    assert silent.returncode == 2
+    assert silent.returncode == 3
     assert silent.stderr.startswith(f"balancer: no answer from {running.url}")
+
+
+def test_who_hangs_up_while_waiting_leaves_no_request(service):
+    running = service(1)
+    running.start("--wait-s", "600")
+    with running.client() as client:
+        client.update_nodes({"n01": "busy"}, job="1.server")
+        address = running.url.removeprefix("http://").split(":")
+        body = b'{"nodes": 1}'
+        with socket.create_connection((address[0], int(address[1])), timeout=30) as caller:
+            caller.sendall(
+                b"POST /v1/request_nodes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            )
+            until(lambda: client.requests(state="waiting") != [])
+        until(lambda: client.requests(state="withdrawn") != [])
+        assert "hung up" in client.requests()[0].reason
+    assert running.stop() == 0
 
 
 def test_the_benchmark_runs(service):

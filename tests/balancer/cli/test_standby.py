@@ -17,6 +17,8 @@ pytestmark = [
     pytest.mark.skipif("postgresql" not in BACKENDS, reason="PostgreSQL is not installed"),
 ]
 
+_OUTAGE_S = 60.0
+
 
 def start_standby(service, url):
     """It prints no address and gets no ready file until it leads: whether it stands by is in its log."""
@@ -72,4 +74,30 @@ def test_when_the_leader_ends_in_an_orderly_way_the_standby_need_not_wait_for_th
         assert wall_us() < limit_us
         with standby.client() as client:
             assert len(client.nodes()) == standby.count
+        assert standby.stop() == 0
+
+
+def test_a_standby_outlives_an_outage_of_the_database_and_takes_over_when_the_leader_does_not_come_back(
+    service_in,
+):
+    with running_postgresql() as postgresql:
+        url = postgresql.new_database()
+        leader, standby = service_in("leader"), service_in("standby")
+        standby.share_batch_of(leader)
+        leader.start("--reserve", "2", "--db", url)
+        with leader.client() as client:
+            granted = client.request_nodes(1, idempotency_key="k1")
+        start_standby(standby, url)
+
+        postgresql.stop()
+        leader.kill()
+        standby.wait_for_log("the database does not answer")
+        threading.Event().wait(_OUTAGE_S)  # the outage itself: there is nothing else to wait for
+        assert not standby.ready.exists()
+        postgresql.start()
+        standby.wait_until_ready()
+
+        with standby.client() as client:
+            assert client.request_nodes(1, idempotency_key="k1") == granted
+            assert [node.name for node in client.nodes() if node.state == "OD_ALLOC"] == list(granted.nodes)
         assert standby.stop() == 0

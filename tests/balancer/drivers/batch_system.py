@@ -45,6 +45,7 @@ def openpbs_nodes(nodes, fault):
         table[name] = {
             "state": "weird" if fault == "unknown state" else ",".join(words) or "free",
             "resources_assigned": {"ncpus": 2} if node["jobs"] else {},
+            "comment": node["reason"],
         }
         if node["jobs"] and fault != "missing job":
             table[name]["jobs"] = node["jobs"]
@@ -56,8 +57,8 @@ def slurm_nodes(nodes, fault):
     for name, node in nodes.items():
         state = "DOWN" if node["down"] else "ALLOCATED" if node["jobs"] else "IDLE"
         state = "WEIRD" if fault == "unknown state" else state
-        drain = node["marked"] or node["reason"]
-        reason = f" Reason={node['reason']} [root@2026-11-21T01:00:00]" if drain else ""
+        drain = node["marked"]
+        reason = f" Reason={node['reason']} [root@2026-11-21T01:00:00]" if node["reason"] else ""
         text += (
             f"NodeName={name} CPUAlloc={1 if node['jobs'] else 0} CPUTot=1 State={state}{'+DRAIN' if drain else ''} "
             f"BootTime=2026-11-21T00:00:00 CfgTRES=cpu=1 AllocTRES= {reason}\n"
@@ -89,18 +90,22 @@ def change(state, arguments):
     if system == "slurm":
         names = arguments[1].removeprefix("nodename=").split(",")
         marks = "state=drain" in arguments
-        reason = arguments[-1].removeprefix("reason=") if marks else ""
+        reason = arguments[-1].removeprefix("reason=") if arguments[-1].startswith("reason=") else ""
+        if arguments[2].startswith("reason="):
+            for name in names:
+                nodes[name]["reason"] = reason
+            return "", 0
     else:
         marks = arguments[0] == "-o"
-        reason = arguments[2]
+        reason = "" if arguments[2] == "n" else arguments[2]
         names = arguments[3:]
     wrong = [name for name in names if name not in nodes]
     for name in names:
         if name in nodes:
-            if system == "slurm" and not marks and not (nodes[name]["marked"] or nodes[name]["reason"]):
+            if system == "slurm" and not marks and not nodes[name]["marked"]:
                 return "slurm_update error: Invalid node state specified", 1
             nodes[name]["marked"] = marks
-            nodes[name]["reason"] = reason if marks else ""
+            nodes[name]["reason"] = reason
     said = {"slurm": "slurm_update error: Invalid node name specified"}.get(system, f"Unknown node {wrong}")
     return (said, 0 if system == "torque" else 1) if wrong else ("", 0)
 

@@ -105,7 +105,11 @@ class Site:
         kind, self._settings, programs = DRIVERS[system]
         self._kind = kind
         self.driver: BatchDriver = self.with_timeout(20.0)
-        job, mark = ("17", "balancer: lent") if system == "slurm" else ("17.server", "lent")
+        job, mark = (
+            ("17", "balancer: lent to on-demand")
+            if system == "slurm"
+            else ("17.server", "lent to on-demand by the Balancer")
+        )
         empty = {"marked": False, "jobs": [], "down": False, "reason": ""}
         nodes = {
             "free": empty,
@@ -161,7 +165,7 @@ class Site:
         found = self.state[table][node]
         if found["down"]:
             return "down"
-        if found["marked"] or found["reason"]:
+        if found["marked"]:
             return "offline with a job" if found["jobs"] else "offline"
         return "busy" if found["jobs"] else "idle"
 

@@ -25,17 +25,39 @@ def driver():
     return TorqueDriver(TorqueSettings(timeout_s=60))
 
 
+def listing(**notes: str) -> str:
+    """`pbsnodes -x` lists these idle nodes; anything else is done."""
+    nodes = "".join(
+        f"<Node><name>{name}</name><state>free</state><note>{note}</note></Node>"
+        for name, note in notes.items()
+    )
+    return f'[ "$1" = -x ] && echo "<Data>{nodes}</Data>"; exit 0'
+
+
+def changes(programs):
+    return [call for call in programs.calls if " -x" not in call]
+
+
 def test_reclaiming_takes_all_nodes_in_one_call_with_a_note(programs, driver):
-    programs.put("pbsnodes", "exit 0")
+    programs.put("pbsnodes", listing(n01="", n02=""))
     driver.reclaim_nodes(["n01", "n02"])
-    assert programs.calls == ["pbsnodes -o -N lent to on-demand by the Balancer n01 n02"]
+    assert changes(programs) == ["pbsnodes -o -N lent to on-demand by the Balancer n01 n02"]
 
 
 def test_restoring_clears_the_note_and_asks_for_a_scheduling_cycle(programs, driver):
-    programs.put("pbsnodes", "exit 0")
+    programs.put("pbsnodes", listing(n01="lent to on-demand by the Balancer"))
     programs.put("qmgr", "exit 0")
     driver.restore_nodes(["n01"])
-    assert programs.calls == ["pbsnodes -c -N n n01", "qmgr -c set server scheduling = True"]
+    assert changes(programs) == ["pbsnodes -c -N n n01", "qmgr -c set server scheduling = True"]
+
+
+def test_nodes_with_different_notes_are_taken_in_a_call_each(programs, driver):
+    programs.put("pbsnodes", listing(n01="fan loud", n02="", n03="fan loud"))
+    driver.reclaim_nodes(["n01", "n02", "n03"], why="ledger 0badcafe, event 7-01234567")
+    assert changes(programs) == [
+        "pbsnodes -o -N fan loud | lent to on-demand by the Balancer (ledger 0badcafe, event 7-01234567) n01 n03",
+        "pbsnodes -o -N lent to on-demand by the Balancer (ledger 0badcafe, event 7-01234567) n02",
+    ]
 
 
 def test_a_site_without_notes_and_cycles_gets_the_plain_commands(programs):
@@ -48,7 +70,8 @@ def test_a_site_without_notes_and_cycles_gets_the_plain_commands(programs):
 
 @pytest.mark.parametrize("recording", ["pbsnodes-o-unknown.txt", "pbsnodes-o-as-user.txt"])
 def test_exit_status_0_with_a_message_is_a_refusal(programs, reference, driver, recording):
-    programs.put("pbsnodes", answering(reference, recording))
+    programs.put("pbsnodes", f'[ "$1" = -x ] && echo "<Data><Node><name>n01</name><state>free</state></Node></Data>" '
+                 f"&& exit 0\n{answering(reference, recording)}")  # fmt: skip
     with pytest.raises(RefusedError, match="Error setting note attribute"):
         driver.reclaim_nodes(["n99"])
 

@@ -16,18 +16,17 @@ def test_requests_get_the_reserve_that_is_there_and_no_node_is_taken_from_batch(
     w = world(nodes=4, reserve=1)
     w.settled()
     w.freeze.freeze(ORDER)
-    before = w.batch.commands()
-    assert w.engine.submit_request(1).status is RequestStatus.GRANTED
-    assert w.engine.submit_request(1).status is RequestStatus.REJECTED
+    assert w.asked(1).status is RequestStatus.GRANTED
+    assert w.asked(1).status is RequestStatus.REJECTED
     w.clock.advance_to(w.clock.now_us() + micros(3600))
-    assert w.settled()["n01"] == "OD_ALLOC"
-    assert w.batch.commands() == before
+    assert w.settled() == {"n01": "OD_ALLOC", "n02": "OA_IDLE", "n03": "OA_IDLE", "n04": "OA_IDLE"}
+    # Only the mark of the node that was granted is renewed.
+    assert set(w.batch.commands()) == {("reclaim", ("n01",))}
 
 
 def test_a_node_beyond_the_reserve_stays_until_the_thaw(world):
     w = world(nodes=2, idle_hold_s=60)
-    w.engine.submit_request(1)
-    w.settled()
+    w.asked(1)
     w.engine.release_nodes(("n01",))
     w.freeze.freeze(ORDER)
     w.clock.advance_to(w.clock.now_us() + micros(3600))
@@ -42,7 +41,7 @@ def test_the_order_outlives_a_restart_and_is_told(world):
     w = world(nodes=2)
     w.freeze.freeze(ORDER)
     w.restart()
-    assert w.engine.submit_request(1).status is RequestStatus.REJECTED
+    assert w.asked(1).status is RequestStatus.REJECTED
     http = create_app(w.engine).test_client()
     assert http.get("/v1/status").json["frozen"] == {"by": ORDER.by, "reason": ORDER.reason, "at": ORDER.at}
     assert http.get("/readyz").status_code == 200
@@ -63,7 +62,7 @@ def test_a_file_that_cannot_be_read_freezes(world, text):
     w = world(nodes=2)
     w.freeze.path.write_text(text, encoding="utf-8")
     assert w.engine.frozen.by == "unknown"
-    assert w.engine.submit_request(1).status is RequestStatus.REJECTED
+    assert w.asked(1).status is RequestStatus.REJECTED
 
 
 def test_thawing_what_is_not_frozen_says_so(world):

@@ -84,7 +84,7 @@ def test_the_service_turns_read_only_says_so_and_recovers_by_itself(
     for record in taken[0]:
         w.engine.release_nodes(record.nodes)
     assert w.settled() == before
-    assert w.engine.submit_request(4).nodes == ("n01", "n02", "n03", "n04")
+    assert w.asked(4).nodes == ("n01", "n02", "n03", "n04")
     assert api.get("/readyz").status_code == 200
     numbers = [event.seq for event in w.engine.ledger.events(0, 100_000)]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -1,4 +1,4 @@
-"""T11: each of the 70 cells of the reconcile table, carried out by a running engine."""
+"""T11: each of the 96 cells of the reconcile table, carried out by a running engine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
+from balancer.drivers.marks import Stamp
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile import seen
@@ -20,6 +21,8 @@ _REPORTS = {
     Seen.BATCH_BUSY: (NodeStatus("busy", ("9.server",)), None),
     Seen.DRAINED_IDLE: (NodeStatus("offline", marked=True), None),
     Seen.DRAINED_BUSY: (NodeStatus("offline", ("9.server",), marked=True), None),
+    Seen.FOREIGN: (NodeStatus("offline", note="broken disk", marked=True, is_foreign=True), None),
+    Seen.FOREIGN_BUSY: (NodeStatus("down", ("9.server",), "broken disk", marked=True, is_foreign=True), None),
     Seen.ABSENT: (None, None),
     Seen.CLOUD_ENABLED: (NodeStatus("offline", marked=True), _CLOUD_ON),
     Seen.CLOUD_EMPTY: (NodeStatus("offline", marked=True), _CLOUD_OFF),
@@ -33,6 +36,8 @@ _AFTER = {
     Action.SEE_DOWN: "DOWN",
     Action.SET_ASIDE: "DOWN",
     Action.GIVE_UP: "RESTORING",
+    Action.ADOPT: "OD_ALLOC",
+    Action.LET_GO: "RESTORING",
 }
 
 
@@ -44,6 +49,10 @@ def _brought_to(w, kit, state):
             w.start_job("1.server", "n01")
         case NodeState.DOWN:
             w.batch.down.add("n01")
+            w.engine.reconcile()
+        case NodeState.HELD:
+            w.batch.marked["n01"] = True
+            w.batch.stamps["n01"] = Stamp("0badcafe", 7, "01234567")
             w.engine.reconcile()
         case NodeState.OD_ALLOC | NodeState.OD_RESERVE | NodeState.RESTORING:
             w.engine.wait_for_request(w.engine.submit_request(1).request_id)
@@ -63,7 +72,7 @@ def _brought_to(w, kit, state):
 def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     action = TABLE[state][what]
     limit_s = 0.1 if action in (Action.LEAVE, Action.GIVE_UP) else 5.0
-    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s)
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s, hold_s=0)
     _brought_to(w, kit, state)
     if state in (NodeState.RECLAIMING, NodeState.RESTORING):
         _its_command_sees_to_it(w, kit, state, what)
@@ -74,15 +83,19 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     w.batch.reports = {"n01": batch} if batch is not None else {}
     w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
     w.engine.reconcile()
-    if action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
+    is_contested = action is Action.CONTEST or (action is Action.MARK and state is not NodeState.HELD)
+    assert bool(w.engine.node("n01").contested) == is_contested
+    if action is Action.GIVE_UP and batch.is_foreign:
+        kit.until(lambda: w.states() == {"n01": "DOWN"})  # on its way back it is seen to be others'
+    elif action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
         kit.until(lambda: w.states() == {"n01": "OA_BUSY"})  # on its way back batch has it already
     else:
         assert w.states()["n01"] == _AFTER.get(action, state.value)
     if action is Action.MARK:
         kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
-    elif action is not Action.GIVE_UP:
+    elif action not in (Action.GIVE_UP, Action.LET_GO):
         assert w.batch.commands()[commands:] == []
-    is_aside = action is Action.SET_ASIDE
+    is_aside = action is Action.SET_ASIDE or what in (Seen.FOREIGN, Seen.FOREIGN_BUSY)
     assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())
 
 
@@ -119,8 +132,14 @@ def _its_command_sees_to_it(w, kit, state, what):
                 kit.until(lambda: given(back) >= 1)
                 w.batch.reports = {"n01": NodeStatus("busy", batch.jobs)}
             kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
+        case Action.GIVE_UP if batch.is_foreign:
+            kit.until(lambda: w.states() == {"n01": "DOWN"})
+            assert given(back) == 0
         case Action.GIVE_UP:
             kit.until(lambda: w.states() == {"n01": "RESTORING"})
+        case Action.SET_ASIDE:
+            kit.until(lambda: w.states() == {"n01": "DOWN"})
+            assert w.batch.commands() == before
         case Action.WAIT:
             kit.until(lambda: has_looked(10))
             assert w.states() == {"n01": state.value}
@@ -171,7 +190,7 @@ def test_a_reserved_node_that_runs_a_job_goes_back_to_batch_and_is_not_granted(w
     w.batch.jobs["n01"] = "1.server"
     w.engine.reconcile()
     kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
-    assert w.engine.submit_request(1).status == "rejected"
+    assert w.asked(1).status == "rejected"
 
 
 def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(world, kit):
@@ -190,7 +209,7 @@ def test_a_decision_that_is_stored_although_its_commit_failed_is_carried_out(wor
     kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
 
 
-def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world):
+def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(world, kit):
     w = world(nodes=1, reconcile_period_s=0)
     w.settled()
     w.cloud.hosts = {"n01": _CLOUD_VM}
@@ -198,7 +217,8 @@ def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(w
     assert w.states() == {"n01": "DOWN"}
     w.cloud.hosts = None
     w.engine.reconcile()
-    w.engine.refresh()
+    w.engine._reader.ask()  # as for a request: the cloud is not asked
+    kit.until(lambda: not w.engine.is_reading)
     assert w.states() == {"n01": "DOWN"}
     w.cloud.hosts = {"n01": _CLOUD_OFF}
     w.engine.reconcile()

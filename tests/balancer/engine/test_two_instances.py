@@ -46,7 +46,7 @@ def test_an_overtaken_service_refuses_every_write_and_says_why(world):
     assert (refused.status_code, refused.json["code"]) == (503, "balancer.taken_over")
     assert "balancer_leader 0.0" in create_app(old).test_client().get("/metrics").text
     assert "balancer_leader 1.0" in create_app(w.engine).test_client().get("/metrics").text
-    assert w.engine.submit_request(2).status == "granted"
+    assert w.asked(2).status == "granted"
     old.stop()
 
 

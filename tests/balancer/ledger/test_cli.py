@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
 
 from balancer.ledger.cli import ledger
+from balancer.ledger.reading import open_to_read
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
-from ledger_kit.places import entry, node, request
+from ledger_kit.places import Place, entry, node, request
 
 
 @pytest.fixture
@@ -33,11 +35,13 @@ def asked(place):
     return ask
 
 
-def test_a_sound_ledger_is_verified_while_it_is_in_use(asked):
+def test_a_sound_ledger_is_verified_while_it_is_in_use(asked, place):
     done = asked("verify")
+    with closing(open_to_read(place.target)) as reader:
+        ledger_id = reader.writer().ledger_id
     assert (done.exit_code, done.output) == (
         0,
-        "ok: events 1 to 3 give the stored state of 2 nodes (epoch 1)\n",
+        f"ok: events to 3 give the stored state of 2 nodes (ledger {ledger_id}, epoch 1)\n",
     )
 
 
@@ -46,10 +50,10 @@ def test_a_sound_ledger_is_verified_while_it_is_in_use(asked):
     [
         ("DELETE FROM events WHERE seq = 2", "event 2 is missing: 3 follows 1"),
         ("DELETE FROM events WHERE seq = 3", "the log ends at event 2, and the newest is 3"),
-        ("UPDATE nodes SET state = 'OA_IDLE' WHERE name = 'n2'", "node n2 is NodeRecord(name='n2'"),
-        ("UPDATE nodes SET generation = 7 WHERE name = 'n1'", "node n1 is"),
-        ("UPDATE requests SET status = 'waiting'", "request r1 is RequestRecord(request_id='r1'"),
-        ("UPDATE events SET epoch = 9 WHERE seq = 1", "was written by epoch 1, after one of epoch 9"),
+        ("UPDATE nodes SET state = 'OA_IDLE' WHERE name = 'n2'", "node 'n2' does not read as it was written"),
+        ("UPDATE nodes SET generation = 7 WHERE name = 'n1'", "node 'n1' does not read as it was written"),
+        ("UPDATE requests SET status = 'waiting'", "request 'r1' does not read as it was written"),
+        ("UPDATE events SET epoch = 9 WHERE seq = 1", "event 1 is not what was written"),
     ],
 )
 def test_a_ledger_that_was_tampered_with_is_not_verified(asked, place, harm, said):
@@ -64,7 +68,8 @@ def test_the_state_after_any_event_can_be_shown(asked):
     assert (at["seq"], [each["state"] for each in at["nodes"]]) == (2, ["OA_BUSY", "OA_BUSY"])
     assert [each["request_id"] for each in at["requests"]] == ["r1"]
     now = json.loads(asked("replay").output)
-    assert (now["seq"], now["nodes"][0]["held_for"], now["requests"]) == (3, "r1", [])
+    assert (now["seq"], now["nodes"][0]["held_for"]) == (3, "r1")
+    assert [(each["request_id"], each["status"]) for each in now["requests"]] == [("r1", "granted")]
 
 
 def test_an_event_that_is_not_there_is_refused(asked):
@@ -103,3 +108,59 @@ def test_a_ledger_that_is_not_there_is_named(tmp_path):
     done = CliRunner().invoke(ledger, ["verify", "--db", str(tmp_path / "no.db")])
     assert (done.exit_code, done.output) == (2, f"balancer: there is no ledger {tmp_path / 'no.db'}\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_is_made_while_the_ledger_is_in_use_and_is_put_back(sqlite_place, tmp_path):
+    opened, backup = sqlite_place.open(), tmp_path / "backup.db"
+    opened.commit([entry(1, nodes=(node(),))])
+
+    def ask(*arguments):
+        return CliRunner().invoke(ledger, [arguments[0], "--db", str(sqlite_place.target), *arguments[1:]])
+
+    done = ask("backup", str(backup))
+    assert (done.exit_code, done.output.split(" (")[0]) == (
+        0,
+        f"{backup}: events to 1 give the stored state of 1 nodes",
+    )
+    assert backup.stat().st_mode & 0o777 == 0o600
+    again = ask("backup", str(backup))
+    assert (again.exit_code, again.output) == (
+        2,
+        f"balancer: {backup} is there already: a backup does not replace a file\n",
+    )
+    assert "another Balancer uses the ledger" in ask("restore", str(backup)).output
+    opened.commit([entry(2, nodes=(node("n2"),))])
+    sqlite_place.close()
+    done = ask("restore", str(backup))
+    assert done.exit_code == 0
+    assert f"{sqlite_place.target}.replaced-1" in done.output
+    found = ask("verify")
+    assert found.exit_code == 1
+    assert "it was put back from backup.db, as of event 1" in found.output
+    assert "ledger.db.head knows event 2" in found.output
+    assert sqlite_place.open(writes=False).last_seq() == 1
+
+
+def test_a_damaged_backup_is_not_put_back(sqlite_place, tmp_path):
+    opened, backup = sqlite_place.open(), tmp_path / "backup.db"
+    opened.commit([entry(1, nodes=(node(),))])
+    sqlite_place.close()
+    runner = CliRunner()
+    runner.invoke(ledger, ["backup", "--db", str(sqlite_place.target), str(backup)])
+    Place(backup).sql("UPDATE nodes SET state = 'OA_IDLE'")
+    before = sqlite_place.target.read_bytes()
+    done = runner.invoke(ledger, ["restore", "--db", str(sqlite_place.target), str(backup)])
+    assert (done.exit_code, "is not sound" in done.output) == (2, True)
+    assert sqlite_place.target.read_bytes() == before
+
+
+def test_the_files_of_a_ledger_are_not_for_everybody(sqlite_place):
+    sqlite_place.open().commit([entry(1)])
+    folder = sqlite_place.target.parent
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("ledger.db*")}
+    assert modes == dict.fromkeys(modes, 0o600)
+    assert {"ledger.db", "ledger.db-wal", "ledger.db.head"} <= modes.keys()
+    sqlite_place.close()
+    sqlite_place.target.chmod(0o664)
+    sqlite_place.open().close()
+    assert sqlite_place.target.stat().st_mode & 0o777 == 0o660

@@ -54,12 +54,34 @@ def test_the_last_record_of_a_batch_counts(place):
 
 def test_decided_requests_are_no_part_of_the_state_but_of_the_history(place):
     ledger = place.open()
-    granted = request(1, count=2, at_us=3, status=RequestStatus.GRANTED)
+    granted = replace(request(1, count=2, at_us=3, status=RequestStatus.GRANTED), ended_us=9)
     rejected = request(2, count=5, at_us=4, status=RequestStatus.REJECTED)
     ledger.commit([entry(1, requests=(granted, rejected, request(3, at_us=13)))])
     assert [each.request_id for each in ledger.load().requests] == ["r3"]
     assert ledger.requests(status=None, before=3, limit=10) == [rejected, granted]
     assert ledger.history(0, 20, 10) == [Slot(0, 10, 2, 7, 2, 5, 5), Slot(10, 20, 1, 1, 0, 0, 1)]
+
+
+def test_a_grant_is_part_of_the_state_until_its_nodes_are_back(place):
+    ledger = place.open()
+    granted = replace(
+        request(1, at_us=3, status=RequestStatus.GRANTED),
+        owner="nova",
+        candidates=("n[1-4]", "n7"),
+        exclude=("n2",),
+        lease_us=60,
+        confirmed=True,
+        due_us=63,
+        overdue=True,
+    )
+    ledger.commit([entry(1, requests=(granted,))])
+    assert ledger.load().requests == (granted,)
+    assert ledger.requests(status=None, before=None, limit=9, owner="nova", overdue=True) == [granted]
+    assert ledger.requests(status=None, before=None, limit=9, owner="me") == []
+    assert replayed(ledger) == ledger.load()
+    ledger.commit([entry(2, requests=(replace(granted, ended_us=70, overdue=False, generation=1),))])
+    assert ledger.load().requests == ()
+    assert replayed(ledger) == ledger.load()
 
 
 def test_answers_are_found_by_their_key_and_forgotten_when_old(place):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -13,7 +16,8 @@ from balancer.ledger.errors import LedgerError
 from balancer.ledger.reading import open_to_read
 from balancer.ledger.store import StoredAnswer
 from balancer.ledger.tables import metadata
-from balancer.lifecycle.records import RequestRecord, ReserveRecord, Snapshot
+from balancer.ledger.verify import verify
+from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord, Snapshot
 from balancer.lifecycle.states import NodeState
 from ledger_kit.places import entry, node, replayed
 
@@ -27,10 +31,33 @@ STATE = Snapshot(
         node("n03", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=3),
         node("n04", NodeState.OA_BUSY, since_us=1000 * US, generation=2, jobs=("1.server",)),
     ),
-    requests=(RequestRecord(request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7),),
+    requests=(
+        RequestRecord(
+            request_id="r6",
+            count=1,
+            arrived_us=1000 * US,
+            deadline_us=1600 * US,
+            order=5,
+            status=RequestStatus.GRANTED,
+            nodes=("n01",),
+            decided_us=1000 * US,
+            generation=1,
+            owner="",
+            confirmed=True,
+        ),
+        RequestRecord(
+            request_id="r8", count=4, arrived_us=1000 * US, deadline_us=1600 * US, order=7, owner=""
+        ),
+    ),
     reserves=(
         ReserveRecord(
-            reserve_id="h9", count=1, by_us=1060 * US, ends_us=1660 * US, added_us=1000 * US, order=8
+            reserve_id="h9",
+            count=1,
+            by_us=1060 * US,
+            ends_us=1660 * US,
+            added_us=1000 * US,
+            order=8,
+            owner="",
         ),
     ),
 )
@@ -58,6 +85,21 @@ def test_a_release_1_ledger_is_taken_over_whole(place):
     assert [event.seq for event in ledger.events(0, 100)] == list(range(1, 11))
     assert ledger.take_epoch() == 2
     assert ledger.last_seq() == 10
+
+
+def test_a_release_2_ledger_gets_an_id_and_its_digests_and_is_sound(place):
+    place.build_release_2()
+    ledger = place.open()
+    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
+    assert ledger.load() == replace(STATE, now_us=1002 * US, serial=12, nodes=(*STATE.nodes[:3], reclaimed))
+    assert ledger.answer("k3") == StoredAnswer("k3", "digest", status=200, body='{"nodes": ["n04"]}')
+    assert len(ledger.ledger_id) == 8
+    ledger.commit([entry(13, at_us=1003 * US)])
+    with closing(open_to_read(place.target)) as reader:
+        assert verify(reader)[0] == []
+    place.sql("UPDATE events SET body = '{} ' WHERE seq = 13")
+    with closing(open_to_read(place.target)) as reader:
+        assert "event 13 is not what was written" in verify(reader)[0][0]
 
 
 def test_the_log_of_an_old_ledger_can_be_replayed_from_its_last_state_on(place):
@@ -140,7 +182,7 @@ def crashes_at(place, step):
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
     place.open().close()
     place.sql("UPDATE alembic_version SET version_num = '0099'")
-    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0002: use the version"):
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0004: use the version"):
         place.open()
     assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
 

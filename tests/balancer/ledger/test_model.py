@@ -141,12 +141,12 @@ class LedgerModel(RuleBasedStateMachine):
     def holds_what_the_dictionaries_hold(self):
         if not self.log or self.untouched:
             return
-        waiting = [each for each in self.requests.values() if each.status == "waiting"]
+        open_ones = [each for each in self.requests.values() if each.is_open]
         state = Snapshot(
             now_us=len(self.log),
             serial=len(self.log),
             nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
-            requests=tuple(sorted(waiting, key=lambda each: each.order)),
+            requests=tuple(sorted(open_ones, key=lambda each: each.order)),
             reserves=(),
         )
         kept = list(range(self.first, len(self.log) + 1))

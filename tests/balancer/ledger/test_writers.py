@@ -82,6 +82,15 @@ def test_a_lease_is_over_when_its_row_did_not_change_for_the_whole_time():
     assert watch.may_take(Seen(1, "a", 1, 8), 140)
 
 
+def test_a_row_that_nobody_could_change_for_a_while_is_watched_anew():
+    watch, row = Watch(duration_us=15), Seen(1, "a", 0, 7)
+    assert not watch.may_take(row, 0)
+    watch.forget()
+    assert not watch.may_take(row, 60)
+    assert not watch.may_take(row, 74)
+    assert watch.may_take(row, 75)
+
+
 def test_a_lease_that_was_given_back_is_free_at_once():
     assert Watch().may_take(Seen(1, "", 0, 7), 0)
 

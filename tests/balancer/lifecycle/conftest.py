@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,9 @@ from balancer.clock import US
 from balancer.lifecycle.events import (
     Event,
     Grant,
+    GrantConfirmed,
     Instruction,
+    LeaseRenewed,
     NodesObserved,
     NodesReclaimed,
     NodesReleased,
@@ -25,6 +27,7 @@ from balancer.lifecycle.events import (
     RequestWithdrawn,
     ReserveAdded,
     Restore,
+    ServersObserved,
     TimerFired,
 )
 from balancer.lifecycle.lifecycle import Lifecycle
@@ -33,6 +36,8 @@ from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from balancer.lifecycle.records import RequestRecord
 
 
 @dataclass
@@ -74,15 +79,43 @@ class World:
                         self.answers[key] = reason
         return told
 
-    def request(self, key: str, count: int, wait_s: float | None = None) -> list[Instruction]:
+    def request(
+        self, key: str, count: int, wait_s: float | None = None, *, lease_s: float | None = None, **more: Any
+    ) -> list[Instruction]:
         wait_us = None if wait_s is None else round(wait_s * US)
-        return self.handle(NodesRequested(at_us=self.now_us, request_id=key, count=count, wait_us=wait_us))
+        lease_us = None if lease_s is None else round(lease_s * US)
+        return self.handle(
+            NodesRequested(
+                at_us=self.now_us, request_id=key, count=count, wait_us=wait_us, lease_us=lease_us, **more
+            )
+        )
 
-    def withdraw(self, key: str) -> list[Instruction]:
-        return self.handle(RequestWithdrawn(at_us=self.now_us, request_id=key))
+    def withdraw(self, key: str, **who: Any) -> list[Instruction]:
+        return self.handle(RequestWithdrawn(at_us=self.now_us, request_id=key, **who))
 
-    def release(self, *nodes: str) -> list[Instruction]:
-        return self.handle(NodesReleased(at_us=self.now_us, nodes=nodes))
+    def release(self, *nodes: str, **who: Any) -> list[Instruction]:
+        return self.handle(NodesReleased(at_us=self.now_us, nodes=nodes, **who))
+
+    def confirm(self, key: str, **who: Any) -> list[Instruction]:
+        return self.handle(GrantConfirmed(at_us=self.now_us, request_id=key, **who))
+
+    def renew(self, key: str, lease_s: float | None = None, **who: Any) -> list[Instruction]:
+        lease_us = None if lease_s is None else round(lease_s * US)
+        return self.handle(LeaseRenewed(at_us=self.now_us, request_id=key, lease_us=lease_us, **who))
+
+    def servers(self, *nodes: str, empty: tuple[str, ...] = ()) -> list[Instruction]:
+        return self.handle(
+            ServersObserved(at_us=self.now_us, asked_us=self.now_us, servers=nodes, empty=empty)
+        )
+
+    def read(self, *, contested: dict[str, str] | None = None, **more: Any) -> list[Instruction]:
+        """A look at all nodes that begins and ends now."""
+        return self.handle(
+            NodesObserved(at_us=self.now_us, read_us=self.now_us, contested=contested or {}, **more)
+        )
+
+    def grant(self, key: str) -> RequestRecord | None:
+        return self.lifecycle.grant(key)
 
     def busy(self, *nodes: str, job: str | None = None) -> list[Instruction]:
         return self.handle(NodesUpdated(at_us=self.now_us, busy=nodes, job=job))
@@ -148,9 +181,20 @@ def world() -> Callable[..., World]:
         initial: NodeState = NodeState.OA_IDLE,
         algorithm: object = None,
         pick: str = "longest_idle",
+        confirm_s: float = 0,
+        fresh_s: float | None = None,
+        at_once_s: float = 0,
+        has_cloud: bool = False,
     ) -> World:
         settings = Settings(
-            static_reserve=reserve, wait_us=round(wait_s * US), idle_hold_us=round(hold_s * US), pick=pick
+            static_reserve=reserve,
+            wait_us=round(wait_s * US),
+            idle_hold_us=round(hold_s * US),
+            pick=pick,
+            confirm_us=round(confirm_s * US),
+            fresh_us=None if fresh_s is None else round(fresh_s * US),
+            at_once_us=round(at_once_s * US),
+            has_cloud=has_cloud,
         )
         names = [f"n{number}" for number in range(1, count + 1)]
         return World(Lifecycle(names, algorithm or Basic(), settings, initial=initial), obeys)

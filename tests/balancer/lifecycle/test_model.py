@@ -214,7 +214,9 @@ class World(RuleBasedStateMachine):
             on_demand = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
             assert not on_demand or self.real[node] == "offline", f"I1: {node} is enabled in both pools"
             assert (record.state is NodeState.OD_ALLOC) == (node in self.granted)
-        assert {request.request_id for request in self.lifecycle.snapshot().requests} == set(self.waiting)
+        requests = self.lifecycle.snapshot().requests
+        waiting = {request.request_id for request in requests if request.status == "waiting"}
+        assert waiting == set(self.waiting)
         commanded = {node for command in self.commands for node in command.nodes}
         for node, record in states.items():
             if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):

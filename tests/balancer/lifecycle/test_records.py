@@ -29,7 +29,9 @@ def test_only_changed_records_are_to_be_written(world):
     w.at(1).request("r", 1)
     assert w.lifecycle.drain_changes() == Changes(
         nodes=(NodeRecord(name="n1", state=NodeState.RECLAIMING, since_us=US, held_for="r", generation=1),),
-        requests=(RequestRecord(request_id="r", count=1, arrived_us=US, deadline_us=US, order=1),),
+        requests=(
+            RequestRecord(request_id="r", count=1, arrived_us=US, deadline_us=US, order=1, at_once=True),
+        ),
         now_us=US,
         serial=1,
     )
@@ -47,6 +49,8 @@ def test_only_changed_records_are_to_be_written(world):
                 nodes=("n1",),
                 decided_us=2 * US,
                 generation=1,
+                at_once=True,
+                confirmed=True,
             ),
         ),
         now_us=2 * US,
@@ -100,7 +104,7 @@ def test_after_a_restart_everything_goes_on_where_it_was(world):
         Reclaim(event_id="resume", nodes=("n2", "n4", "n5")),
         WakeAt(event_id="resume", at_us=3 * US),
     ]
-    assert again.handle(TimerFired(at_us=4 * US)) == [WakeAt(event_id="event-7", at_us=900 * US + 600 * US)]
+    assert again.handle(TimerFired(at_us=4 * US)) == [WakeAt(event_id="event-7", at_us=62 * US)]
     w.lifecycle = again
     w.at(5).reclaimed("n2", "n4", "n5")
     assert w.answers == {"r": ("n1", "n2", "n3", "n4", "n5")}

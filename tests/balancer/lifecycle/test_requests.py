@@ -4,7 +4,7 @@ import pytest
 
 from balancer.clock import US
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.events import Reclaim, Reject, WakeAt
+from balancer.lifecycle.events import Reclaim, Reject, TimerFired
 
 
 def test_a_node_is_granted_only_after_it_was_seen_offline_and_empty(world):
@@ -64,25 +64,24 @@ def test_a_node_of_which_nothing_can_be_told_stays_on_its_way(world):
     assert w.answers == {"r": ("n1",)}
 
 
-def test_w_bounds_the_wait_for_jobs_and_not_a_reclaim_that_is_under_way(world):
+def test_w_bounds_the_wait_whatever_the_batch_system_does(world):
     w = world(2, obeys=False, wait_s=60)
     w.request("r", 2)
     w.at(1).reclaimed("n1")
+    assert w.wake_s == 60
 
-    w.at(61).timer()
-    assert w.answers == {}
-    assert w.wake_s is None
+    w.at(60).timer()
+    assert w.answers == {"r": "the batch system did not hand over 1 of 2 nodes in time"}
 
     w.at(62).reclaimed("n2")
-    assert w.answers == {"r": ("n1", "n2")}
+    assert w.states() == {"n1": "OD_RESERVE", "n2": "OD_RESERVE"}
 
 
-def test_a_late_reclaim_that_finds_a_job_ends_a_request_whose_time_is_up(world):
+def test_what_arrives_after_the_deadline_is_not_granted_though_the_timer_is_late(world):
     w = world(2, obeys=False, wait_s=60)
     w.request("r", 2)
-    w.at(61).timer()
-    w.at(62).reclaimed("n1", busy=("n2",))
-    assert w.answers == {"r": "only 1 of 2 nodes became available in time"}
+    w.at(61).reclaimed("n1", "n2")
+    assert w.answers == {"r": "the batch system did not show in time that its nodes are free"}
 
 
 def test_a_node_that_arrives_after_the_rejection_is_kept_for_i_and_goes_back(world):
@@ -119,16 +118,13 @@ def test_the_timer_of_that_moment_ends_the_request(world):
     assert w.answers == {"r": "only 1 of 2 nodes became available in time"}
 
 
-def test_if_a_reclaim_fails_right_after_the_timer_the_request_is_woken_again(world):
-    w = world(2, obeys=False, wait_s=60)
-    w.busy("n2")
-    assert w.request("r", 2)[-1] == WakeAt(event_id="event-2", at_us=60 * US)
-    w.at(10).idle("n2")
-    w.at(60).timer()
-    told = w.reclaimed("n1", busy=("n2",))
-    assert told == [WakeAt(event_id="event-5", at_us=60 * US)]
-    w.timer()
-    assert isinstance(w.answers["r"], str)
+def test_why_the_batch_system_did_not_obey_is_in_the_answer(world):
+    w = world(1, obeys=False, wait_s=60)
+    w.request("r", 1)
+    w.handle(TimerFired(at_us=60 * US, trouble="pbsnodes did not end within 15 s"))
+    assert w.answers == {
+        "r": "the batch system did not hand over 1 of 1 nodes in time: pbsnodes did not end within 15 s"
+    }
 
 
 def test_waiting_requests_are_served_in_order_of_arrival(world):

@@ -19,7 +19,7 @@ def service(world):
     server = make_server("127.0.0.1", 0, create_app(world.engine, max_waiting=2), threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    with Balancer(f"http://127.0.0.1:{server.server_port}", retries=0) as client:
+    with Balancer(f"http://127.0.0.1:{server.server_port}", patience_s=0) as client:
         yield world, client
     server.shutdown()
     thread.join()

@@ -1,0 +1,128 @@
+"""The one thread that reads batch system and cloud for everybody: whoever wants a reading asks, and does not wait.
+
+A reading that failed is repeated, with longer pauses each time, until one succeeds: as long as `refresh_age_s` after
+either nobody is asked again. A paced clock stands still from the asking to the end of the first attempt.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import structlog
+
+from balancer.clock import NEVER_US, micros, seconds, wall_us
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from balancer.clock import Clock
+
+_log = structlog.get_logger()
+
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 60.0
+
+
+class Reader:
+    """`read(with_cloud)` does it and says whether the batch system answered. Methods may be called from any thread."""
+
+    def __init__(
+        self, read: Callable[[bool], bool], clock: Clock, refresh_age_s: float, *, threaded: bool = True
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._pause_s = max(_SHORTEST_PAUSE_S, refresh_age_s)
+        self._changed = threading.Condition()
+        self._wanted = self._with_cloud = self._is_at_work = self._stopped = False
+        self._failures = 0
+        self._not_before_us = 0
+        self._attempts = 0
+        self._hold: ExitStack | None = None
+        self._threaded = threaded
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+
+    def start(self) -> None:
+        if self._threaded:
+            self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._release()
+
+    def ask(self, *, with_cloud: bool = False) -> None:
+        """Have everything read soon, by a reading that begins from now on."""
+        with self._changed:
+            self._wanted = True
+            self._with_cloud = self._with_cloud or with_cloud
+            if self._hold is None and self._failures == 0 and not self._stopped:
+                self._hold = ExitStack()
+                self._hold.enter_context(self._clock.held())
+            self._changed.notify_all()
+
+    def wait(self, limit_s: float) -> None:
+        """Until an attempt has ended that begins from now on, or for this long."""
+        with self._changed:
+            wanted = self._attempts + 1
+            self._changed.wait_for(lambda: self._stopped or self._attempts >= wanted, limit_s)
+
+    @property
+    def is_idle(self) -> bool:
+        """No reading is wanted or under way."""
+        with self._changed:
+            return not self._wanted and not self._is_at_work
+
+    @property
+    def due_us(self) -> int:
+        """When `step` has something to do, by `wall_us`."""
+        with self._changed:
+            return self._not_before_us if self._wanted else NEVER_US
+
+    def step(self) -> None:
+        """One attempt. Called by the thread, or by whoever drives it without."""
+        with self._changed:
+            with_cloud, self._wanted, self._with_cloud = self._with_cloud, False, False
+            self._is_at_work = True
+            hold, self._hold = self._hold, None
+        is_answered = False
+        try:
+            is_answered = self._read(with_cloud)
+        except Exception:  # noqa: BLE001 - the ledger may be away: what was read is read again
+            _log.exception("a reading could not be used; it is repeated")
+        finally:
+            with self._changed:
+                self._failures = 0 if is_answered else self._failures + 1
+                if not is_answered:
+                    self._wanted, self._with_cloud = True, self._with_cloud or with_cloud
+                    pause_s = min(self._pause_s * 2.0 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S)
+                    self._not_before_us = wall_us() + micros(pause_s)
+                else:
+                    self._not_before_us = 0
+                self._is_at_work = False
+                self._attempts += 1
+                self._changed.notify_all()
+            if hold is not None:
+                hold.close()
+            if not is_answered:
+                self._release()
+
+    def _release(self) -> None:
+        """Time goes on while the batch system does not answer."""
+        with self._changed:
+            hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._stopped and (not self._wanted or wall_us() < self._not_before_us):
+                    pause_us = self._not_before_us - wall_us()
+                    self._changed.wait(seconds(pause_us) if self._wanted and pause_us > 0 else None)
+                if self._stopped:
+                    return
+            self.step()

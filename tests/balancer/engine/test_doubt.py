@@ -1,0 +1,193 @@
+"""A ledger that is older than the marks, or another one: nodes in doubt are held until somebody says whose they are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from balancer.app import create_app
+from balancer.drivers.base import UnreachableError
+from balancer.drivers.cloud import CloudStatus
+from balancer.ledger.backup import back_up, restore
+from balancer.ledger.errors import UnprovenError
+from balancer.lifecycle.errors import Refused
+
+_SIDES = ("", "-wal", "-shm", ".head")
+
+
+def granted(w, count=1):
+    return w.engine.wait_for_request(w.engine.submit_request(count).request_id).record.nodes
+
+
+def replaced(w, change):
+    """Stop, do this to the files of the ledger, start."""
+    w.engine.stop()
+    change()
+    w.engine = w._started()
+
+
+def lent_to_somebody(w):
+    return {name for name, state in w.states().items() if state in ("OD_ALLOC", "OD_RESERVE")}
+
+
+def marks(w):
+    return {name for name, marked in w.batch.marked.items() if marked}
+
+
+@pytest.fixture
+def backed_up(world, tmp_path):
+    """One grant, a backup, five more: one from the reserve, four from batch."""
+
+    def make(**options):
+        w = world(nodes=12, reserve=2, **options)
+        w.settled()
+        first = granted(w)
+        back_up(str(w.db), tmp_path / "backup.db")
+        return w, {*first, *(name for _ in range(5) for name in granted(w))}
+
+    return make
+
+
+def test_after_a_restore_nothing_is_granted_twice_and_nothing_is_given_back(backed_up, tmp_path):
+    w, lent = backed_up()
+    commands, before = len(w.batch.commands()), marks(w)
+    replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
+    assert lent <= w.engine.held().keys()
+    assert lent_to_somebody(w) == set()
+    assert before <= marks(w)
+    assert [name for name, _ in w.batch.commands()[commands:] if name == "restore"] == []
+    got = {*granted(w), *granted(w)}
+    assert not got & lent
+    with pytest.raises(Refused, match="HELD"):
+        w.engine.release_nodes((next(iter(lent)),))
+    w.restart()
+    assert lent <= w.engine.held().keys()
+    assert got == lent_to_somebody(w) & got
+
+
+def test_held_nodes_are_told_with_their_doubt_in_the_status_and_on_the_dashboard(backed_up, tmp_path):
+    w, lent = backed_up()
+    replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
+    http = create_app(w.engine).test_client()
+    held = w.engine.held()
+    assert lent <= held.keys()
+    status = http.get("/v1/status").json
+    assert (status["held"], status["nodes"]["HELD"]) == (held, len(held))
+    rows = http.get("/dashboard/nodes").json["nodes"]
+    assert {row[0]: row[6] for row in rows if row[1] == "HELD"} == {
+        name: f"in doubt: {why}" for name, why in held.items()
+    }
+
+
+def test_a_restore_of_a_backup_after_which_nothing_was_stored_holds_nothing(world, tmp_path):
+    w = world(nodes=3)
+    lent = granted(w)
+    w.settled()
+    w.engine.stop()
+    back_up(str(w.db), tmp_path / "backup.db")
+    restore(str(w.db), tmp_path / "backup.db")
+    w.engine = w._started()
+    assert (w.engine.held(), lent_to_somebody(w)) == ({}, set(lent))
+
+
+@pytest.mark.parametrize("keeps_note", [True, False], ids=["with the note of the head", "without"])
+def test_an_old_copy_of_the_file_is_noticed_by_the_note_beside_it_or_by_the_marks(
+    world, tmp_path, keeps_note
+):
+    w = world(nodes=6)
+    first = granted(w)
+    w.engine.stop()
+    for side in _SIDES[:1]:
+        shutil.copy(f"{w.db}{side}", tmp_path / f"old{side}")
+    w.engine = w._started()
+    later = granted(w)
+
+    def put_back():
+        for side in _SIDES[1:]:
+            if side != ".head" or not keeps_note:
+                Path(f"{w.db}{side}").unlink(missing_ok=True)
+        shutil.copy(tmp_path / "old", w.db)
+
+    replaced(w, put_back)
+    assert w.engine.held().keys() == {*first, *later}
+
+
+def test_another_ledger_does_not_take_over_what_the_marks_say_is_not_its_own(world):
+    w = world(nodes=4)
+    lent = granted(w, 2)
+    before = marks(w)
+    replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
+    assert w.engine.held().keys() == set(lent)
+    assert all("this is ledger" in why for why in w.engine.held().values())
+    assert before <= marks(w)
+    assert not set(granted(w, 2)) & set(lent)
+
+
+def test_an_operator_says_whose_they_are_and_is_asked_once(world, kit):
+    w = world(nodes=4)
+    one, two = granted(w, 2)
+    replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
+    with pytest.raises(Refused, match="nobody doubts whose it is"):
+        w.engine.adopt_nodes((one, next(name for name in w.names if name not in (one, two))), on_demand=True)
+    w.engine.adopt_nodes((one,), on_demand=True)
+    w.engine.adopt_nodes((two,), on_demand=False)
+    assert w.settled() == dict.fromkeys(w.names, "OA_IDLE") | {one: "OD_ALLOC"}
+    assert marks(w) == {one}
+    w.engine.reconcile()
+    kit.until(lambda: w.batch.stamps[one].ledger_id == w.engine.ledger.ledger_id)
+    w.restart()
+    assert (w.engine.held(), w.states()[one]) == ({}, "OD_ALLOC")
+    w.engine.release_nodes((one,))
+    assert w.states()[one] in ("OD_RESERVE", "RESTORING")
+
+
+def test_the_cloud_says_whose_they_are(world):
+    w = world(nodes=4, hold_s=100)
+    used, unused = granted(w, 2)
+    replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
+    w.cloud.hosts = {used: CloudStatus(False, ("vm",)), unused: CloudStatus(False)}
+    w.engine.reconcile()
+    assert (w.states()[used], w.states()[unused]) == ("OD_ALLOC", "HELD")
+    w.clock.advance_to(w.clock.now_us() + 101_000_000)
+    w.engine.reconcile()
+    assert w.settled()[unused] == "OA_IDLE"
+
+
+def test_without_a_reading_a_ledger_that_nothing_vouches_for_decides_nothing(world):
+    w = world(nodes=4, reserve=1, reconcile_period_s=0)
+    w.settled()
+    granted(w)
+    w.engine.stop()
+    Path(f"{w.db}.head").unlink()
+    w.batch.fails["status all"] = UnreachableError("no answer")
+    commands = len(w.batch.commands())
+    w.engine = w._started()
+    assert "has not been compared" in w.engine.problem()
+    with pytest.raises(UnprovenError):
+        w.engine.submit_request(1)
+    assert w.batch.commands()[commands:] == []
+    del w.batch.fails["status all"]
+    w.engine.reconcile()
+    assert w.engine.problem() is None
+    assert granted(w)
+
+
+def test_a_mark_is_renewed_after_its_node_changed(world, kit):
+    w = world(nodes=3, reserve=1, reconcile_period_s=0)
+    w.settled()
+    (lent,) = granted(w)
+
+    def renewed():
+        newest = w.engine.ledger.last_seq()
+        w.engine.reconcile()
+        kit.until(lambda: w.batch.stamps[lent].seq >= newest)
+
+    renewed()
+    w.engine.release_nodes((lent,))
+    renewed()
+    commands = len(w.batch.commands())
+    w.engine.reconcile()
+    w.settled()
+    assert w.batch.commands()[commands:] == []
