@@ -243,7 +243,7 @@ class Balancer:
 
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
-        return _request(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True))
+        return _request(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True, json={}))
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""

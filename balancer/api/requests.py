@@ -63,6 +63,10 @@ class RequestNodes(Body):
     exclude: Annotated[Patterns | None, Field(description="None of these nodes")] = None
 
 
+class ConfirmRequest(Body):
+    pass
+
+
 class RenewLease(Body):
     lease_s: Annotated[
         Seconds | None, Field(description="From now on; missing: as long as was asked for")
@@ -191,9 +195,10 @@ def withdraw_request(request_id: str) -> Any:
 
 
 @blueprint.post("/v1/requests/<request_id>/confirm")
+@blueprint.input(ConfirmRequest)
 @blueprint.output(Request)
 @blueprint.doc(responses={404: "No such request", 409: "It has no nodes (any more)"})
-def confirm_request(request_id: str) -> Any:
+def confirm_request(request_id: str, json_data: ConfirmRequest) -> Any:  # noqa: ARG001 - no fields
     """The answer has arrived: the nodes stay. A grant that nobody confirms in time goes back by itself."""
     return _found(request_id, engine().confirm_request(request_id, caller=owner(), event_id=event_id()))
 

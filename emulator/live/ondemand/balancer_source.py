@@ -56,7 +56,7 @@ class BalancerSource:
         """What the Balancer says of a request. A grant is confirmed at once: it is known here from now on."""
         answer = _answer(response)
         if isinstance(answer, Granted) and not response.json().get("confirmed", True):
-            said = self._call("POST", f"/v1/requests/{response.json()['id']}/confirm")
+            said = self._call("POST", f"/v1/requests/{response.json()['id']}/confirm", json={})
             if not said.ok:
                 return Refused(_problem(said))
         return answer

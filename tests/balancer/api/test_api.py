@@ -71,13 +71,13 @@ def test_a_grant_has_an_owner_who_confirms_renews_and_releases_it(api):
     place = f"/v1/requests/{granted['id']}"
     release = {"nodes": granted["nodes"]}
     for response in (
-        http.post(f"{place}/confirm", headers=others),
+        http.post(f"{place}/confirm", json={}, headers=others),
         http.post(f"{place}/renew", json={}, headers=others),
         http.post("/v1/release_nodes", json=release, headers=others),
         http.post("/v1/release_nodes", json=release),
     ):
         assert (response.status_code, response.get_json()["code"]) == (403, "balancer.not_owner")
-    confirmed = http.post(f"{place}/confirm", headers=mine).get_json()
+    confirmed = http.post(f"{place}/confirm", json={}, headers=mine).get_json()
     assert (confirmed["confirmed"], confirmed["confirm_by"]) == (True, None)
     renewed = http.post(f"{place}/renew", json={"lease_s": 60}, headers=mine).get_json()
     assert renewed["lease_ends_at"] < confirmed["lease_ends_at"]
@@ -88,7 +88,7 @@ def test_a_grant_has_an_owner_who_confirms_renews_and_releases_it(api):
     assert http.get("/v1/requests?overdue=true", headers=mine).get_json()["requests"] == []
     operator = {"X-Balancer-Client": "operator"}
     assert http.post("/v1/release_nodes", json=release, headers=operator).status_code == 200
-    late = http.post(f"{place}/confirm", headers=mine)
+    late = http.post(f"{place}/confirm", json={}, headers=mine)
     assert (late.status_code, late.get_json()["code"]) == (409, "balancer.not_granted")
 
 
