@@ -1,7 +1,7 @@
 """Who still waits for a request: one whose caller has gone and does not come back is withdrawn.
 
 A caller has gone when it hung up, or when the service started anew (its connections ended with the former process).
-Times are wall times: connections are real, also where a testbed's clock runs faster.
+Times are wall times: connections are real, also where the cluster's clock runs faster.
 """
 
 from __future__ import annotations

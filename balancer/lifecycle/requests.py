@@ -40,7 +40,7 @@ class Request:
 
     @property
     def end_us(self) -> int | None:
-        """When it ends, whatever batch does. None: nobody said how long batch may take to obey (virtual time)."""
+        """When it ends, whatever batch does. None: nobody said how long batch may take to obey (it obeys at once)."""
         record = self.record
         return record.deadline_us if record.deadline_us > record.arrived_us else None
 

@@ -37,7 +37,7 @@ class Settings:
     """The lease of a request that names none; None: no end."""
     fresh_us: int | None = None
     """A grant needs a look at each of its nodes that is at most this old, or began when nothing else was missing;
-    None: what is known is known to be true (virtual time)."""
+    None: what is known is known to be true."""
     has_cloud: bool = False
     """Somebody can tell whether a server runs on a node: a grant that is past its end is not cut before they did."""
 

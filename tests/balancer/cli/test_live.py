@@ -179,7 +179,7 @@ def test_who_hangs_up_while_waiting_leaves_no_request(service):
         body = b'{"nodes": 1}'
         with socket.create_connection((address[0], int(address[1])), timeout=30) as caller:
             caller.sendall(
-                b"POST /v1/request_nodes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"POST /v1/request_nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
             )
             until(lambda: client.requests(state="waiting") != [])
