@@ -76,8 +76,8 @@ _RENEW = Statement(
 
 
 def read(connection: sa.Connection) -> Seen:
-    row = _READ.run(connection, {}).one()
-    return Seen(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    (row,) = _READ.run(connection, {}).fetchall()
+    return Seen(*row)
 
 
 def me() -> str:

