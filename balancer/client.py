@@ -279,9 +279,16 @@ class Balancer:
             body["generations"] = dict(generations)
         self._post("/v1/release_nodes", body, idempotency_key)
 
-    def adopt_nodes(self, nodes: Sequence[str], pool: str, *, idempotency_key: str | None = None) -> None:
-        """Say whose HELD nodes are, all or none: `pool` is on-demand or batch."""
-        self._post("/v1/adopt_nodes", {"nodes": list(nodes), "pool": pool}, idempotency_key)
+    def adopt_nodes(
+        self, nodes: Sequence[str], pool: str, *, reason: str = "", idempotency_key: str | None = None
+    ) -> None:
+        """Say whose HELD nodes are, all or none: `pool` is on-demand or batch. The reason stands in the log."""
+        body = {"nodes": list(nodes), "pool": pool} | ({"reason": reason} if reason else {})
+        self._post("/v1/adopt_nodes", body, idempotency_key)
+
+    def hold_nodes(self, nodes: Sequence[str], reason: str, *, idempotency_key: str | None = None) -> None:
+        """Nobody may have these nodes, whatever state they are in, until `adopt_nodes` or the cloud says whose."""
+        self._post("/v1/hold_nodes", {"nodes": list(nodes), "reason": reason}, idempotency_key)
 
     def update_nodes(
         self,

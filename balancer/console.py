@@ -258,6 +258,36 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
     _show(as_json, [asdict(node) for node in found], header, rows)
 
 
+@_client_command("node")
+@click.argument("name")
+@click.argument("verb", type=click.Choice(["set"]))
+@click.argument("state", type=click.Choice(["held", "on-demand", "batch"]))
+@click.option("--reason", required=True, help="Stands in the log, and beside a held node.")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
+def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str, yes: bool) -> None:  # noqa: ARG001, PLR0917
+    """Say whose node NAME is, for the day when all else fails. Operators only; first shows what it would do.
+
+    held: nobody's, from whatever state it is in; it carries our mark, so that batch starts no job there. batch: its
+    grant ends and its mark is taken off, batch may start jobs there at once: look first that nothing runs there.
+    on-demand: a held node is allocated again, as it was.
+    """
+    with service_at(url) as balancer:
+        found = balancer.node(name)
+        if state == "batch" and found.state != "HELD" and found.pool == "batch":
+            _fail(f"{name} is {found.state}: it is batch's already")
+        if state == "on-demand" and found.state != "HELD":
+            _fail(f"{name} is {found.state}: only a held node can be given to on-demand; set it held first")
+        if yes:
+            if found.state != "HELD":
+                balancer.hold_nodes([name], reason)
+            if state != "held":
+                balancer.adopt_nodes([name], state, reason=reason)
+            found = balancer.node(name)
+    whom = f", for {found.request_id}" if found.request_id else ""
+    rows = [[name, found.state + whom, found.reported or "", state if yes else f"{state}, with --yes"]]
+    _show(as_json, asdict(found), ["NODE", "STATE", "REPORTED", "SET"], rows)
+
+
 @_client_command("requests")
 @click.option("--state", type=click.Choice(["waiting", "granted", "rejected", "withdrawn"]))
 @click.option("--mine", is_flag=True, help="Only the caller's own.")

@@ -26,6 +26,7 @@ from balancer.lifecycle.events import (
     Look,
     NodesAdopted,
     NodesContested,
+    NodesDoubted,
     NodesReclaimed,
     NodesReleased,
     NodesRequested,
@@ -576,6 +577,8 @@ class Engine:
         nodes: tuple[str, ...],
         *,
         on_demand: bool,
+        caller: Caller = NOBODY,
+        reason: str = "",
         key: Key | None = None,
         answer: str = "",
         event_id: str = "",
@@ -584,10 +587,45 @@ class Engine:
         on, back = (nodes, ()) if on_demand else ((), nodes)
         with self.clock.held():
             self._write(
-                lambda at_us, _: NodesAdopted(at_us=at_us, event_id=event_id, on_demand=on, batch=back),
+                lambda at_us, _: NodesAdopted(
+                    at_us=at_us,
+                    event_id=event_id,
+                    on_demand=on,
+                    batch=back,
+                    by=caller.name,
+                    reason=reason,
+                ),
                 key=key,
                 answer=lambda _: answer,
             )
+
+    def hold_nodes(
+        self,
+        nodes: tuple[str, ...],
+        reason: str,
+        *,
+        caller: Caller = NOBODY,
+        key: Key | None = None,
+        answer: str = "",
+        event_id: str = "",
+    ) -> None:
+        """An operator says that nobody may have these nodes, whatever the ledger says of them: HELD when this returns.
+
+        `adopt_nodes` ends it.
+        """
+
+        def doubted(at_us: int, seq: int) -> Event:
+            unknown = [node for node in nodes if self._writer.decided_node(node) is None]
+            if unknown:
+                raise Refused(Refused.UNKNOWN_NODE, f"there is no node {unknown[0]}")
+            # With the number: what was settled before is doubted again.
+            why = f"held by {caller.name} at event {seq}: {reason}"
+            return NodesDoubted(at_us=at_us, event_id=event_id, reasons=dict.fromkeys(nodes, why))
+
+        with self.clock.held():
+            self._write(doubted, key=key, answer=lambda _: answer)
+            self._timers.wake_at(self.clock.now_us())  # requests that waited with one get another
+            self._reader.ask(with_cloud=True)  # and one without a mark gets it
 
     def add_reserve(
         self,

@@ -614,6 +614,7 @@ _SELDOM = {
     "exclude",
     "lease_us",
     "read_us",
+    "reason",
     "trouble",
     "unread",
 }

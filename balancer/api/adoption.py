@@ -1,21 +1,39 @@
-"""adopt_nodes: an operator says whose nodes in doubt are."""
+"""hold_nodes: an operator takes nodes out of everything; adopt_nodes: they say whose held nodes are."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from apiflask import APIBlueprint
+from pydantic import Field
 
+from balancer.api.access import owner
 from balancer.api.context import Answer, Body, engine, event_id, idempotency_key
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 
 blueprint = APIBlueprint("adoption", __name__, tag="nodes")
 
 
+Reason = Annotated[
+    str,
+    Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$", description="Stands in the log"),
+]
+
+
 class AdoptNodes(Body):
     nodes: Nodes
     pool: Literal["on-demand", "batch"]
+    reason: Reason | None = None
+
+
+class HoldNodes(Body):
+    nodes: Nodes
+    reason: Reason
+
+
+class Held(Answer):
+    nodes: list[str]
 
 
 class Adopted(Answer):
@@ -36,6 +54,29 @@ def adopt_nodes(json_data: AdoptNodes) -> Any:
         engine().adopt_nodes(
             tuple(json_data.nodes),
             on_demand=json_data.pool == "on-demand",
+            caller=owner(),
+            reason=json_data.reason or "",
+            key=key,
+            answer=json.dumps(answer) if key else "",
+            event_id=event_id(),
+        )
+    return answer
+
+
+@blueprint.post("/v1/hold_nodes")
+@blueprint.input(HoldNodes)
+@blueprint.output(Held)
+def hold_nodes(json_data: HoldNodes) -> Any:
+    """Nobody may have these nodes, whatever state they are in: HELD, until `adopt_nodes` or the cloud says whose."""
+    answer = {"nodes": json_data.nodes}
+    key = idempotency_key(json_data)
+    with engine().idempotent(key) as stored:
+        if stored is not None:
+            return json.loads(stored.body or "{}")
+        engine().hold_nodes(
+            tuple(json_data.nodes),
+            json_data.reason,
+            caller=owner(),
             key=key,
             answer=json.dumps(answer) if key else "",
             event_id=event_id(),

@@ -169,11 +169,13 @@ class NodesDoubted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesAdopted(Event):
-    """Whose HELD nodes are: an operator says so (all or none), or the `cloud` shows it (those that are HELD)."""
+    """Whose HELD nodes are: an operator (`by`) says so (all or none), or the `cloud` shows it (those that are HELD)."""
 
     on_demand: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()
     by_cloud: bool = False
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

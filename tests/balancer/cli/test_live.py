@@ -213,3 +213,24 @@ def test_freeze_and_thaw_from_the_command_line(service):
     with running.client() as client:
         assert len(client.request_nodes(3, wait_s=30).nodes) == 3
     assert running.stop() == 0
+
+
+def test_an_operator_sets_a_node_held_and_gives_it_back_to_batch(service):
+    running = service(2)
+    running.start("--reserve", "1")
+    with running.client() as client:
+        lent = client.request_nodes(1).nodes[0]
+    why = ("--reason", "nobody knows what runs there")
+    assert running.run("node", lent, "set", "held").returncode == 2  # a reason is needed
+    shown = running.run("node", lent, "set", "held", *why).stdout
+    assert "OD_ALLOC" in shown
+    assert "with --yes" in shown
+    refused = running.run("node", lent, "set", "on-demand", *why, "--yes")
+    assert (refused.returncode, "set it held first" in refused.stderr) == (2, True)
+    assert "HELD" in running.run("node", lent, "set", "held", *why, "--yes").stdout
+    assert running.run("node", lent, "set", "batch", *why, "--yes").returncode == 0
+    with running.client() as client:
+        until(lambda: client.node(lent).pool == "batch")
+        reasons = [event.body.get("reason") for event in client.events() if event.kind == "nodes_adopted"]
+    assert reasons == [why[1]]
+    assert running.stop() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from balancer.app import create_app
 from balancer.drivers.base import UnreachableError
 from balancer.drivers.cloud import CloudStatus
+from balancer.engine import Caller
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import UnprovenError
 from balancer.lifecycle.errors import Refused
@@ -191,3 +193,34 @@ def test_a_mark_is_renewed_after_its_node_changed(world, kit):
     w.engine.reconcile()
     w.settled()
     assert w.batch.commands()[commands:] == []
+
+
+def test_an_operator_holds_a_node_in_any_state_and_says_whose_it_is(world, kit):
+    w = world(nodes=4, reserve=1, has_cloud=False)
+    w.settled()
+    (lent,) = granted(w)
+    idle = next(name for name, state in w.settled().items() if state == "OA_IDLE")
+    operator = Caller("root", is_operator=True)
+    with pytest.raises(Refused, match="there is no node n99"):
+        w.engine.hold_nodes((lent, "n99"), "strange", caller=operator)
+    for _ in range(2):
+        w.engine.hold_nodes((lent, idle), "nobody knows what runs there", caller=operator)
+        assert {*w.engine.held()} == {lent, idle}
+        assert all("root" in why and "nobody knows" in why for why in w.engine.held().values())
+        kit.until(lambda: {lent, idle} <= marks(w))  # batch starts no job there
+        w.engine.adopt_nodes((lent,), on_demand=True, caller=operator, reason="its server is there")
+        w.engine.adopt_nodes((idle,), on_demand=False, caller=operator, reason="it is empty")
+        assert (w.settled()[lent], w.states()[idle]) == ("OD_ALLOC", "OA_IDLE")
+    bodies = [json.loads(event.body) for event in w.engine.ledger.events(0, 1000)]
+    assert [body["by"] for body in bodies if body.get("reason") == "it is empty"] == ["root", "root"]
+
+
+def test_a_request_that_waits_with_a_held_node_gets_another(world, kit):
+    w = world(nodes=2, reserve=0, wait_s=600, has_cloud=False)
+    w.batch.jobs = {"n02": "1.server"}
+    w.engine.update_nodes(busy=("n02",), job="1.server")
+    waiting = w.engine.submit_request(2).request_id
+    kit.until(lambda: w.states()["n01"] == "OD_RESERVE")
+    w.engine.hold_nodes(("n01",), "strange", caller=Caller("root", is_operator=True))
+    record = w.engine.ledger.request(waiting)
+    assert (record.status, w.states()["n01"]) == ("waiting", "HELD")
