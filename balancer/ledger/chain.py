@@ -19,11 +19,6 @@ DIGITS = 8
 """So many of a digest's hexadecimal digits stand in a mark: room for little more, and enough to tell two events."""
 
 
-def genesis(ledger_id: str) -> str:
-    """What the first event of a ledger follows."""
-    return _digest(("ledger", ledger_id), 16)
-
-
 def link(before: str, row: Any) -> str:
     """The digest of an event (a mapping of its columns) that follows the one with the digest `before`."""
     return _digest((before, *[row[name] for name in EVENT_COLUMNS]), 16)

@@ -28,6 +28,8 @@ class LedgerModel(RuleBasedStateMachine):
     """What the ledger should hold is kept in dictionaries; everything is committed in batches of 1 to 4."""
 
     place: Place  # set by the test: a database that may be used again and again
+    start: tuple[str, str]
+    """Head and digest of the base, when there was nothing in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,12 +44,14 @@ class LedgerModel(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
+        head, digest = self.start
         tables = "events", "nodes", "requests", "reserves", "answers"
         self.place.sql(
             *(f"DELETE FROM {table}" for table in tables),  # noqa: S608 - ours
-            "UPDATE writer SET seq = 0",
-            "UPDATE base SET seq = 0, at_us = 0, serial = 0, records = '{}'",
+            f"UPDATE writer SET seq = 0, head = '{head}'",  # noqa: S608
+            f"UPDATE base SET seq = 0, at_us = 0, serial = 0, records = '{{}}', head = '{head}', digest = '{digest}'",  # noqa: S608
         )
+        self.reopen()
 
     @property
     def ledger(self):
@@ -184,7 +188,8 @@ def compiled_once(monkeypatch):
 def test_the_ledger_is_a_dictionary_that_lasts(fast_place):
     place = fast_place
     place.open()
-    kind = type("PlacedModel", (LedgerModel,), {"place": place})
+    start = tuple(place.sql("SELECT head, digest FROM base")[0])
+    kind = type("PlacedModel", (LedgerModel,), {"place": place, "start": start})
     share = 1 if place.is_sqlite else 4  # PostgreSQL's rules are the same; its round trips are not
     run_state_machine_as_test(
         kind,
