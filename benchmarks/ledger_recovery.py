@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from balancer.algorithms.basic import Basic
@@ -40,17 +41,20 @@ def fill(path: Path, nodes: int, events: int) -> None:
             held_for=f"r{seq}" if is_request else None,
             generation=node.generation + 1,
         )
-        asked = RequestRecord(
-            request_id=f"r{seq}",
-            count=1,
-            arrived_us=seq,
-            deadline_us=seq,
-            order=seq,
-            status=RequestStatus.GRANTED,
-            nodes=(node.name,),
-            decided_us=seq,
-        )
-        batch.append(_entry(seq, nodes=(records[number],), requests=(asked,) if is_request else ()))
+        if is_request:
+            asked = RequestRecord(
+                request_id=f"r{seq}",
+                count=1,
+                arrived_us=seq,
+                deadline_us=seq,
+                order=seq,
+                status=RequestStatus.GRANTED,
+                nodes=(node.name,),
+                decided_us=seq,
+            )
+        else:
+            asked = replace(asked, ended_us=seq, generation=1)
+        batch.append(_entry(seq, nodes=(records[number],), requests=(asked,)))
         if len(batch) == 1000 or seq == events:
             ledger.commit(batch)
             batch = []
