@@ -110,6 +110,7 @@ class Commander:
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
+    `is_batchs` says whether a mark of ours may come off a node now: an order may be overtaken by a later decision.
     `signature` goes into the note of every mark.
     """
 
@@ -122,6 +123,7 @@ class Commander:
         report: Callable[[Event], None],
         observer: CommandObserver,
         check_writer: Callable[[], None] = lambda: None,
+        is_batchs: Callable[[str], bool] = lambda _: True,
         signature: Callable[[], str] = lambda: "",
         threaded: bool = True,
     ) -> None:
@@ -131,6 +133,7 @@ class Commander:
         self._report = report
         self._observer = observer
         self._check_writer = check_writer
+        self._is_batchs = is_batchs
         self._signature = signature
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
@@ -321,8 +324,12 @@ class Commander:
             )
 
     def _restore(self, nodes: Sequence[str]) -> None:
-        if nodes:
-            self._change("restore", self._driver.restore_nodes, nodes)
+        wanted = [node for node in nodes if self._is_batchs(node)]
+        with self._changed:
+            for node in {*nodes} - {*wanted}:
+                self._open.pop(node, None)
+        if wanted:
+            self._change("restore", self._driver.restore_nodes, wanted)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
         """Without the nodes on which a person has put a mark of their own meanwhile.

@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
+_MARKED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.HELD)
+"""States in which a node's offline mark stays."""
+
 _FORGET_EVERY_US = micros(3600)
 
 _FIRST_READING_S = 5.0
@@ -192,6 +195,7 @@ class Engine:
             report=self._on_outcome,
             observer=metrics,
             check_writer=self._check_writer,
+            is_batchs=self._is_batchs,
             signature=lambda: str(ledger.stamp()),
             threaded=threaded,
         )
@@ -225,8 +229,7 @@ class Engine:
             # First: what a former process left under way is not to be done for nodes that are in doubt.
             if self._threaded:
                 self._reader.ask(with_cloud=True)
-                self._reader.start()
-                self._reader.wait(_FIRST_READING_S)
+                self._reader.start(_FIRST_READING_S)
             elif not self.reconcile():
                 self._reader.ask(with_cloud=True)
             if self.batch.answered_us is None and not self._writer.unproven:
@@ -752,6 +755,11 @@ class Engine:
         """Before a command. Raises LedgerError."""
         self._writer.refuse_if_unproven()
         self.ledger.check_writer()
+
+    def _is_batchs(self, node: str) -> bool:
+        """Whether its mark may come off: not while it is lent, or held because of a doubt."""
+        record = self._writer.node(node)
+        return record is None or record.state not in _MARKED
 
     def _write(
         self,

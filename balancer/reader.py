@@ -42,9 +42,12 @@ class Reader:
         self._threaded = threaded
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
-    def start(self) -> None:
+    def start(self, wait_s: float) -> None:
+        """Begin, and wait until the first attempt has ended, or for this long."""
         if self._threaded:
             self._thread.start()
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or self._attempts, wait_s)
 
     def stop(self) -> None:
         with self._changed:
@@ -63,12 +66,6 @@ class Reader:
                 self._hold = ExitStack()
                 self._hold.enter_context(self._clock.held())
             self._changed.notify_all()
-
-    def wait(self, limit_s: float) -> None:
-        """Until an attempt has ended that begins from now on, or for this long."""
-        with self._changed:
-            wanted = self._attempts + 1
-            self._changed.wait_for(lambda: self._stopped or self._attempts >= wanted, limit_s)
 
     @property
     def is_idle(self) -> bool:

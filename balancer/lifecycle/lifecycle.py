@@ -258,8 +258,10 @@ class Lifecycle:
         self._answers = []
         try:
             self._handlers[type(event)](event)
-            if not isinstance(event, NodesDoubted):
+            if isinstance(event, NodesDoubted):
                 # No move is made while it is being found out which nodes may be moved.
+                self._hints.end(self._now_us)
+            else:
                 if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
                     self._expire(event)
                 self._settle(event)

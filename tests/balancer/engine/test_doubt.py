@@ -12,6 +12,7 @@ from balancer.app import create_app
 from balancer.drivers.base import UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.engine import Caller
+from balancer.drivers.marks import Stamp
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import UnprovenError
 from balancer.lifecycle.errors import Refused
@@ -224,3 +225,17 @@ def test_a_request_that_waits_with_a_held_node_gets_another(world, kit):
     w.engine.hold_nodes(("n01",), "strange", caller=Caller("root", is_operator=True))
     record = w.engine.ledger.request(waiting)
     assert (record.status, w.states()["n01"]) == ("waiting", "HELD")
+
+
+def test_an_order_to_take_the_mark_off_ends_when_its_node_is_held(world, kit):
+    w = world(nodes=1, idle_hold_s=0)
+    nodes = granted(w)
+    w.batch.without_effect.add("restore")
+    w.engine.release_nodes(nodes)
+    kit.until(lambda: ("restore", nodes) in w.batch.commands())
+    w.batch.stamps["n01"] = Stamp("ffffffff", 7, "00000000")
+    w.engine.reconcile()
+    assert w.settled() == {"n01": "HELD"}
+    w.batch.without_effect.clear()
+    w.engine.reconcile()
+    assert (w.settled(), marks(w)) == ({"n01": "HELD"}, {"n01"})

@@ -72,3 +72,10 @@ def test_a_held_node_is_not_granted(world):
     w.request("r", 1)
     assert w.grant("r") is None
     assert w.states() == {"n1": "HELD"}
+
+
+def test_a_reserve_whose_time_is_over_ends_with_the_event_that_only_holds_nodes(world):
+    w = world(2, hold_s=10)
+    w.add_reserve("h", 1, by_s=10)
+    w.at(30).handle(NodesDoubted(at_us=w.now_us, reasons={"n1": "an older ledger"}))
+    assert w.lifecycle.snapshot().reserves == ()
