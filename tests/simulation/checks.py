@@ -78,9 +78,12 @@ class Checks:
                 if at_all:
                     self.reported.discard(name)
 
-    def job_refused(self, nodes: Sequence[str]) -> None:
-        """A hook was told that its job may not run: some of these nodes are lent, or on their way."""
-        self.reported |= {node for node in nodes if self.states[node] in _MAY_MARK}
+    def lent_or_on_their_way(self, nodes: Sequence[str]) -> set[str]:
+        return {node for node in nodes if self.states[node] in _MAY_MARK}
+
+    def job_refused(self, lent: set[str]) -> None:
+        """A hook was told that its job may not run, because these nodes were lent, or on their way, by then."""
+        self.reported |= {node for node in lent if self.states[node] in _MAY_MARK}
 
     def _granted(self, name: str) -> None:
         """I21: nobody is given a node that something speaks against, or that nobody has looked at lately."""

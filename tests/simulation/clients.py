@@ -359,6 +359,7 @@ class Hooks:
             for state in ("busy", "idle")
         }
         left_us = micros(said["remaining_s"]) if "remaining_s" in said else None
+        lent = self.world.checks.lent_or_on_their_way(by_state["busy"])
         try:
             self.world.call(
                 lambda engine: engine.update_nodes(**by_state, job=said["job"], remaining_us=left_us)
@@ -366,7 +367,7 @@ class Hooks:
         except Refused as error:
             self.refused += 1
             if error.code == Refused.NODE_NOT_IN_BATCH:
-                self.world.checks.job_refused(by_state["busy"])
+                self.world.checks.job_refused(lent)
             is_ours = error.code == Refused.NODE_NOT_IN_BATCH
             return shipped.Answer(409, "balancer.node_not_in_batch_pool" if is_ours else "x", error.detail)
         except _NO_ANSWER as error:

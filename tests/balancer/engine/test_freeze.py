@@ -20,7 +20,7 @@ def test_requests_get_the_reserve_that_is_there_and_no_node_is_taken_from_batch(
     assert w.asked(1).status is RequestStatus.REJECTED
     w.clock.advance_to(w.clock.now_us() + micros(3600))
     assert w.settled() == {"n01": "OD_ALLOC", "n02": "OA_IDLE", "n03": "OA_IDLE", "n04": "OA_IDLE"}
-    # Only the mark of the node that was granted is renewed.
+    # Only the mark of the node that was granted is renewed: an older ledger would not know of the grant.
     assert set(w.batch.commands()) == {("reclaim", ("n01",))}
 
 
