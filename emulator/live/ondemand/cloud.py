@@ -78,6 +78,8 @@ class Cloud:
             if not reservation.decided:
                 # The same key gives the same answer, also to a request that was never answered.
                 self._start_holding(lambda it=reservation: self._schedule(it), f"schedule {reservation.id}")  # type: ignore[misc]
+            elif reservation.to_be_undone:
+                self._undo_later(reservation)
             owed = [server for server in reservation.servers if server.deleted_us is not None and server.host]
             for key in {server.release_key for server in owed if server.release_key and not server.returned}:
                 self._give_back(reservation, [server for server in owed if server.release_key == key], key)
@@ -179,23 +181,29 @@ class Cloud:
         return None
 
     def _ask(self, reservation: Reservation) -> Answer:
-        count = len(reservation.servers)
         for _ in range(_ASK_TRIES):
             try:
-                return self._source.request(count, reservation.id)
+                return self._source.request(len(reservation.servers), reservation.id)
             except SourceUnreachableError as error:
                 reason = str(error)
         # The request may have been heard: ask until we know, and give back what nobody waits for any more.
-        self._retries.add(f"undo request {reservation.id}", lambda: self._undo_request(count, reservation.id))
+        reservation.to_be_undone = True  # saved with the refusal
+        self._undo_later(reservation)
         return Refused(f"unreachable: {reason}")
 
-    def _undo_request(self, count: int, key: str) -> None:
-        answer = self._source.request(count, key)
+    def _undo_later(self, reservation: Reservation) -> None:
+        self._retries.add(f"undo request {reservation.id}", lambda: self._undo_request(reservation))
+
+    def _undo_request(self, reservation: Reservation) -> None:
+        answer = self._source.request(len(reservation.servers), reservation.id)
         if isinstance(answer, Waiting):
             self._source.withdraw(answer.request_id)
             answer = self._source.poll(answer.request_id, 0.0)
         if isinstance(answer, Granted):
-            self._source.release(answer.nodes, f"undo-{key}")
+            self._source.release(answer.nodes, f"undo-{reservation.id}")
+        with self._lock:
+            reservation.to_be_undone = False
+            self._memory.save(reservation)
 
     def _watch(self, reservation: Reservation) -> None:
         """Wait for news of a waiting request, for as long as somebody wants its nodes."""

@@ -50,6 +50,7 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
         "id": reservation.id,
         "waiting_id": reservation.waiting_id,
         "decided": reservation.decided,
+        "to_be_undone": reservation.to_be_undone,
         "spec": asdict(first.spec),
         "servers": [
             {name: getattr(server, name) for name in own}
@@ -76,7 +77,12 @@ def _read(path: Path) -> list[Reservation]:
 def _from_json(line: dict[str, Any]) -> Reservation:
     asked = line["spec"]
     spec = ServerSpec(**asked | {"account": Account(**asked["account"]), "tags": tuple(asked["tags"])})
-    reservation = Reservation(line["id"], waiting_id=line["waiting_id"], decided=line["decided"])
+    reservation = Reservation(
+        line["id"],
+        waiting_id=line["waiting_id"],
+        decided=line["decided"],
+        to_be_undone=line.get("to_be_undone", False),
+    )
     for each in line["servers"]:
         actions = [Action(**action) for action in each["actions"]]
         reservation.servers.append(

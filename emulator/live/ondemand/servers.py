@@ -84,6 +84,8 @@ class Reservation:
     servers: list[Server] = field(default_factory=list)
     waiting_id: str | None = None
     decided: bool = False
+    to_be_undone: bool = False
+    """It was given up unanswered: what the source may have granted goes back."""
     leaving: list[str] = field(default_factory=list)
     all_left: Event | None = None
     returned: Event = field(default_factory=Event)

@@ -9,6 +9,7 @@ import pytest
 from balancer.clock import ManualClock, SystemClock
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.cloud import Cloud
+from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     FixedPool,
     Granted,
@@ -201,6 +202,21 @@ def test_a_request_whose_answer_was_lost_is_undone_when_the_source_is_back(build
     source.is_away = False
     assert cloud._retries.wait_until_done(120)
     assert source.told == [("request", 1), ("release", ("n1",))]
+
+
+def test_a_manager_that_is_killed_before_it_could_undo_a_request_undoes_it_in_its_next_life(build, tmp_path):
+    source = ScriptedSource(Granted(("n1",)))
+    source.is_away = True
+    killed = build(source, memory=Memory(tmp_path / "memory"))
+    settled(killed, killed.create(spec()), "ERROR")
+    assert killed._retries.close() != ()
+    source.is_away = False
+    for told in ([("request", 1), ("release", ("n1",))], []):
+        source.told.clear()
+        cloud = build(source, memory=Memory(tmp_path / "memory"))
+        cloud.resume()
+        assert cloud._retries.wait_until_done(120)
+        assert source.told == told
 
 
 def test_a_fixed_pool_gives_the_node_that_was_idle_the_longest_and_takes_back_only_its_own():
