@@ -30,7 +30,14 @@ import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
-from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, RefusedError, UnclearError
+from balancer.drivers.base import (
+    UNKNOWN,
+    ChecksSite,
+    DriverError,
+    NodeStatus,
+    RefusedError,
+    UnclearError,
+)
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
@@ -46,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
-    from balancer.drivers.base import BatchDriver
+    from balancer.drivers.base import BatchDriver, SiteCheck
 
 _log = structlog.get_logger()
 
@@ -151,6 +158,10 @@ class Commander:
     @property
     def driver_name(self) -> str:
         return self._driver.name
+
+    def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
+        """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
+        return self._driver.check_site(nodes) if isinstance(self._driver, ChecksSite) else ()
 
     def start(self) -> None:
         if self._threaded:

@@ -72,7 +72,7 @@ class Reconciler:
         self._carry_out = carry_out
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
-        self._is_compared = False
+        self._is_compared = self._is_site_checked = False
         self._reading = threading.Lock()
         self._refresh_age_us = micros(refresh_age_s)
         self._latest: tuple[Reading, int] | None = None
@@ -129,11 +129,28 @@ class Reconciler:
         else:
             self.batch.answered(reading.at_us)
             self.is_refused, self.readings = False, reading.states
+            self._check_site()
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
         if cloud is not None:
             self._tell_servers(cloud, asked_us, before)
         return self.batch.error is None
+
+    def _check_site(self) -> None:
+        """Once, when the batch system answers for the first time: one line for each thing that is not as it must be."""
+        if self._is_site_checked:
+            return
+        self._is_site_checked = True
+        try:
+            checks = self._commander.site_checks([record.name for record in self._writer.nodes()])
+        except Exception as error:  # noqa: BLE001 - a plug-in: what it cannot tell does not keep us from reading
+            _log.warning("it could not be checked how the batch system is set up", error=str(error))
+            return
+        for check in checks:
+            if check.problem:
+                _log.warning(f"{self._commander.driver_name}: not so: {check.what}", problem=check.problem)
+            else:
+                _log.info(f"{self._commander.driver_name}: {check.what}")
 
     def _use(
         self,

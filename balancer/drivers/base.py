@@ -7,7 +7,7 @@ never idle. Exit statuses are hints; the state that is read back after a command
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from balancer.drivers.marks import parse
 
@@ -108,3 +108,19 @@ class BatchDriver(Protocol):
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> Mapping[str, NodeStatus]:
         """Every node the batch system lists. `remaining`: also the wall time their jobs may still run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCheck:
+    """One thing that the batch system must be set up for. `problem`: what is wrong and what to do; "": nothing."""
+
+    what: str
+    problem: str
+
+
+@runtime_checkable
+class ChecksSite(Protocol):
+    """A driver that can tell whether the batch system is set up for it."""
+
+    def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
+        """For these nodes. It only reads. Raises DriverError."""

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
 from balancer.drivers.marks import kept_of, noted, parse
 from balancer.drivers.programs import batches, run_program
-from balancer.drivers.slurm_text import JOBS_FORMAT, NodeLine, parse_jobs, parse_nodes, status_of
+from balancer.drivers.slurm_site import check_site
+from balancer.drivers.slurm_text import (
+    JOBS_FORMAT,
+    NodeLine,
+    parse_jobs,
+    parse_nodes,
+    parse_reservations,
+    status_of,
+)
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
@@ -30,7 +38,9 @@ _OWN_VARIABLES = ("SQUEUE_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 class SlurmSettings:
     """Where the commands are and how long each may take. A drain of ours has the reason `MARK: REASON (...)`.
 
-    A controller that is down makes the commands take about 9 s: `timeout_s` should be more than that.
+    `hold`: what keeps a lent node: `drain`, or `reservation` (and a Slurm reservation `MARK-NODE`, so that no job
+    starts there also when somebody resumes the node). A controller that is down makes the commands take about 9 s:
+    `timeout_s` should be more than that.
     """
 
     scontrol: str = "scontrol"
@@ -38,11 +48,14 @@ class SlurmSettings:
     timeout_s: float = 15.0
     mark: str = "balancer"
     reason: str = "lent to on-demand"
+    hold: Literal["drain", "reservation"] = "drain"
 
     def __post_init__(self) -> None:
         check_number("slurm", "timeout_s", self.timeout_s, above=0)
         if not self.mark or not self.mark.replace("-", "").isalnum():
             raise ValueError(f"slurm: mark must be letters, digits and '-', not {self.mark!r}")
+        if self.hold not in ("drain", "reservation"):
+            raise ValueError(f"slurm: hold must be drain or reservation, not {self.hold!r}")
 
 
 class SlurmDriver:
@@ -67,11 +80,17 @@ class SlurmDriver:
             reason = noted(self._note, why, kept)
             new = [node for node in some if not lines[node].is_drained or lines[node].reason != reason]
             groups.append((new, ("state=drain", f"reason={reason}")))
-        self._update(groups, left=self._not_ours(nodes, lines))
+        held = self._held() if self._reserves else frozenset(wanted)
+        reservations = [self._reservation(node) for node in wanted if node not in held]
+        self._update(groups, left=self._not_ours(nodes, lines), then=reservations)
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`scontrol update state=resume`, for the nodes that we have drained; it clears the reason."""
         lines = self._lines()
+        if self._reserves:
+            # First: a node that is resumed and still reserved would be nobody's.
+            held = self._held()
+            self._update([], left=(), then=[self._end_of(node) for node in nodes if node in held])
         ours = [
             node
             for node in nodes
@@ -88,11 +107,36 @@ class SlurmDriver:
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
         lines = self._lines()
+        held = self._held() if self._reserves else frozenset()
         jobs = parse_jobs(self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}")))
         return {
-            node: status_of(line, jobs.get(node, ()), note=self._note, remaining=remaining)
+            node: status_of(
+                line, jobs.get(node, ()), note=self._note, remaining=remaining, is_held=node in held
+            )
             for node, line in lines.items()
         }
+
+    def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
+        return check_site(lambda command: self._run(tuple(command)), self.settings.scontrol, nodes)
+
+    # Reservations
+
+    @property
+    def _reserves(self) -> bool:
+        return self.settings.hold == "reservation"
+
+    def _held(self) -> frozenset[str]:
+        """The nodes that a reservation of ours keeps."""
+        said = self._run((self.settings.scontrol, "--oneliner", "show", "reservation"))
+        return parse_reservations(said, f"{self.settings.mark}-")
+
+    def _reservation(self, node: str) -> tuple[str, ...]:
+        name = f"reservationname={self.settings.mark}-{node}"
+        when = ("starttime=now", "duration=UNLIMITED", "flags=IGNORE_JOBS")
+        return (self.settings.scontrol, "create", "reservation", name, f"nodes={node}", "users=root", *when)
+
+    def _end_of(self, node: str) -> tuple[str, ...]:
+        return (self.settings.scontrol, "delete", f"reservationname={self.settings.mark}-{node}")
 
     def _lines(self) -> dict[str, NodeLine]:
         return parse_nodes(self._run((self.settings.scontrol, "--all", "--oneliner", "show", "node")))
@@ -116,15 +160,28 @@ class SlurmDriver:
                 said.append(f"{node} is drained by somebody else ({line.reason or 'no reason given'})")
         return said
 
-    def _update(self, changes: Sequence[tuple[Sequence[str], Sequence[str]]], *, left: Sequence[str]) -> None:
-        """Give these nodes these changes, group by group; `left` is what is to be said about others."""
+    def _update(
+        self,
+        changes: Sequence[tuple[Sequence[str], Sequence[str]]],
+        *,
+        left: Sequence[str],
+        then: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Give these nodes these changes, group by group, `then` the other commands.
+
+        `left` is what is to be said about others.
+        """
         refusals = list(left)
-        for nodes, words in changes:
-            for some in batches(nodes):
-                try:
-                    self._run((self.settings.scontrol, "update", f"nodename={','.join(some)}", *words))
-                except RefusedError as error:
-                    refusals.append(str(error))
+        commands = [
+            (self.settings.scontrol, "update", f"nodename={','.join(some)}", *words)
+            for nodes, words in changes
+            for some in batches(nodes)
+        ]
+        for command in (*commands, *then):
+            try:
+                self._run(command)
+            except RefusedError as error:
+                refusals.append(str(error))
         if refusals:
             raise RefusedError("; ".join(refusals))
 

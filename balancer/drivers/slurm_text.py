@@ -10,20 +10,21 @@ at all would otherwise read as "no jobs".
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
 from balancer.drivers.marks import parse
 from balancer.nodelist import NodeListError, expand
 
-JOBS_FORMAT = "%i|%T|%L|%N"
+JOBS_FORMAT = "%A|%T|%L|%N"
 _JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
 _JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|([^|]*)\|([^|\s]*)")
 _LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 # The reason is free text and comes last; what it says must not be taken for a field.
 _NODE = re.compile(r"NodeName=(\S+) (.*? State=\S+ .*?)(?: Reason=(.*?)(?: \[[^\[\]]*\])?)?")
 _ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
+_RESERVATION = re.compile(r"ReservationName=(\S+) .*? Nodes=(\S+) ")
 # Old versions put a mark behind the state instead of spelling the flag out.
 _SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
 _HARMLESS = frozenset({"DRAIN", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
@@ -97,18 +98,41 @@ def parse_jobs(text: str) -> dict[str, tuple[Job, ...]]:
     return jobs
 
 
-def status_of(node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool) -> NodeStatus:
-    """Both answers together; where they contradict each other the node is `unknown`."""
+def parse_reservations(text: str, prefix: str) -> frozenset[str]:
+    """The output of `scontrol show reservation -o`: the nodes that a reservation PREFIX + node keeps."""
+    held = set()
+    for line in _lines(text, "scontrol show reservation"):
+        if line.startswith("No reservations in the system"):
+            continue
+        match = _RESERVATION.match(line)
+        if match is None:
+            raise UnclearError(f"scontrol show reservation printed what is no reservation: {line[:80]!r}")
+        name, nodes = match.groups()
+        if name == prefix + nodes:
+            held.add(nodes)
+    return frozenset(held)
+
+
+def status_of(
+    node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool, is_held: bool = False
+) -> NodeStatus:
+    """All answers together; where they contradict each other the node is `unknown`.
+
+    `is_held`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
+    """
     left_us = [job.left_us for job in jobs if job.left_us is not None]
     mark = parse(node.reason, note) if node.is_drained else None
+    is_ours = mark is not None or (is_held and not node.is_drained)
+    if is_held:
+        node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
         tuple(job.job_id for job in jobs),
         node.reason,
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
-        marked=mark is not None,
-        is_ours=mark is not None,
-        is_foreign=node.is_drained and mark is None,
+        marked=is_ours,
+        is_ours=is_ours,
+        is_foreign=node.is_drained and not is_ours,
         stamp=mark.stamp if mark is not None else None,
     )
 
