@@ -36,7 +36,7 @@ def check_site(
 ) -> tuple[SiteCheck, ...]:
     """`run` gives the output of a command. Raises DriverError."""
     config = parse_config(run((scontrol, "show", "config")))
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = _user()
     level = _admin_level(run, config, user)
     return (
         SiteCheck("may drain nodes", "" if level else _cannot_drain(config, user)),
@@ -46,6 +46,13 @@ def check_site(
         SiteCheck("power saving leaves lent nodes alone", _power_saving(config, nodes)),
         SiteCheck("hooks run on the controller", _hooks(config)),
     )
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a user without a name, as in some containers
+        return str(os.geteuid())
 
 
 def _admin_level(run: Callable[[Sequence[str]], str], config: Mapping[str, str], user: str) -> str:

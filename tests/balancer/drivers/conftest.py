@@ -102,3 +102,14 @@ def memory_site():
 def real_slurm():
     """real_slurm.py."""
     return load("balancer_real_slurm", Path(__file__).with_name("real_slurm.py"))
+
+
+@pytest.fixture
+def slurm_recording():
+    """`slurm_recording("jobs-none.txt")`: what a real Slurm printed."""
+
+    def read(name: str) -> str:
+        text = (Path(__file__).parent / "recordings" / "slurm" / name).read_text(encoding="utf-8")
+        return text.split("--- stdout\n")[1].split("--- stderr")[0]
+
+    return read

@@ -1,0 +1,138 @@
+"""What a Slurm must be set up for: a line for each thing that is not so, with what to do."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from balancer.drivers.base import NodeStatus, RefusedError, UnclearError
+from balancer.drivers.slurm import SlurmDriver, SlurmSettings
+from balancer.drivers.slurm_site import check_site
+from balancer.drivers.slurm_text import parse_nodes, parse_reservations, status_of
+
+NODES = ("n01", "n02", "n03")
+
+
+@pytest.fixture
+def site(recorded_config, monkeypatch):
+    """`site(SuspendTime="NONE", ...)`: problems of a site that is the recorded one with these changes."""
+
+    def make(*, user=0, level=None, **changes):
+        lines = [
+            line for line in recorded_config.splitlines() if line.partition("=")[0].strip() not in changes
+        ]
+        config = "\n".join([*lines, *(f"{key:23} = {value}" for key, value in changes.items())]) + "\n"
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+
+        def run(command):
+            if command[0] != "sacctmgr":
+                return config
+            if level is None:
+                raise RefusedError("no accounting")
+            return f"{level}\n"
+
+        return {each.what: each.problem for each in check_site(run, "scontrol", NODES) if each.problem}
+
+    return make
+
+
+@pytest.fixture
+def recorded_config(slurm_recording):
+    return slurm_recording("config-power-saving.txt")
+
+
+def test_power_saving_that_would_switch_lent_nodes_off_and_a_hook_that_is_missing_are_told(site):
+    assert site() == {
+        "power saving leaves lent nodes alone": "SuspendTime is 8 sec, and n01 and 1 more would be switched off while "
+        "lent: put them in SuspendExcNodes, or DRAIN in SuspendExcStates (Slurm 23.02)",
+        "hooks run on the controller": "EpilogSlurmctld not set: jobs are seen at the next reading only "
+        "(docs/balancer/drivers.md)",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"SuspendTime": "NONE"},
+        {"SuspendTime": "INFINITE"},
+        {"SuspendProgram": "(null)"},
+        {"SuspendExcNodes": "n[01-09]"},
+        {"SuspendExcStates": "DOWN,DRAIN"},
+    ],
+)
+def test_power_saving_that_leaves_them_alone_is_no_problem(site, changes):
+    assert site(EpilogSlurmctld="/etc/balancer/slurm-epilog", **changes) == {}
+
+
+def test_nodes_that_are_excluded_by_number_only_are_not_safe(site):
+    assert (
+        "would be switched off" in site(SuspendExcNodes="n[01-03]:2")["power saving leaves lent nodes alone"]
+    )
+
+
+@pytest.mark.parametrize("level", [None, "None"])
+def test_an_ordinary_user_may_not_drain_and_does_not_see_all_jobs(site, level):
+    found = site(user=987654, level=level, PrivateData="jobs,usage", SuspendTime="NONE")
+    assert found["may drain nodes"] == (
+        "987654 is not root, nor known to be a Slurm operator: sacctmgr modify user 987654 set adminlevel=operator"
+    )
+    assert "a hidden job would read as empty" in found["sees all jobs"]
+
+
+def test_an_operator_may(site):
+    found = site(user=987654, level="Operator", PrivateData="jobs", SuspendTime="NONE", EpilogSlurmctld="/e")
+    assert found == {}
+
+
+def test_our_hooks_on_the_nodes_are_told_not_to_be_there(site):
+    said = site(Prolog="/etc/balancer/slurm-prolog")["hooks run on the controller"]
+    assert said.startswith("Prolog=/etc/balancer/slurm-prolog runs on the nodes")
+
+
+def test_what_is_no_configuration_is_unclear():
+    with pytest.raises(UnclearError, match="SlurmUser"):
+        check_site(lambda _: "*** Welcome ***\n", "scontrol", NODES)
+
+
+# Reservations
+
+RESERVATION = (
+    "ReservationName={} StartTime=2026-11-22T17:50:17 EndTime=2027-11-22T17:50:17 Duration=365-00:00:00 Nodes={} "
+    "NodeCnt=1 CoreCnt=1 Features=(null) PartitionName=(null) Flags=IGNORE_JOBS,SPEC_NODES TRES=cpu=1 Users=root\n"
+)
+
+
+def test_only_reservations_of_ours_that_keep_their_own_node_count():
+    text = RESERVATION.format("balancer-n02", "n02") + RESERVATION.format("balancer-n03", "n[01-03]")
+    assert parse_reservations(text + RESERVATION.format("maintenance", "n01"), "balancer-") == {"n02"}
+    assert parse_reservations("No reservations in the system\n", "balancer-") == frozenset()
+
+
+@pytest.mark.parametrize("text", ["*** Monday ***\n", RESERVATION.format("balancer-n02", "n02")[:-1]])
+def test_a_list_of_reservations_that_cannot_be_read_is_unclear(text):
+    with pytest.raises(UnclearError):
+        parse_reservations(text, "balancer-")
+
+
+@pytest.mark.parametrize(
+    ("states", "reason", "expected"),
+    [
+        ("IDLE+RESERVED", "", NodeStatus("offline", marked=True, is_ours=True)),
+        ("IDLE", "", NodeStatus("offline", marked=True, is_ours=True)),
+        ("IDLE+DRAIN+RESERVED", "broken", NodeStatus("offline", note="broken", is_foreign=True)),
+        ("IDLE+RESERVED+NOT_RESPONDING", "", NodeStatus("down", marked=True, is_ours=True)),
+    ],
+)
+def test_a_node_that_our_reservation_keeps_gets_no_job_also_when_it_was_resumed(states, reason, expected):
+    because = f" Reason={reason} [root@2026-11-21T04:05:51]" if reason else ""
+    tres = "CfgTRES=cpu=1 AllocTRES="
+    line = parse_nodes(f"NodeName=n01 CPUAlloc=0 CPUTot=1 State={states} BootTime=None {tres}{because}\n")[
+        "n01"
+    ]
+    assert status_of(line, (), note="balancer: lent", remaining=False, is_held=True) == expected
+
+
+def test_what_holds_a_node_is_one_of_two():
+    with pytest.raises(ValueError, match="hold must be drain or reservation, not 'rope'"):
+        SlurmDriver(SlurmSettings(hold="rope"))
