@@ -38,6 +38,8 @@ class Difference:
 
     observed: dict[str, str] = field(default_factory=dict)
     """Node -> `idle`, `busy` or `down`, where that is news."""
+    jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Busy nodes -> the jobs that the batch system lists there, where that is news."""
     unmarked: tuple[str, ...] = ()
     """Lent nodes that the batch system could use."""
     left_marked: tuple[str, ...] = ()
@@ -109,6 +111,7 @@ def compare(
         )
     }
     contested: dict[str, str] = {}
+    jobs: dict[str, tuple[str, ...]] = {}
     for record in records:
         if not is_news(record.name):
             if record.state in MAY_BE_CONTESTED:
@@ -139,7 +142,13 @@ def compare(
         is_known = state == "down" and record.state is NodeState.DOWN
         if not (state is None or is_in_doubt or is_known or (is_epilogue and state == "busy")):
             observed[name] = state
-    return Difference(observed, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()})
+        listed = () if status is None else status.jobs
+        if found is Seen.BATCH_BUSY and listed and {*listed} != {*record.jobs}:
+            is_busy = record.state is NodeState.OA_BUSY or observed.get(name) == "busy"
+            jobs |= {name: listed} if is_busy else {}
+    return Difference(
+        observed, jobs, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()}
+    )
 
 
 def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_cloud_asked: bool) -> str | None:

@@ -175,6 +175,8 @@ next one. A reading that failed as a whole says nothing of any node: nothing is 
 """
 
 _TAIL = """
+* The jobs that the batch system lists on a busy node are that node's: one that nobody reported is among them, and one
+  that is not listed any more does not keep it busy.
 * Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
   at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.

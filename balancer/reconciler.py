@@ -189,7 +189,9 @@ class Reconciler:
             self._set_right(difference)
             if unknown is not None:
                 self._renew_marks(_outdated(records, reading.states, changed_at, unknown))
-            is_news = difference.observed or difference.contested or difference.cleared
+            is_news = bool(
+                difference.observed or difference.jobs or difference.contested or difference.cleared
+            )
             if not is_news and not self._writer.wants_look():
                 self._latest = reading, before
                 return None
@@ -197,6 +199,7 @@ class Reconciler:
                 at_us=at_us,
                 states={node: (state, reading.at_us) for node, state in difference.observed.items()},
                 read_us=reading.at_us,
+                jobs=difference.jobs,
                 contested=difference.contested,
                 cleared=difference.cleared,
                 unread=difference.unread,

@@ -612,6 +612,7 @@ _SELDOM = {
     "cleared",
     "contested",
     "exclude",
+    "jobs",
     "lease_us",
     "read_us",
     "reason",

@@ -136,13 +136,14 @@ class NodesObserved(Event):
     change from one look to the next while the state stays. A node that is offline because we said so is not
     `down`: it is left out. Nodes that are not ours are ignored.
 
-    A look at all nodes that began at `read_us` also says which nodes that batch may not use are not as they should
-    be (`contested`: node -> what was seen), which of those are again (`cleared`), and of which it says nothing
-    (`unread`: they changed after it began).
+    A look at all nodes that began at `read_us` also says which jobs run on busy nodes (`jobs`), which nodes that batch
+    may not use are not as they should be (`contested`: node -> what was seen), which of those are again (`cleared`),
+    and of which it says nothing (`unread`: they changed after it began).
     """
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
     read_us: int | None = None
+    jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     contested: dict[str, str] = field(default_factory=dict)
     cleared: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()

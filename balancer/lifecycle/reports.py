@@ -106,6 +106,11 @@ class BatchReports:
                 self._see_busy(node, since_us)
             else:
                 self._see_down(node, since_us, now_us)
+        for name, jobs in event.jobs.items():
+            node = self._nodes.get(name)
+            # Also without those whose end nobody reported: they would keep the node busy.
+            if node is not None and node.state is NodeState.OA_BUSY and node.jobs != jobs:
+                self._nodes.set_jobs(node, jobs)
         self.contest(event.contested)
         self.contest(dict.fromkeys(event.cleared, ""))
         if event.read_us is not None:

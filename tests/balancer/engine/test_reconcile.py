@@ -236,3 +236,19 @@ def test_one_look_does_not_hand_a_node_over(world, kit):
     assert w.states() == {"n01": "RECLAIMING"}
     w.batch.jobs.clear()
     assert w.engine.wait_for_request(record.request_id).record.nodes == ("n01",)
+
+
+def test_a_node_that_is_found_busy_has_the_jobs_that_are_listed_there_and_no_others(world):
+    w = world(nodes=2)
+    w.start_job("1.server", "n01", hook=False)
+    w.start_job("2.server", "n02")
+    with w.batch.lock:
+        w.batch.jobs["n02"] = "3.server"  # the end of the one and the start of the other were not heard of
+    w.engine.reconcile()
+    assert {name: w.engine.node(name).jobs for name in w.names} == {
+        "n01": ("1.server",),
+        "n02": ("3.server",),
+    }
+    before = w.engine.ledger.last_seq()
+    w.engine.reconcile()
+    assert w.engine.ledger.last_seq() == before

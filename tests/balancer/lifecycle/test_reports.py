@@ -288,3 +288,21 @@ def test_a_state_nobody_knows_is_refused_and_nothing_changes(world):
     w = world(2)
     with pytest.raises(Refused, match="bad_state: node n1 is reported 'free': not idle, busy or down"):
         w.see("free", "n1")
+
+
+def test_a_node_that_was_found_busy_is_idle_when_the_last_of_the_jobs_listed_there_ends(world):
+    w = world(1)
+    w.read(states={"n1": ("busy", w.now_us)}, jobs={"n1": ("1", "2")})
+    w.idle("n1", job="1")
+    assert w.state("n1") == "OA_BUSY"
+    w.idle("n1", job="2")
+    assert w.state("n1") == "OA_IDLE"
+
+
+def test_a_job_whose_end_was_lost_does_not_keep_a_node_busy_on_which_it_is_not_listed_any_more(world):
+    w = world(1)
+    w.busy("n1", job="ghost")
+    w.busy("n1", job="2")
+    w.read(jobs={"n1": ("2",)})
+    w.idle("n1", job="2")
+    assert w.state("n1") == "OA_IDLE"
