@@ -1,0 +1,91 @@
+"""The Python client outlives a restart of the service, and leaves no request behind when it is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+import requests
+
+import balancer.client
+from balancer.client import Balancer, Unreachable
+from balancer.clock import US
+from service_kit import running, until
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """`away(client, for_s)`: its service is away for so long, by a clock that its pauses move; the calls."""
+
+    def make(client, for_s):
+        now_us = [0]
+        calls = []
+
+        class Pause:
+            def wait(self, pause_s):
+                now_us[0] += round(pause_s * US)
+
+        def send(method, url, **more):
+            calls.append((method, more["headers"]["Idempotency-Key"]))
+            if now_us[0] < for_s * US:
+                raise requests.ConnectionError("connection refused")
+            answer = requests.Response()
+            answer.status_code, answer._content = 200, b'{"nodes": []}'
+            return answer
+
+        monkeypatch.setattr(balancer.client, "wall_us", lambda: now_us[0])
+        monkeypatch.setattr(client, "_pause", Pause())
+        monkeypatch.setattr(client._session, "request", send)
+        return calls
+
+    return make
+
+
+def test_a_call_outlives_a_service_that_is_away_for_60_s_and_is_the_same_call_each_time(away):
+    with Balancer("http://gone") as client:
+        calls = away(client, 60.0)
+        client.release_nodes(["n01"])
+    assert len(calls) > 3
+    assert len(set(calls)) == 1
+
+
+def test_a_service_that_stays_away_is_given_up_after_the_patience(away):
+    with Balancer("http://gone", patience_s=10.0) as client:
+        away(client, 3600.0)
+        with pytest.raises(Unreachable, match="connection refused"):
+            client.release_nodes(["n01"])
+
+
+def test_ctrl_c_while_waiting_leaves_no_request(service):
+    site = service(1)
+    site.start("--wait-s", "600")
+    with site.client() as client:
+        client.update_nodes({"n01": "busy"}, job="1.server")
+        with subprocess.Popen(
+            [sys.executable, "-c", "from balancer.cli import main; main()", "request", "1"],
+            env=site.environment | {"BALANCER_URL": site.url},
+            stderr=subprocess.DEVNULL,
+        ) as asking:
+            until(lambda: client.requests(state="waiting") != [])
+            asking.send_signal(signal.SIGINT)
+            assert asking.wait(60) != 0
+        (request,) = client.requests()
+        assert request.state == "withdrawn"
+
+
+def test_a_waiting_client_gets_its_node_after_a_kill_and_a_restart(service):
+    site = service(1)
+    site.start("--wait-s", "600")
+    port = site.url.rpartition(":")[2]
+    with site.client() as client, site.client() as hook:
+        hook.update_nodes({"n01": "busy"}, job="1.server")
+        with running(lambda: client.request_nodes(1)) as granted:
+            until(lambda: hook.requests(state="waiting") != [])
+            site.kill()
+            site.start("--wait-s", "600", "--port", port)
+            hook.update_nodes({"n01": "idle"}, job="1.server")
+        (request,) = granted
+        assert (request.state, request.nodes, request.confirmed) == ("granted", ("n01",), True)
+        assert [each.id for each in hook.requests()] == [request.id]
