@@ -50,13 +50,16 @@ def is_installed() -> bool:
 
 
 class RealSlurm:
-    """Three nodes n01..n03; `close` ends everything it has started."""
+    """Nodes n01..n03 (`count`); `close` ends everything it has started. `hooks`: further lines of slurm.conf."""
 
-    def __init__(self, home: Path, monkeypatch: Any, *, hooks: str = "") -> None:
+    def __init__(
+        self, home: Path, monkeypatch: Any, *, hooks: str = "", hold: Any = "drain", count: int = 3
+    ) -> None:
         self.home = home
-        for folder in ("etc", "state", "run", "log", *(f"spool/n0{number}" for number in (1, 2, 3))):
+        self.names = [f"n0{number}" for number in range(1, count + 1)]
+        for folder in ("etc", "state", "run", "log", *(f"spool/{name}" for name in self.names)):
             (home / folder).mkdir(parents=True)
-        self._kept = [_kept_port() for _ in range(4)]
+        self._kept = [_kept_port() for _ in range(count + 1)]
         port, *ports = (kept.getsockname()[1] for kept in self._kept)
         host = socket.gethostname().partition(".")[0]
         nodes = "\n".join(
@@ -70,12 +73,12 @@ class RealSlurm:
         (home / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
         monkeypatch.setenv("SLURM_CONF", str(home / "etc" / "slurm.conf"))
         monkeypatch.setenv("PATH", SEARCH)
-        self.driver = SlurmDriver(SlurmSettings(timeout_s=30))
+        self.driver = SlurmDriver(SlurmSettings(timeout_s=30, hold=hold))
         self.jobs: dict[str, str] = {}
 
     def start(self) -> None:
         self.start_controller()
-        for node in ("n01", "n02", "n03"):
+        for node in self.names:
             subprocess.run(["slurmd", "-N", node], check=True, capture_output=True)
 
     def start_controller(self) -> None:
@@ -105,8 +108,9 @@ class RealSlurm:
     def end_job(self, node: str) -> None:
         subprocess.run(["scancel", self.jobs.pop(node)], check=True)
 
-    def scontrol(self, *arguments: str) -> None:
-        subprocess.run(["scontrol", *arguments], check=True, capture_output=True)
+    def scontrol(self, *arguments: str) -> str:
+        run = subprocess.run(["scontrol", *arguments], check=True, capture_output=True, text=True)
+        return run.stdout
 
     def _pids(self) -> dict[str, int]:
         return {

@@ -40,6 +40,27 @@ if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or 
 
     @pytest.mark.live
     @pytest.mark.slow
+    def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeypatch, real_slurm, kit):
+        slurm = real_slurm.RealSlurm(tmp_path, monkeypatch, hold="reservation")
+        try:
+            slurm.start()
+            kit.contract(slurm, "n01", "n02")
+            slurm.driver.reclaim_nodes(["n01"])
+            slurm.scontrol("update", "nodename=n01", "state=resume")
+            slurm.start_job("n01")
+            said = ("show", "job", slurm.jobs["n01"])
+            kit.eventually(lambda: "Reason=None" not in slurm.scontrol(*said))  # it has been looked at
+            assert "JobState=PENDING" in slurm.scontrol(*said)
+            kept = NodeStatus("offline", marked=True, is_ours=True)
+            kit.eventually(lambda: state(slurm, "n01") == kept)
+            slurm.driver.restore_nodes(["n01"])
+            kit.eventually(lambda: state(slurm, "n01").jobs == (slurm.jobs["n01"],))
+            assert slurm.scontrol("show", "reservation").startswith("No reservations")
+        finally:
+            slurm.close(kit.eventually)
+
+    @pytest.mark.live
+    @pytest.mark.slow
     def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm, kit):
         kit.eventually(lambda: state(slurm, "n02").state == "idle")
         slurm.start_job("n02")
