@@ -293,6 +293,28 @@ SURVIVORS = (
         ("tests/balancer/engine/test_doubt.py", "-k", "without"),
     ),
     Survivor(
+        "the mark of a node that is held comes off",
+        "balancer/engine.py",
+        "        return record is None or record.state not in _MARKED",
+        "        return True",
+        ("tests/balancer/engine/test_doubt.py", "-k", "order_to_take"),
+    ),
+    Survivor(
+        "reserves last over an event that holds nodes",
+        "balancer/lifecycle/lifecycle.py",
+        "                # No move is made while it is being found out which nodes may be moved.\n"
+        "                self._hints.end(self._now_us)",
+        "                pass",
+        ("tests/balancer/lifecycle/test_doubt.py", "-k", "reserve"),
+    ),
+    Survivor(
+        "a job whose end was lost stays on its node",
+        "balancer/lifecycle/reports.py",
+        "            if node is not None and node.state is NodeState.OA_BUSY and node.jobs != jobs:",
+        "            if node is not None and not node.jobs:",
+        ("tests/balancer/lifecycle/test_reports.py", "-k", "listed"),
+    ),
+    Survivor(
         "a lost tail is not noticed",
         "balancer/ledger/reading.py",
         "        if noted.seq > who.seq:",
