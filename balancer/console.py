@@ -111,13 +111,13 @@ def cli() -> None:
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM).")
 @click.option("--insecure-bind/--no-insecure-bind", default=None, help="Listen beyond loopback without auth.")
 def serve(config: Path | None, **options: Any) -> None:
-    """Run the service until SIGTERM."""
+    """Run the service until SIGTERM. SIGHUP: read nodes, R, W, I, waiting times and limits again."""
     from balancer.config import ConfigError, read_config
     from balancer.ledger.errors import LedgerError
     from balancer.serve import serve as run
 
     try:
-        run(read_config(config, options))
+        run(read_config(config, options), lambda: read_config(config, options))
     except (ConfigError, LedgerError, ValueError) as error:
         _fail(str(error))
 

@@ -157,6 +157,7 @@ class Engine:
         self.ledger = ledger
         self.metrics = metrics
         self.algorithm_name = algorithm_name or type(algorithm).__name__
+        self._has_cloud = cloud is not None
         self._timers = Timers(
             clock,
             self.settings.reconcile_period_s,
@@ -174,11 +175,7 @@ class Engine:
             nodes=tuple(nodes),
             algorithm=self._bounded or algorithm,
             algorithm_name=self.algorithm_name,
-            settings=replace(
-                lifecycle_settings,
-                fresh_us=micros(self.settings.refresh_age_s),
-                has_cloud=cloud is not None,
-            ),
+            settings=self._complete(lifecycle_settings),
         )
         self._writer = Writer(
             configured,
@@ -251,6 +248,31 @@ class Engine:
         if self._bounded is not None:
             self._bounded.stop()
         self.ledger.close()
+
+    def reconfigure(
+        self, nodes: Sequence[str], lifecycle_settings: Settings, settings: EngineSettings
+    ) -> None:
+        """Go on with these nodes, R, W, I, waiting times and limits on what waits; the other settings stay as they are.
+
+        A node can leave while batch has it. Raises LedgerError or ValueError: all is as it was then.
+        """
+        busy = sorted({node.name for node in self.nodes()}.difference(nodes) & self._commander.open_nodes())
+        if busy:
+            raise ValueError(f"nodes: a command for {busy[0]} is under way; try again when it has ended")
+        with self.clock.held():
+            self._writer.reconfigure(tuple(nodes), self._complete(lifecycle_settings))
+            self.settings = replace(
+                self.settings,
+                max_waiting_requests=settings.max_waiting_requests,
+                max_reserves=settings.max_reserves,
+                unreachable_s=settings.unreachable_s,
+                mark_wait_s=settings.mark_wait_s,
+            )
+            self._reader.ask(with_cloud=True)  # the state of what is new
+
+    def _complete(self, settings: Settings) -> Settings:
+        """With what the life cycle must know of the parts around it."""
+        return replace(settings, fresh_us=micros(self.settings.refresh_age_s), has_cloud=self._has_cloud)
 
     def interrupt(self) -> None:
         """The first part of `stop`: no further writes, and nobody waits. For signal handlers."""

@@ -345,12 +345,14 @@ def run(
     tls: Tls | None,
     on_ready: Callable[[], None],
     on_stop: Callable[[], None],
+    on_reload: Callable[[], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s.
 
-    `on_stop` is called when the signal comes and must let waiting calls go.
+    `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
+    SIGHUP, one after the other.
     """
-    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop)))
+    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop, on_reload)))
 
 
 def end_process() -> NoReturn:
@@ -368,6 +370,7 @@ def end_process() -> NoReturn:
 class _Signals:
     ready: Callable[[], None]
     stop: Callable[[], None]
+    reload: Callable[[], None] | None
 
 
 async def _run(
@@ -377,6 +380,9 @@ async def _run(
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
+    reloading = ThreadPoolExecutor(1, thread_name_prefix="reload")
+    if signals.reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reloading.submit, signals.reload)
     calls: list[Calls] = []
     servers: list[_Listener] = []
     for listener in listeners:
@@ -393,5 +399,6 @@ async def _run(
     for server in servers:
         server.stop()
     await asyncio.wait(tasks, timeout=_GRACE_S)
+    reloading.shutdown()
     for each in calls:
         each.close()

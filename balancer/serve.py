@@ -10,6 +10,7 @@ import ssl
 import stat
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
@@ -25,11 +26,13 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import ManualClock
 from balancer.config import Config, ConfigError
 from balancer.engine import Engine
+from balancer.ledger.errors import LedgerError
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
+from balancer.writer import StoppingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from balancer.clock import Clock
@@ -181,8 +184,44 @@ def configure_logs(level: str) -> None:
     )
 
 
-def serve(config: Config) -> NoReturn:
-    """Serve, and end the process with status 0. Raises ConfigError, LedgerError or ValueError before it starts."""
+_LIVE = frozenset(
+    {
+        *("nodes", "reserve", "wait_s", "idle_hold_s", "at_once_s", "confirm_s", "lease_s", "pick"),
+        *("max_waiting_requests", "max_reserves", "unreachable_s", "mark_wait_s", "log_level"),
+    }
+)
+"""The keys that may change while the service runs."""
+
+
+@dataclass(slots=True)
+class Reloading:
+    """Reads the configuration again at each SIGHUP. What cannot be used is said in the log, and changes nothing."""
+
+    engine: Engine
+    config: Config
+    read: Callable[[], Config]
+
+    def __call__(self) -> None:
+        try:
+            found = self.read()
+            self.engine.reconfigure(found.node_names(), found.lifecycle_settings(), found.engine_settings())
+        except (LedgerError, StoppingError, ValueError) as error:
+            _log.error("the configuration was read again and cannot be used: all stays", error=str(error))
+            return
+        changed = {name for name in Config.model_fields if getattr(found, name) != getattr(self.config, name)}
+        if later := sorted(changed - _LIVE):
+            _log.warning("these keys have changed and need a restart", keys=later)
+        configure_logs(found.log_level)
+        self.config = self.config.model_copy(update={name: getattr(found, name) for name in _LIVE})
+        _log.info("the configuration was read again", changed=sorted(changed & _LIVE))
+
+
+def serve(config: Config, read: Callable[[], Config] | None = None) -> NoReturn:
+    """Serve, and end the process with status 0. Raises ConfigError, LedgerError or ValueError before it starts.
+
+    `read` gives the configuration as it is at a SIGHUP.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something that can be told
     configure_logs(config.log_level)
     clock = config.make_clock()  # before anything is waited for: a wrong one is told at once
     check(config)
@@ -216,6 +255,7 @@ def serve(config: Config) -> NoReturn:
             tls=_tls(config),
             on_ready=lambda: _tell_ready(config, url),
             on_stop=engine.interrupt,
+            on_reload=Reloading(engine, config, read or (lambda: config)),
         )
     front_end.end_process()
 

@@ -152,6 +152,8 @@ class Writer:
         self._threaded = threaded
         self._probe_us = NEVER_US
         self._pause_s = _FIRST_PROBE_S
+        # By which decision each node was changed last; never forgotten, so that no older reading counts after `_load`.
+        self._changed_at: dict[str, int] = {}
         self._load()
         clock.not_before(self._lifecycle.now_us)
         # What has been committed; readers see this.
@@ -305,24 +307,63 @@ class Writer:
     def _commit(self, decided: Decided) -> None:
         with self._committing:
             if not decided.stored and decided.error is None:
-                with self._deciding:
-                    batch, self._queue = self._queue, []
-                start_us = wall_us()
-                try:
-                    self._ledger.commit([each.entry for each in batch])
-                except Exception as error:  # noqa: BLE001 - whatever it was, nothing is stored
-                    _log.exception("the ledger could not be written")
-                    with self._deciding:
-                        self._queue = batch + self._queue
-                        self._fail(error)
-                        self._load_if_possible()
-                        self._turn_read_only(error)
-                else:
-                    self._metrics.committed(seconds(wall_us() - start_us))
-                    self._publish(batch)
+                self._store()
         if decided.error is not None:
             kind = type(decided.error) if isinstance(decided.error, LedgerError) else LedgerError
             raise kind(f"nothing is stored: {decided.error}") from decided.error
+
+    def _store(self) -> None:
+        """Everything that was decided so far, in one transaction."""
+        with self._deciding:
+            batch, self._queue = self._queue, []
+        start_us = wall_us()
+        try:
+            self._ledger.commit([each.entry for each in batch])
+        except Exception as error:  # noqa: BLE001 - whatever it was, nothing is stored
+            _log.exception("the ledger could not be written")
+            with self._deciding:
+                self._queue = batch + self._queue
+                self._fail(error)
+                self._load_if_possible()
+                self._turn_read_only(error)
+        else:
+            self._metrics.committed(seconds(wall_us() - start_us))
+            self._publish(batch)
+
+    # While it runs
+
+    def reconfigure(self, nodes: tuple[str, ...], settings: Settings) -> None:
+        """Go on with these nodes and settings. Raises LedgerError or ValueError: all is as it was."""
+        before = self._configured
+        with self._committing, self._deciding:
+            if self.is_stopping:
+                raise StoppingError
+            if self._queue:
+                self._store()
+            self._refuse_if_read_only()
+            self._configured = replace(before, nodes=nodes, settings=settings)
+            try:
+                known = self._load()
+                self._commit_configured(known, set(before.nodes))
+            except Exception:
+                self._configured, self.is_broken = before, True
+                self._load_if_possible()
+                raise
+            with self._published:
+                self._nodes, self._published_seq = dict(self._decided_nodes), self._seq
+                self._published.notify_all()
+            # What is under way is in the hands of the commander; the wake time was the old life cycle's.
+            self._on_decided(self._lifecycle.resume()[-1:])
+
+    def _commit_configured(self, known: Collection[str], before: set[str]) -> None:
+        now, snapshot = set(self._configured.nodes), self._lifecycle.snapshot()
+        self._seq += 1
+        body = _encode({"added": sorted(now - before), "removed": sorted(before - now)})
+        event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "configured", body)
+        new = tuple(record for record in snapshot.nodes if record.name not in known)
+        self._ledger.commit(
+            [Entry(event, Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial))]
+        )
 
     # Read-only
 
@@ -465,7 +506,6 @@ class Writer:
         )
         self._seq = self._ledger.last_seq()
         self._decided_nodes = {record.name: record for record in nodes}
-        self._changed_at: dict[str, int] = {}
         self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
             # What is under way is still in the hands of the commander: only the wake time is lost.

@@ -47,7 +47,7 @@ class Statement:
         """Once, or once for each of several rows. Raises SQLAlchemyError."""
         text, names = self._text(connection.dialect)
         if names is None:
-            return connection.exec_driver_sql(text, rows)  # type: ignore[arg-type] # a mapping, or a list of them
+            return connection.exec_driver_sql(text, rows)
         if isinstance(rows, Mapping):
             return _run(connection, text, tuple([rows[name] for name in names]))
         return _run(connection, text, [tuple([row[name] for name in names]) for row in rows])
@@ -71,7 +71,7 @@ def _run(connection: sa.Connection, text: str, values: _Values) -> Found:
 def run_on_driver(connection: sa.Connection, text: str, values: _Values = ()) -> Found:
     """On SQLite. Raises SQLAlchemyError. Where somebody watches the statements they go by SQLAlchemy, as all others."""
     driver = connection.connection.driver_connection
-    if driver is None or connection.dispatch.before_cursor_execute:  # type: ignore[attr-defined] # made by SQLAlchemy
+    if driver is None or connection.dispatch.before_cursor_execute:
         return connection.exec_driver_sql(text, values)
     try:
         run = driver.executemany if isinstance(values, list) else driver.execute

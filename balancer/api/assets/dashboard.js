@@ -18,6 +18,7 @@ const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 // One sentence for each kind of event; another kind is shown by its name.
 const WORDS = {
   started: (b) => `The service started (version ${b.version}, epoch ${b.epoch}).`,
+  configured: (b) => [b.added.length && `Nodes added: ${names(b.added)}.`, b.removed.length && `Nodes removed: ${names(b.removed)}.`, "The configuration was read again."].filter(Boolean).join(" "),
   nodes_requested: (b) => `${plural(b.count, "node")} requested (${b.request_id}).`,
   request_withdrawn: (b) => `Request ${b.request_id} was withdrawn.`,
   grant_confirmed: (b) => `Request ${b.request_id} was confirmed.`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -233,4 +234,29 @@ def test_an_operator_sets_a_node_held_and_gives_it_back_to_batch(service):
         until(lambda: client.node(lent).pool == "batch")
         reasons = [event.body.get("reason") for event in client.events() if event.kind == "nodes_adopted"]
     assert reasons == [why[1]]
+    assert running.stop() == 0
+
+
+def test_sighup_reads_nodes_and_settings_again_and_a_wrong_file_changes_nothing(service):
+    running = service(3)
+    config = running.folder / "balancer.yaml"
+    nodes = running.folder / "nodes"
+    nodes.write_text("n[01-02]\n", encoding="utf-8")
+    config.write_text(f"nodes: {nodes}\nreserve: 1\n", encoding="utf-8")
+    running.start("--config", str(config))
+
+    def tell():
+        running.process.send_signal(signal.SIGHUP)
+
+    with running.client() as client:
+        assert {node.name for node in client.nodes()} == {"n01", "n02"}
+        nodes.write_text("n[01-03]\n", encoding="utf-8")
+        config.write_text(f"nodes: {nodes}\nreserve: 3\nthreads: 16\n", encoding="utf-8")
+        tell()
+        until(lambda: client.status()["nodes"]["OD_RESERVE"] == 3)
+        assert '"keys": ["threads"]' in running.log.read_text(encoding="utf-8")
+        config.write_text("nodes: n[01-02]\nreserve: many\n", encoding="utf-8")
+        tell()
+        running.wait_for_log("all stays")
+        assert {node.name for node in client.nodes()} == {"n01", "n02", "n03"}
     assert running.stop() == 0
