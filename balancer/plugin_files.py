@@ -233,7 +233,7 @@ def _module(path: Path) -> tuple[ModuleType, str]:
             module.__file__ = str(path)
             sys.modules[name] = module  # dataclasses look their own module up
             try:
-                exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own file
+                exec(compile(text, str(path), "exec"), module.__dict__)  # nosec B102 # noqa: S102 - the user's own file
             except BaseException as error:
                 del sys.modules[name]
                 if not isinstance(error, Exception):

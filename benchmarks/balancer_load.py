@@ -63,10 +63,14 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def post(self, path: bytes, body: bytes) -> tuple[int, bytes]:
-        self._socket.sendall(
+        return self.send(
             b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
             % (path, self._host, len(body), body)
         )
+
+    def send(self, request: bytes) -> tuple[int, bytes]:
+        """The status and body of the answer to a whole request."""
+        self._socket.sendall(request)
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._more()
@@ -124,7 +128,10 @@ def cpu_s(pid: int) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def start_service(folder: Path, count: int, threads: int) -> tuple[subprocess.Popen[bytes], str]:
+def start_service(
+    folder: Path, count: int, threads: int, *, reserve: int | None = None
+) -> tuple[subprocess.Popen[bytes], str]:
+    """`reserve`: None: all nodes."""
     programs = folder / "bin"
     programs.mkdir()
     state = folder / "offline.json"
@@ -135,7 +142,8 @@ def start_service(folder: Path, count: int, threads: int) -> tuple[subprocess.Po
     (programs / "qmgr").symlink_to("/bin/true")
     ready = folder / "ready.json"
     command = [sys.executable, "-c", "from balancer.cli import main; main()", "serve"]
-    command += ["--nodes", f"n[00001-{count:05d}]", "--reserve", str(count), "--port", "0"]
+    command += ["--nodes", f"n[00001-{count:05d}]", "--port", "0"]
+    command += ["--reserve", str(count if reserve is None else reserve)]
     command += ["--db", str(folder / "ledger.db"), "--ready-file", str(ready), "--threads", str(threads)]
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     with (folder / "service.log").open("wb") as log:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from balancer.auth.tokens import Token, TokenFile
 
 UNAUTHENTICATED = "balancer.unauthenticated"
-TOKEN_EXPIRED = "balancer.token_expired"  # noqa: S105 - the name of an error
+TOKEN_EXPIRED = "balancer.token_expired"  # nosec B105 # noqa: S105 - the name of an error
 BAD_SIGNATURE = "balancer.bad_signature"
 STALE_HOOK = "balancer.stale_hook"
 REPLAYED_HOOK = "balancer.replayed_hook"

@@ -51,7 +51,7 @@ def _children(text: str, tag: str, command: str) -> list[ET.Element]:
     if "<!" in text:
         raise UnclearError(f"{command} printed a document type or a comment: {text[:80]!r}")
     try:
-        root = ET.fromstring(text)  # noqa: S314 - declarations are refused above
+        root = ET.fromstring(text)  # nosec B314 # noqa: S314 - declarations are refused above
     except ET.ParseError as error:
         raise UnclearError(f"{command} printed what is not XML ({error}): {text[:80]!r}") from error
     if root.tag != "Data":
