@@ -26,6 +26,8 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.trace_formats": (("can_read", "read"),),
     "emulator.generators": (("generate",),),
     "emulator.transforms": (("apply",), ("apply_random",)),
+    "emulator.batch_systems": (("check", "at"),),
+    "emulator.submitters": (("submit", "find"),),
     "emulator.papers": (("about", "sweep", "claims", "tables"),),
     **plugins.KINDS,
 }

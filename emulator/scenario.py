@@ -26,6 +26,9 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
+OUR_BATCH_SYSTEM = "torque"
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -67,6 +70,7 @@ class FaultPart(_Part):
 class LivePart(_Part):
     """How a live run is done (`--clock live`); without meaning in virtual time.
 
+    `batch`: the batch system, a plug-in (`torque`: our own; `slurm`: the real one, docs/live-slurm.md).
     `pace`: `held` (the clock waits for whoever has work due), `free` (it does not; the lag is measured) or
     `strict` (free, and the run fails when the lag exceeds `max_lag_s` of wall time). `hooks`: the Balancer's
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
@@ -75,12 +79,25 @@ class LivePart(_Part):
     wrong, in a fleet of containers.
     """
 
+    batch: str | dict[str, Any] = OUR_BATCH_SYSTEM
     speed: float = Field(default=600, gt=0)
     pace: Literal["held", "free", "strict"] = "held"
     max_lag_s: float = Field(default=2.0, gt=0)
     hooks: Literal["in_process", "script"] = "in_process"
     jobs: Literal["sleep", "emulator-job", "cpu-bound"] = "sleep"
     faults: tuple[FaultPart, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _others_keep_their_own_time(cls, data: Any) -> Any:
+        """A batch system that is not ours cannot be made to wait: unless something is said, it is not held."""
+        if (
+            isinstance(data, dict)
+            and "pace" not in data
+            and data.get("batch", OUR_BATCH_SYSTEM) != OUR_BATCH_SYSTEM
+        ):
+            return {**data, "pace": "free"}
+        return data
 
 
 class ResultsPart(_Part):
@@ -126,8 +143,15 @@ class Scenario(Pluggable, _Part):
             return _scheduler(self.scheduler)
 
     def as_json(self) -> dict[str, Any]:
-        """The scenario with all defaults filled in, as it is stored with the results."""
-        return self.model_dump(mode="json", exclude=None if self.plugins else {"plugins"})
+        """The scenario with all defaults filled in, as it is stored with the results.
+
+        Without files and with our own batch system these keys are left out: earlier results, which have them not, are
+        those of the same scenario.
+        """
+        left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
+        if self.live.batch == OUR_BATCH_SYSTEM:
+            left_out["live"] = {"batch"}
+        return self.model_dump(mode="json", exclude=left_out)
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
@@ -151,7 +175,20 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     except ValueError as error:
         raise ScenarioError(f"{path}: plugins: {reason(error)}") from error
     scenario = from_mapping(document, str(path))
-    return scenario.model_copy(update={"workload": _with_files(scenario.workload, path.parent)})
+    files = {"workload": _with_files(scenario.workload, path.parent)}
+    return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, path.parent)})
+
+
+def _with_conf(part: LivePart, folder: Path) -> LivePart:
+    """The batch system's own configuration is named relative to the scenario, or to where the user stands."""
+    match part.batch:
+        case {**systems} if len(systems) == 1:
+            ((name, params),) = systems.items()
+            if isinstance(params, dict) and isinstance(params.get("conf"), str):
+                beside = folder / params["conf"]
+                conf = str(beside if beside.exists() else params["conf"])
+                return part.model_copy(update={"batch": {name: {**params, "conf": conf}}})
+    return part
 
 
 def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:

@@ -23,7 +23,7 @@ from balancer.clock import NEVER_US, US, micros, seconds, wall_us
 from emulator.ranks import Rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from balancer.clock import Alarm, Clock
 
@@ -279,6 +279,8 @@ class SharedClockMaster:
         self.speed = self._words[_SPEED_AT] / 1000
         self.held = bool(self._words[_HELD_AT])
         self.pace = Pace()
+        self.follow: Callable[[], int] | None = None
+        """Tells the time (us) instead of `speed`: somebody else's clock, which nobody here can hold."""
         self._places = _places(self._words)
         self._now_us = self._words[_NOW_AT]
         self._stop = threading.Event()
@@ -384,7 +386,10 @@ class SharedClockMaster:
                 self._frozen_at_us = self._now_us
                 continue
             tick_us = wall_us()
-            wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
+            if self.follow is None:
+                wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
+            else:
+                wanted_us = max(self._now_us, self.follow())
             before_us = tick_us
             limit_us = self._limit_us()
             stands = wanted_us > limit_us and self._now_us >= limit_us

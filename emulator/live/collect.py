@@ -22,10 +22,7 @@ from emulator.harness.record import (
     RunRecord,
     RunTable,
 )
-from emulator.live.process import read_address
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
-from emulator.live.torque.accounting_read import read_accounting
-from emulator.live.torque.protocol import request
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -55,6 +52,8 @@ class BatchSide:
     offline: list[tuple[int, int, bool]] | None
     record: dict[str, Any] | None = None
     """The whole run, by a server that has the mechanism."""
+    tick_us: int = 1
+    """Its times are rounded down to multiples of this."""
 
 
 class Source(Protocol):
@@ -69,29 +68,10 @@ class Source(Protocol):
     @property
     def now_us(self) -> int: ...
     @property
-    def epoch_s(self) -> int: ...
-    @property
-    def batch_home(self) -> Path: ...
-    @property
     def replay_log(self) -> Path: ...
     @property
     def ledger(self) -> str | Path | None:
         """File or URL of the Balancer's ledger; None: there is none."""
-
-
-def ask_batch(fleet: Source) -> BatchSide:
-    """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
-    address = read_address(fleet.batch_home)
-    if address is not None:
-        try:
-            exported = request(address, {"do": "export"})
-            if "record" in exported:
-                return BatchSide([], [], exported["record"])
-            return BatchSide(exported["jobs"], exported["offline"])
-        except OSError:
-            pass  # it is gone: its accounting log is not
-    log = fleet.batch_home / "server_priv" / "accounting"
-    return BatchSide(read_accounting(log, fleet.names, fleet.epoch_s), None)
 
 
 def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
@@ -99,7 +79,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     jobs = fleet.prepared.jobs
     if batch.record is not None:
         return _mechanism_record(fleet, batch.record, interrupted)
-    replay = _replay(fleet.replay_log)
+    replay = replayed(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
     by_torque = {_torque_number(text): rows[number] for number, text in replay.job_ids.items()}
     submit_us = jobs.submit_us.copy()
@@ -109,14 +89,14 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         row = by_torque.get(job["number"])
         if row is None:
             continue
-        submit_us[row] = job["submit_us"]
+        submit_us[row] = job.get("submit_us", submit_us[row])
         state[row] = JobState[job["state"]]
         runs += [
             (run["start_us"], row, run["end_us"], int(RunOutcome[run["outcome"]]), run["nodes"])
             for run in job["runs"]
         ]
     offline = None if batch.offline is None else _handed_over(batch.offline, runs)
-    outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state)
+    outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state, batch.tick_us)
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
     now_us = fleet.now_us
     last_us = max((run[2] for run in runs), default=0)
@@ -180,7 +160,7 @@ def _mechanism_record(fleet: Source, found: dict[str, Any], interrupted: str) ->
     )
 
 
-def _replay(log: Path) -> ReplayResult:
+def replayed(log: Path) -> ReplayResult:
     if log.exists() or partial_path(log).exists():
         return read_replay(log)
     return ReplayResult()
@@ -191,7 +171,11 @@ def _torque_number(job_id: str) -> int:
 
 
 def _leases(
-    fleet: Source, replay: ReplayResult, rows: dict[int, int], state: np.ndarray[Any, np.dtype[np.int8]]
+    fleet: Source,
+    replay: ReplayResult,
+    rows: dict[int, int],
+    state: np.ndarray[Any, np.dtype[np.int8]],
+    tick_us: int,
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
     granted = _granted_nodes(fleet)
@@ -207,7 +191,8 @@ def _leases(
             continue
         names = granted[lease.decided_us, int(nodes[row])].pop(0)
         chosen = tuple(fleet.names.index(name) for name in names)
-        ended_us = -1 if lease.ended_us is None else lease.ended_us
+        # Of two clocks the coarser: a job that started after this end must not seem to have started before.
+        ended_us = -1 if lease.ended_us is None else _rounded(lease.ended_us, lease.decided_us, tick_us)
         state[row] = JobState.RUNNING if ended_us < 0 else JobState.ENDED
         outcome = RunOutcome.RUNNING if ended_us < 0 else RunOutcome.FINISHED
         runs.append((lease.decided_us, row, ended_us, int(outcome), list(chosen)))
@@ -215,6 +200,10 @@ def _leases(
         if ended_us >= 0:
             moves.append(PoolMove(ended_us, chosen, NodePool.OD_RESERVE))
     return outcomes, runs, moves
+
+
+def _rounded(at_us: int, least_us: int, tick_us: int) -> int:
+    return max(least_us, at_us // tick_us * tick_us)
 
 
 def _decision_order(lease: LeaseResult) -> tuple[int, int]:

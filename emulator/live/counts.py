@@ -47,7 +47,7 @@ class Counts:
 
     def look(self) -> None:
         """Read what is new."""
-        self._look_at_accounting()
+        self.look_at_accounting()
         log = self._replay_log if self._replay_log.exists() else partial_path(self._replay_log)
         for line in self._replay_tail.lines(log):
             event = json.loads(line)["event"]
@@ -55,7 +55,7 @@ class Counts:
             self.rejected += event == "lease_rejected"
             self.failed += event == "submit_failed"
 
-    def _look_at_accounting(self) -> None:
+    def look_at_accounting(self) -> None:
         """One file a day (YYYYMMDD): earlier ones than the newest do not grow any more."""
         days = sorted(path.name for path in self._accounting.glob("*"))
         for day in days:

@@ -22,17 +22,15 @@ from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
 from emulator.harness.decisions import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
-from emulator.harness.mechanism import HasMachine, HasNotice, ability
+from emulator.harness.mechanism import HasMachine, ability
 from emulator.harness.record import Mark
 from emulator.live import shares
-from emulator.live.collect import STILL_WORKING, ask_batch, collect
-from emulator.live.counts import Counts
-from emulator.live.failure import FailedPlans, Failure, read_failure
+from emulator.live.batch_system import make_batch_system
+from emulator.live.clock_cost import with_cost
+from emulator.live.collect import STILL_WORKING, collect, replayed
+from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
-from emulator.live.process import read_address
-from emulator.live.torque.install import install_commands
-from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
@@ -42,6 +40,7 @@ from emulator.workload import store
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from balancer.plugin_files import PluginFile
@@ -53,9 +52,6 @@ if TYPE_CHECKING:
 _LOOK_S = 0.1
 _BROKEN_OFF_S = 0.2
 """A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
-_COMPILES_S = 600.0
-"""The first time after an installation a mechanism's kernels may have to be compiled."""
-_EPOCH_S = 1_767_225_600
 _RECONCILE_S = 6 * 3600.0
 
 
@@ -84,6 +80,7 @@ class Fleet:
 
     def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
         mechanism = make_mechanism(scenario)
+        system = make_batch_system(scenario)
         if scenario.live.faults:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
@@ -99,6 +96,7 @@ class Fleet:
             self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, slotted)
+        system.check(scenario, mechanism, slotted)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -111,42 +109,46 @@ class Fleet:
         self.work = work
         self.logs = work / "logs"
         self.bin = work / "bin"
-        self.logs.mkdir()
         self.names = default_node_names(prepared.nodes)
         self.marks: list[Mark] = []
         self.processes: dict[str, FleetProcess] = {}
         self._guard: Guard | None = None
         self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
-        self.epoch_s = _EPOCH_S
         self.token = ""
         self.now_us = 0
+        self._batch = system.at(self)
+        self.logs.mkdir()
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
         began_us = wall_us()
-        clock = SharedClockMaster(self.work / "clock", speed=live.speed, held=live.pace == "held")
+        clock = SharedClockMaster(self.clock_file, speed=live.speed, held=live.pace == "held")
         with ExitStack() as stack:
             self._guard = Guard()
+            stack.callback(self._batch.close)
             stack.callback(self._guard.close)
             stack.callback(self._stop_processes)
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
+            clock.follow = self._batch.own_time()
             stack.enter_context(clock)
             reason = self._watch(clock, interrupted, quiet=quiet)
             # From here on nothing happens any more: the record is that of one moment.
-            failure = self.failure
+            failure = self._batch.failure
             if not reason and self._failed_plans is not None:
                 reason = self._failed_plans.look()
             all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
-            batch = ask_batch(self)
+            batch = self._batch.collect(replayed(self.replay_log).job_ids)
             # Who waits for a server that is gone waits in vain.
             if not all_done and batch.offline is not None and not failure:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))
             self._stop_processes()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
+            if clock.follow is not None:
+                record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s)
             if failure:
                 record = replace(record, traceback=failure.traceback)
             if rates and self.job_folder.exists():  # else it ended before there was a job
@@ -163,7 +165,9 @@ class Fleet:
     # Starting, in the order in which they need each other.
 
     def _start(self, interrupted: Any) -> None:
-        steps = [self._start_batch, self._start_agent]  # the Balancer takes no node that is down
+        if self.mechanism is not None:
+            self._issue_credentials()
+        steps = list(self._batch.start_steps())  # the Balancer takes no node that is down
         if self.mechanism is not None:
             steps += [
                 partial(self._start_balancer, self.mechanism),
@@ -172,23 +176,44 @@ class Fleet:
             if self.mechanism.forecasts is not None:
                 steps.append(partial(self._start_predictor, self.mechanism.forecasts))
         for step in (*steps, self._start_replayer):
-            if interrupted or self.failure:
+            if interrupted or self._batch.failure:
                 return
             step()
 
-    def _config(self, name: str, settings: dict[str, Any]) -> Path:
+    def config(self, name: str, settings: dict[str, Any]) -> Path:
         path = self.work / f"{name}.json"
         path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
         return path
 
-    def _launch(
-        self, name: str, *arguments: str | Path, environ: dict[str, str] | None = None
+    def launch(
+        self,
+        name: str,
+        *arguments: str | Path,
+        environ: dict[str, str] | None = None,
+        program: Path | None = None,
     ) -> FleetProcess:
-        process = FleetProcess(
-            name, [str(argument) for argument in arguments], self.logs, environ, self._guard
-        )
+        command = [str(sys.executable if program is None else program), *map(str, arguments)]
+        process = FleetProcess(name, command, self.logs, environ, self._guard)
         self.processes[name] = process
         return process
+
+    def end_with(self, tag: str, files: Iterable[Path]) -> None:
+        assert self._guard is not None  # noqa: S101 - the first thing that a run has
+        self._guard.watch_tag(tag)
+        for file in files:
+            self._guard.remove(file)
+
+    @property
+    def has_balancer(self) -> bool:
+        return self.mechanism is not None
+
+    @property
+    def balancer_ready(self) -> Path:
+        return self.work / "balancer.ready"
+
+    @property
+    def clock_file(self) -> Path:
+        return self.work / "clock"
 
     @property
     def workload(self) -> Path:
@@ -199,44 +224,12 @@ class Fleet:
         """What real jobs print, and their checkpoints: kept with the results."""
         return self.logs / "jobs"
 
-    @property
-    def batch_home(self) -> Path:
-        return self.work / "torque"
-
-    def _start_batch(self) -> None:
-        self.batch_home.mkdir()
-        scheduler = {
-            ("pass" if key == "pass_" else key): value
-            for key, value in asdict(self.scenario.scheduler_config).items()
-        }
-        settings: dict[str, Any] = {
-            "home": self.batch_home,
-            "nodes": self.names,
-            "np": self.slots_per_node,
-            "scheduler": scheduler,
-            "epoch_s": self.epoch_s,
-            "cycle_after_offline": True,
-            "plugins": self.scenario.as_json().get("plugins", []),
-        }
-        if self.batch_decides:
-            store.save(self.prepared.jobs, self.workload)
-            mechanism = {"mechanism": self.scenario.mechanism, "workload": self.workload}
-            settings |= mechanism | {"queues": ["batch", "ondemand"], "seed": self.scenario.seed}
-        config = self._config("batch", settings)
-        process = self._launch(
-            "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", self.work / "clock"
-        )
-        process.wait_until(lambda: read_address(self.batch_home) is not None, _COMPILES_S)
-        address = read_address(self.batch_home)
-        assert address is not None  # noqa: S101 - waited for
-        install_commands(self.bin, address)
-
     def _issue_credentials(self) -> None:
         """A token for the manager and the replayer, and a key for each node: as a site would."""
         _, self.token = TokenFile(self._token_file).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
         keys = HookKeyFile(self._hook_key_file)
         lines = [f"{name} {keys.issue(name).hex()}\n" for name in self.names]
-        self._node_keys.write_text("".join(lines), encoding="utf-8")
+        self.node_keys.write_text("".join(lines), encoding="utf-8")
 
     @property
     def _token_file(self) -> Path:
@@ -247,17 +240,15 @@ class Fleet:
         return self.work / "hook-keys"
 
     @property
-    def _node_keys(self) -> Path:
+    def node_keys(self) -> Path:
         return self.work / "node-keys"
 
     def _start_balancer(self, mechanism: BalancerMechanism) -> None:
-        config = self._config(
+        settings, environ = self._batch.balancer_settings()
+        config = self.config(
             "balancer",
             {
                 "nodes": self.names,
-                "driver": {
-                    "torque": {"pbsnodes": str(self.bin / "pbsnodes"), "qmgr": str(self.bin / "qmgr")}
-                },
                 "algorithm": mechanism.algorithm,
                 "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
                 "reserve": mechanism.static_reserve,
@@ -271,20 +262,19 @@ class Fleet:
                 "hook_skew_s": 3600,
                 "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
                 "port": 0,
-                "ready_file": self.work / "balancer.ready",
-                "clock": {"shared": {"path": self.work / "clock"}},
+                "ready_file": self.balancer_ready,
+                "clock": {"shared": {"path": self.clock_file}},
                 "reconcile_period_s": _RECONCILE_S,
                 "refresh_age_s": 0,
                 "at_once_s": 3600,  # time may run far faster than the programs
                 "confirm_s": 3600,
                 "mark_wait_s": 60,
-                "confirm_poll_s": 0.005,
+                **settings,
             },
         )
-        environ = {"TORQUE_USER": "root"}
-        process = self._launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
-        process.wait_until(lambda: read_ready(self.work / "balancer.ready") is not None)
-        ready = read_ready(self.work / "balancer.ready")
+        process = self.launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
+        process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
+        ready = read_ready(self.balancer_ready)
         assert ready is not None  # noqa: S101 - waited for
         self.balancer_url = ready["url"]
         self._failed_plans = FailedPlans(self.balancer_url)
@@ -294,61 +284,11 @@ class Fleet:
         with self.scenario.plugged_in():
             return files_of(IN_USE.get(), (group,))
 
-    def _start_agent(self) -> None:
-        settings: dict[str, Any] = {
-            "home": self.work / "mom",
-            "nodes": self.names,
-            "np": self.slots_per_node,
-            "server_home": self.batch_home,
-            "walltime_check_s": 0,
-        }
-        if self.mechanism is not None:
-            self._issue_credentials()
-            settings["hooks"] = self._hooks()
-        process = self._launch(
-            "agent",
-            "-m", "emulator.live.agent",
-            "--config", self._config("agent", settings),
-            "--clock", self.work / "clock",
-            environ={
-                "BALANCER_READY_FILE": str(self.work / "balancer.ready"),
-                "BALANCER_MARKER": str(self.work / "no-marker"),
-                "BALANCER_HOOK_KEY_FILE": str(self._node_keys),
-            },
-        )  # fmt: skip
-        process.wait_until(self._agent_has_registered)
-
-    def _agent_has_registered(self) -> bool:
-        address = read_address(self.batch_home)
-        if self.failure:  # as the run began; `_watch` tells
-            return True
-        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
-
-    def _hooks(self) -> dict[str, Any]:
-        if self.scenario.live.hooks == "in_process":
-            callable_name = "emulator.live.balancer_hooks:hook"
-            return {"kind": "python", "prologue": callable_name, "epilogue": callable_name}
-        scripts = {}
-        for name in ("prologue", "epilogue"):
-            script = self.bin / name
-            script.write_text(
-                "#!/bin/sh\n"
-                f"BALANCER_URL=$({sys.executable} -c "
-                f'\'import json; print(json.load(open("{self.work / "balancer.ready"}"))["url"])\') '
-                f"BALANCER_MARKER={self.work / 'no-marker'} "
-                f"BALANCER_HOOK_KEY_FILE={self._node_keys} "
-                f'exec {sys.executable} -m balancer hook {name} "$@"\n',
-                encoding="utf-8",
-            )
-            script.chmod(0o755)
-            scripts[name] = str(script)
-        return {"kind": "script", **scripts}
-
     def _start_manager(self, mechanism: BalancerMechanism) -> None:
-        config = self._config(
+        config = self.config(
             "ondemand",
             {
-                "clock": self.work / "clock",
+                "clock": self.clock_file,
                 "balancer_url": self.balancer_url,
                 "balancer_token": self.token,
                 "wait_s": mechanism.wait_s,
@@ -356,7 +296,7 @@ class Fleet:
                 "ready_file": self.work / "ondemand.ready",
             },
         )
-        process = self._launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
+        process = self.launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
     def _start_predictor(self, predictor: PredictorSettings) -> None:
@@ -365,14 +305,14 @@ class Fleet:
         past = [{"nodes_requested": nodes} for nodes in predictor.history]
         before.write_text(json.dumps({"slots": past}), encoding="utf-8")
         last_submit_us = int(self.prepared.jobs.submit_us.max(initial=0))
-        process = self._launch(
+        process = self.launch(
             "predictor",
             "-m", "balancer", "predict", "--url", self.balancer_url,
             *(f"--plugin={each.source}" for each in self._plugins(PREDICTORS)),
             "--predictor", json.dumps(predictor.predictor),
             "--slots-per-day", str(predictor.slots.a_day), "--keep", predictor.keep,
             "--before", before, "--until-s", repr(seconds(last_submit_us)),
-            "--clock", json.dumps({"shared": {"path": str(self.work / "clock"), "rank": "forecast"}}),
+            "--clock", json.dumps({"shared": {"path": str(self.clock_file), "rank": "forecast"}}),
             "--ready-file", ready,
             environ={"BALANCER_TOKEN": self.token},
         )  # fmt: skip
@@ -383,17 +323,14 @@ class Fleet:
         settings: dict[str, Any] = {
             "workload": self.workload,
             "result": self.replay_log,
-            "clock": self.work / "clock",
-            "qsub": [str(self.bin / "qsub")],
+            "clock": self.clock_file,
             "ready_file": self.work / "replayer.ready",
         }
+        submitting, environ = self._batch.replayer_settings()
+        settings |= submitting
         if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir()
             settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
-        if self.batch_decides:
-            notice = ability(make_mechanism(self.scenario), HasNotice)  # type: ignore[type-abstract]
-            settings["qnotice"] = [str(self.bin / "qnotice")]
-            settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
         if self.mechanism is not None:
             ready = read_ready(self.work / "ondemand.ready")
             assert ready is not None  # noqa: S101 - waited for
@@ -404,9 +341,9 @@ class Fleet:
                 "balancer_token": self.token,
                 "notice_s": self.mechanism.notice_s or None,
             }
-        process = self._launch(
-            "replayer", "-m", "emulator.live.replayer", "--config", self._config("replayer", settings),
-            environ={"TORQUE_USER": "alice"},
+        process = self.launch(
+            "replayer", "-m", "emulator.live.replayer", "--config", self.config("replayer", settings),
+            environ=environ,
         )  # fmt: skip
         process.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
 
@@ -425,48 +362,35 @@ class Fleet:
         """Until everything has happened. Returns why it ended early, or ''."""
         jobs = self.prepared.jobs
         batch_jobs = len(jobs) if self.batch_decides else int((jobs.kind == Kind.BATCH).sum())
-        counts = Counts(self.batch_home, self.replay_log)
+        counts = self._batch.counts(self.replay_log)
         pause = threading.Event()
         with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
             while True:
-                if interrupted:
-                    return f"stopped by {interrupted.reason}"
-                if self.failure:
-                    return self.failure.reason
-                if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
-                    return failed_plan
-                lag = self._lag(clock)
-                if lag:
-                    return lag
-                trouble = self._look_at_processes(clock)
-                if trouble:
-                    return self.failure.reason if self.failure else trouble
-                is_replayed = (
-                    self.processes["replayer"].exit_status is not None
-                )  # before its last lines are read
+                if why := self._trouble(clock, interrupted):
+                    return why
+                # Before its last lines are read.
+                is_replayed = self.processes["replayer"].exit_status is not None
                 counts.look()
                 progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
                 has_ended = counts.ended >= batch_jobs - counts.failed
-                if is_replayed and (self._is("all_told") if has_ended else self._is_stuck()):
+                if is_replayed and has_ended and self._batch.is_settled():
                     return ""
+                if is_replayed and not has_ended and (stuck := self._batch.stuck(clock.now_us())) is not None:
+                    return stuck
                 pause.wait(_LOOK_S)
 
-    @property
-    def failure(self) -> Failure | None:
-        """A plug-in that failed in the batch server."""
-        return read_failure(self.batch_home)
-
-    def _is_stuck(self) -> bool:
-        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        return self.batch_decides and self._is("is_over")
-
-    def _is(self, what: str) -> bool:
-        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
-        address = read_address(self.batch_home)
-        try:
-            return address is not None and bool(request(address, {"do": "state"})[what])
-        except OSError:
-            return False
+    def _trouble(self, clock: SharedClockMaster, interrupted: Any) -> str:
+        """Why the run must end now, or ''."""
+        if interrupted:
+            return f"stopped by {interrupted.reason}"
+        if self._batch.failure:
+            return self._batch.failure.reason
+        if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
+            return failed_plan
+        if lag := self._lag(clock):
+            return lag
+        lost = self._look_at_processes(clock)
+        return self._batch.failure.reason if lost and self._batch.failure else lost
 
     def _lag(self, clock: SharedClockMaster) -> str:
         live = self.scenario.live
@@ -486,8 +410,10 @@ class Fleet:
                 process.stop()  # what is left of its session
                 del self.processes[name]
                 continue
-            log_end = " | ".join(line.strip() for line in process.log_end(3).splitlines())
-            return f"{name} ended with status {status}" + (f": {log_end}" if log_end else "")
+            if name == "replayer":
+                return process.obituary()
+            if (why := self._batch.has_lost(name, process, clock.now_us())) is not None:
+                return why
         return ""
 
     def _stop_processes(self) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ class FleetProcess:
     def __init__(
         self,
         name: str,
-        arguments: Sequence[str],
+        command: Sequence[str],
         logs: Path,
         environ: Mapping[str, str] | None = None,
         guard: Guard | None = None,
@@ -43,7 +42,7 @@ class FleetProcess:
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *arguments],
+                list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -74,6 +73,11 @@ class FleetProcess:
             if wall_us() > end_us:
                 raise FleetProcessError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
             pause.wait(_LOOK_S)
+
+    def obituary(self) -> str:
+        """How it ended, in a line."""
+        last = " | ".join(line.strip() for line in self.log_end(3).splitlines())
+        return f"{self.name} ended with status {self.exit_status}" + (f": {last}" if last else "")
 
     def log_end(self, lines: int = 15) -> str:
         text = self.log.read_text(encoding="utf-8", errors="replace").splitlines()

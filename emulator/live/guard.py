@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SCRIPT = """
 trap '' HUP INT TERM
 sessions=' '
+tags=
+files=
 while read -r deed session; do
     case $deed in
         watch) sessions="$sessions$session " ;;
+        tag) tags="$tags $session" ;;
+        remove) files="$files $session" ;;
         forget) sessions="${sessions%% "$session" *} ${sessions#* "$session" }" ;;
     esac
 done
@@ -21,6 +29,13 @@ for session in $sessions; do
         */emulator-job-*) echo THAWED > "/sys/fs/cgroup/freezer$group/freezer.state" ;;
     esac
 done
+for tag in $tags; do
+    # Who is found may have started another one meanwhile.
+    while pids=$(grep -lszFx -e "$tag" /proc/[0-9]*/environ | tr -dc '0-9\n'); [ -n "$pids" ]; do
+        kill -KILL $pids
+    done
+done
+rm -f $files
 """
 
 
@@ -50,6 +65,17 @@ class Guard:
         """A session that is watched is over."""
         with suppress(BrokenPipeError):  # without a guard there is nothing to forget
             self._say(f"forget {session}\n")
+
+    def watch_tag(self, tag: str) -> None:
+        """Kill every process with this entry (NAME=VALUE, no spaces) in its environment, whatever its session.
+
+        For programs that put their children out of our reach. The tag must be of this run alone.
+        """
+        self._say(f"tag {tag}\n")
+
+    def remove(self, path: Path) -> None:
+        """Delete this file at the end."""
+        self._say(f"remove {path}\n")
 
     def close(self) -> None:
         """Kill what is still watched, and end."""

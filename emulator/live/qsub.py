@@ -8,9 +8,10 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import US
+from emulator.live.torque.jobs import TRACE_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,11 +29,35 @@ class QsubUnreachableError(QsubError):
     """Nobody answered: the same command may succeed later."""
 
 
+class Submitter(Protocol):
+    """A batch system's own way of taking jobs; a plug-in (`emulator.submitters`)."""
+
+    def submit(
+        self,
+        name: str,
+        nodes: int,
+        estimate_us: int,
+        script: str,
+        *,
+        trace_numbers: str = "-1/-1/-1",
+        queue: str | None = None,
+        variables: Sequence[str] = (),
+        folder: Path | None = None,
+    ) -> str:
+        """Submit a job, to run in `folder`; the identifier it got. Raises QsubError.
+
+        `trace_numbers`: its queue, user and group in the trace; `variables`: for its environment, NAME or NAME=VALUE.
+        """
+
+    def find(self, name: str) -> str | None:
+        """The identifier of a job with this name that waits or runs, or was over a short while ago."""
+
+
 @dataclass(frozen=True, slots=True)
 class Qsub:
     """The command that submits, and the queue it submits to."""
 
-    command: Sequence[str]
+    command: Sequence[str] = ("qsub",)
     queue: str = "batch"
     environment: Mapping[str, str] | None = None
 
@@ -43,13 +68,13 @@ class Qsub:
         estimate_us: int,
         script: str,
         *,
+        trace_numbers: str = "-1/-1/-1",
         queue: str | None = None,
-        variables: str = "",
+        variables: Sequence[str] = (),
         folder: Path | None = None,
     ) -> str:
-        """Submit a job, to run in `folder`; the identifier it got. `variables`: as for `qsub -v`. Raises QsubError."""
         resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
-        more = ["-v", variables] if variables else []
+        more = ["-v", ",".join([f"{TRACE_NUMBERS}={trace_numbers}", *variables])]
         more += [] if folder is None else ["-d", str(folder)]
         try:
             done = subprocess.run(
@@ -74,7 +99,6 @@ class Qsub:
         raise QsubError(text)
 
     def find(self, name: str) -> str | None:
-        """The identifier of a job with this name that waits or runs, or was over a short while ago."""
         command = [*self.command[:-1], str(Path(self.command[-1]).with_name("qselect")), "-N", name]
         while True:
             done = subprocess.run(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,11 +26,19 @@ from pydantic import Field
 
 from balancer.clock import Clock, SystemClock, micros, seconds
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
-from emulator.live.qsub import Qsub, QsubError, QsubUnreachableError, computing, sleeping, working
+from emulator.live.qsub import (
+    Qsub,
+    QsubError,
+    QsubUnreachableError,
+    Submitter,
+    computing,
+    sleeping,
+    working,
+)
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
-from emulator.live.torque.jobs import TRACE_NUMBERS
+from emulator.plugins import make_plugin
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
@@ -61,6 +70,8 @@ class ReplayerConfig(Settings):
     result: Path
     clock: Path | None = None
     ready_file: Path | None = None
+    submit: str | dict[str, Any] | None = None
+    """How jobs are submitted, a plug-in; None: with `qsub`."""
     qsub: tuple[str, ...] = ("qsub",)
     qsub_environment: dict[str, str] | None = None
     queue: str = "batch"
@@ -84,6 +95,13 @@ class ReplayerConfig(Settings):
     """How long a cloud that does not answer is asked again about a lease before the lease counts as rejected."""
     origin_s: float | None = None
     resume: bool = False
+
+    def submitter(self) -> Submitter:
+        """Raises PluginError."""
+        if self.submit is None:
+            return Qsub(self.qsub, self.queue, self.qsub_environment)
+        made: Submitter = make_plugin("emulator.submitters", self.submit)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +143,7 @@ class Replayer:
         )
         self._past = log.past
         self._is_paced = isinstance(clock, SharedClock) and clock.is_held
-        self._qsub = Qsub(config.qsub, config.queue, config.qsub_environment)
+        self._qsub = config.submitter()
         self._cloud = None if config.cloud is None else Cloud(config.cloud)
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
         self._entry = count()
@@ -219,6 +237,12 @@ class Replayer:
 
     # The loop
 
+    def connect(self) -> None:
+        """Log in to the cloud while time stands, where it would not wait for it later; a failure is told then."""
+        if self._cloud is not None and not self._is_paced:
+            with suppress(CloudError):
+                self._cloud.connect()
+
     def run(self) -> None:
         """Do what is due, when it is due, until nothing is left."""
         while self._due and not self._stopping:
@@ -283,11 +307,11 @@ class Replayer:
     def _place(self, job: Job) -> dict[str, Any]:
         """Where a job goes, whose it is in the trace, and, for a mechanism, which of the workload it is."""
         variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
-        variables.append(f"{TRACE_NUMBERS}={job.trace_numbers}")
         if self._config.job_folder is not None:
             variables.append("PYTHONPATH")  # ours, so that the job finds the same program
         queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None
-        return {"folder": self._config.job_folder, "variables": ",".join(variables), "queue": queue}
+        place = {"folder": self._config.job_folder, "variables": variables, "queue": queue}
+        return place | {"trace_numbers": job.trace_numbers}
 
     def _announce(self, job: Job) -> Callable[[int], None]:
         """Tell the batch server's mechanism of an on-demand job that is to come."""
@@ -456,6 +480,7 @@ def main(config_file: Path) -> None:
         raise SystemExit(2) from error
     signal.signal(signal.SIGTERM, lambda *_: replayer.stop())
     signal.signal(signal.SIGINT, lambda *_: replayer.stop())
+    replayer.connect()
     write_ready(config.ready_file)
     replayer.run()
 

@@ -219,8 +219,23 @@ def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         waited = f"{duration(pace['held_s'])} in all, {longest}"
         is_held = summary["scenario"].get("live", {}).get("pace") == "held"
         rows.append(("clock waited", waited) if is_held else ("behind the clock", waited))
+    rows += _cost_rows(pace, summary["scenario"].get("live", {}))
     speed = summary["jobs_per_s"]
     rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
+    return rows
+
+
+def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a clock that waits for nobody cost, in cluster time."""
+    rows = [
+        (label, f"mean {duration(pace[f'{name}_mean_s'])}, at most {duration(pace[f'{name}_most_s'])}")
+        for label, name in (("submitted late", "submit_late"), ("run over nominal", "run_over_nominal"))
+        if f"{name}_mean_s" in pace
+    ]
+    if "lag_s" in pace:
+        limit_s = live.get("max_lag_s", 0)
+        verdict = "more than" if pace["lag_s"] > limit_s else "within"
+        rows.append(("lag", f"{duration(pace['lag_s'])} of wall time, {verdict} the limit of {limit_s:g} s"))
     return rows
 
 

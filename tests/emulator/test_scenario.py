@@ -11,6 +11,7 @@ from emulator.runner import make_mechanism, prepare
 from emulator.scenario import ScenarioError, apply_change, from_mapping, load
 
 ROOT = Path(__file__).parents[2]
+LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, pace, speed"
 SMALL = {
     "nodes": 8,
     "workload": {"generate": [{"daily_batch": {"days": 0.2, "jobs": 20, "load": 0.5}}]},
@@ -89,7 +90,7 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(change, message):
         ("live.speed=.inf", "scenario: live.speed: Input should be a finite number"),
         (
             "live=fast",
-            "scenario: live: expected keys with values (faults, hooks, jobs, max_lag_s, pace, speed), not 'fast'",
+            f"scenario: live: expected keys with values ({LIVE_KEYS}), not 'fast'",
         ),
         ("live.pace=held up", "scenario: live.pace: Input should be 'held', 'free' or 'strict'"),
         ("workload.generate=[]", "scenario: workload: give `trace` or `generate`, or both"),

@@ -23,6 +23,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "traces" / "README.md", *(ROOT / "doc
 OURS = {"emulator", "balancer", "emulator-job", "python"}
 GIVEN = {
     "mine.swf", "torque.swf.gz", "history.csv", "reserve.yaml", "realtime.yaml", "out", "server.yaml", "agent.yaml",
+    "site.yaml",
     "/var/spool/torque/server_priv/accounting", "/var/lib/balancer/ledger.db", "/etc/balancer/balancer.yaml",
     "/backup/ledger-monday.db",
 }  # fmt: skip

@@ -15,8 +15,8 @@ from emulator.cli import main
 from emulator.commands.run import Interrupted
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
-from emulator.live.counts import Counts
 from emulator.live.fleet import Fleet, FleetError, run_live
+from emulator.live.torque.system import TorqueBatch
 from emulator.metrics.summary import summarize
 from emulator.report import files
 from emulator.report.compare import compare
@@ -66,7 +66,7 @@ class Meddler:
         self.counts = None
 
     def watch(self, fleet):
-        self.counts = Counts(fleet.batch_home, fleet.replay_log)
+        self.counts = fleet._batch.counts(fleet.replay_log)
 
     def __bool__(self):
         self.counts.look()
@@ -265,7 +265,7 @@ class TestBroken:
         assert processes() == []
 
     def test_a_fleet_that_does_not_start_shows_the_end_of_the_log(self, tmp_path, processes, monkeypatch):
-        monkeypatch.setattr(Fleet, "_hooks", lambda _: {"kind": "no such kind"})
+        monkeypatch.setattr(TorqueBatch, "_hooks", lambda _: {"kind": "no such kind"})
         with pytest.raises(FleetError, match=r"agent ended with status 2:\n.*hooks"):
             run_live(scenario(), prepare(scenario()), tmp_path, Interrupted())
         assert processes() == []

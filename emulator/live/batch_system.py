@@ -1,0 +1,140 @@
+"""What a live run asks of its batch system.
+
+A batch system is a plug-in (`emulator.batch_systems`, named by `live.batch`): it says what it cannot do, and makes a
+`Batch` for one run, which starts processes through the run, tells how others reach it, and what happened in the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.plugins import PluginError, make_plugin
+from emulator.scenario import Scenario, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from emulator.harness.machine import HasSlots
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import Mark
+    from emulator.live.collect import BatchSide
+    from emulator.live.counts import Counts
+    from emulator.live.failure import Failure
+    from emulator.live.fleet_process import FleetProcess
+    from emulator.runner import Prepared
+
+BATCH_SYSTEMS = "emulator.batch_systems"
+
+
+class Site(Protocol):
+    """What a batch system sees of the run that it is part of. Everything it writes is below `work`."""
+
+    scenario: Scenario
+    prepared: Prepared
+    names: tuple[str, ...]
+    work: Path
+    logs: Path
+    bin: Path
+    marks: list[Mark]
+    slots_per_node: int
+    batch_decides: bool
+    """The mechanism is the batch system's, not a service of its own."""
+
+    @property
+    def has_balancer(self) -> bool: ...
+    @property
+    def balancer_ready(self) -> Path:
+        """Tells where the Balancer listens, once it does."""
+
+    @property
+    def node_keys(self) -> Path:
+        """Keys of the nodes, for what hooks send; there if `has_balancer`."""
+
+    @property
+    def clock_file(self) -> Path: ...
+    @property
+    def workload(self) -> Path: ...
+    @property
+    def processes(self) -> dict[str, FleetProcess]: ...
+
+    def config(self, name: str, settings: dict[str, Any]) -> Path:
+        """Write a process's settings."""
+
+    def launch(
+        self,
+        name: str,
+        *arguments: str | Path,
+        environ: dict[str, str] | None = None,
+        program: Path | None = None,
+    ) -> FleetProcess:
+        """Start a process: a module of ours, or a program."""
+
+    def end_with(self, tag: str, files: Iterable[Path]) -> None:
+        """Whatever has this entry (`NAME=VALUE`) in its environment ends with the run, however the run ends.
+
+        Then the files are deleted.
+        """
+
+
+class Batch(Protocol):
+    """The batch system of one run."""
+
+    def start_steps(self) -> Sequence[Callable[[], None]]:
+        """What is to be done, in order, until jobs can be submitted. Each may raise FleetProcessError."""
+
+    def balancer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Its driver and the settings that go with it, and the environment of its process."""
+
+    def replayer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """How jobs are submitted, and the environment of the process that does it."""
+
+    def own_time(self) -> Callable[[], int] | None:
+        """Cluster time is whatever this tells (us), from 0 at this call; None: it follows the run's clock."""
+
+    def counts(self, replay_log: Path) -> Counts: ...
+
+    @property
+    def failure(self) -> Failure | None:
+        """A plug-in that failed in it."""
+
+    def is_settled(self) -> bool:
+        """Asked when all jobs are over: everything that was done to them is told."""
+
+    def stuck(self, now_us: int) -> str | None:
+        """Nothing more will happen, though jobs wait: '' if that is how it should end, a text if not; else None."""
+
+    def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
+        """A process that it started has ended: None if the run goes on, else why it cannot."""
+
+    def collect(self, job_ids: dict[int, str]) -> BatchSide:
+        """Jobs, runs and marks. `job_ids`: what was submitted, job number -> identifier."""
+
+    def close(self) -> None:
+        """All processes are gone; tidy up. Also after a start that failed half-way."""
+
+
+class BatchSystem(Protocol):
+    """The plug-in."""
+
+    can_wait: bool
+    """Its processes keep to the run's clock, which waits for them (`live.pace: held`)."""
+
+    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
+        """Raise ScenarioError for what it cannot do: nothing has begun yet."""
+
+    def at(self, site: Site) -> Batch: ...
+
+
+def make_batch_system(scenario: Scenario) -> BatchSystem:
+    """The batch system of a scenario. Raises ScenarioError."""
+    try:
+        with scenario.plugged_in():
+            system: BatchSystem = make_plugin(BATCH_SYSTEMS, scenario.live.batch)
+    except (PluginError, ValueError, TypeError) as error:
+        raise ScenarioError(f"live.batch: {error}") from error
+    if scenario.live.pace == "held" and not system.can_wait:
+        raise ScenarioError(
+            "live.pace: held is not possible with this batch system, which has a clock of its own; use free or strict"
+        )
+    return system

@@ -1,0 +1,59 @@
+"""What a clock that waits for nobody cost a live run: how late things were, by the run's own record.
+
+Everything that a real machine does takes wall time: to start a process, to send a message. On a clock that runs S times
+as fast it takes S times as long. A batch job shows it twice: it is submitted later than its trace says, and it has
+its nodes longer than it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US, seconds
+from emulator.harness.record import Mark, RunOutcome
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+    from emulator.workload.table import JobTable
+
+
+def clock_cost(record: RunRecord, asked: JobTable) -> dict[str, float]:
+    """Mean and most, in us of cluster time: submits against the trace `asked`, finished runs against their run time."""
+    batch = asked.kind == Kind.BATCH
+    submitted = batch & (record.start_us >= 0)
+    runs = record.runs
+    finished = (runs.outcome == RunOutcome.FINISHED) & batch[runs.job]
+    whole = np.bincount(runs.job, minlength=len(asked))[runs.job] == 1
+    row = runs.job[finished & whole]
+    lasted_us = (runs.end_us - runs.start_us)[finished & whole]
+    return {
+        **_mean_and_most("submit_late", (record.jobs.submit_us - asked.submit_us)[submitted]),
+        **_mean_and_most("run_over_nominal", lasted_us - asked.run_us[row]),
+    }
+
+
+def _mean_and_most(name: str, late_us: NDArray[np.int64]) -> dict[str, float]:
+    if not len(late_us):
+        return {}
+    return {f"{name}_mean_us": float(late_us.mean()), f"{name}_most_us": float(late_us.max())}
+
+
+def with_cost(
+    record: RunRecord, asked: JobTable, pace: dict[str, Any], limit_s: float
+) -> tuple[RunRecord, dict[str, Any]]:
+    """The record and its pace with the cost, and with a mark if something was later than `limit_s` of wall time."""
+    cost = clock_cost(record, asked)
+    most_us = max((cost[name] for name in cost if name.endswith("_most_us")), default=0.0)
+    lag_us = max(most_us / pace["speed"], pace["longest_hold_us"])
+    pace = pace | cost | {"lag_us": lag_us}
+    if lag_us <= limit_s * US:
+        return record, pace
+    late = f"something was {seconds(round(lag_us)):.2f} s of wall time late"
+    text = f"the run lagged: {late} (live.max_lag_s is {limit_s:g} s)"
+    return replace(record, marks=(*record.marks, Mark(record.horizon_us, text))), pace

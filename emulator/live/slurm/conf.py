@@ -1,0 +1,185 @@
+"""slurm.conf of a run: what binds Slurm to this machine is ours, what schedules is the site's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from balancer.nodelist import NodeListError, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_BASE = """\
+ClusterName=emulator
+SlurmctldHost={host}(127.0.0.1)
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPort={port}
+StateSaveLocation={home}/state
+SlurmdSpoolDir={home}/spool/%n
+SlurmctldPidFile={home}/run/slurmctld.pid
+SlurmdPidFile={home}/run/slurmd-%n.pid
+SlurmctldLogFile={log}
+SlurmctldDebug=info
+SlurmdDebug=error
+LogTimeFormat=iso8601_ms
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={jobcomp}
+MpiDefault=none
+SelectType=select/linear
+SlurmdParameters=config_overrides
+TreeWidth=65533
+"""
+_WALL_S = {
+    "MessageTimeout": 10,
+    "TCPTimeout": 5,
+    "BatchStartTimeout": 10,
+    "UnkillableStepTimeout": 30,
+    "SlurmdTimeout": 10,
+}
+"""Patience with this machine, in seconds of wall time: a machine does not answer faster because time runs faster."""
+_MOST_S = 65_000
+_DEFAULTS = {
+    "ReturnToService": "2",
+    "InactiveLimit": "0",
+    "MinJobAge": "600",
+    "OverTimeLimit": "1",  # what a job's processes cost must not count as its overrun
+}
+_OURS = re.compile(
+    r"nodename|nodeset|downnodes|frontend.*|include|control.*|backup.*|auth.*|cred.*|crypto.*|job(credential|acct|comp).*"
+    r"|job(submitplugins|checkpointdir)|.*prolog.*|.*epilog.*|accounting.*|switch.*|mpi.*|healthcheck.*|gres.*|resume.*"
+    r"|suspend.*|topology.*|plug.*|srun.*|x11.*|federation.*|burstbuffer.*|power.*|.*mem(percpu|pernode|limit.*)"
+    r"|proctrack.*|launch.*|acct.*|coreSpec.*|mailprog|rebootprogram|slurmctld.*|slurmsched.*|slurmddebug.*|unkill.*"
+    r"|cli.*|scron.*|prep.*|license.*|propagate.*|disablerootjobs|allowspecresourcesusage|tmpfs|selecttype.*",
+    re.IGNORECASE,
+)
+_PARTITION = {
+    "partitionname", "nodes", "default", "maxtime", "defaulttime", "state", "prioritytier", "priorityjobfactor",
+    "priority", "maxnodes", "minnodes", "preemptmode", "gracetime", "overtimelimit", "hidden",
+}  # fmt: skip
+
+
+class ConfError(ValueError):
+    """A fragment that cannot be used; the text names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What a site's slurm.conf says of scheduling: lines to take over, and sentences about what is left out."""
+
+    lines: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        return {line.partition("=")[0].lower() for line in self.lines}
+
+    @property
+    def partitions(self) -> list[str]:
+        found = (re.match(r"PartitionName=(\S+)", line, re.IGNORECASE) for line in self.lines)
+        return [match[1] for match in found if match is not None]
+
+
+def read_fragment(path: Path, names: Sequence[str]) -> Fragment:
+    """The part of a slurm.conf that concerns scheduling. `names`: the nodes of the run. Raises ConfError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfError(f"{path}: cannot be read: {error}") from error
+    ours = {line.partition("=")[0].lower() for line in _BASE.splitlines()} | {
+        name.lower() for name in _WALL_S
+    }
+    kept, left_out = [], []
+    for number, line in _whole_lines(text):
+        key, equals, _ = line.partition("=")
+        key = key.strip()
+        if not equals and key.lower().split(maxsplit=1)[0] != "include":
+            raise ConfError(f"{path}:{number}: expected KEY=VALUE, not {line!r}")
+        if key.lower() == "partitionname":
+            kept_line, dropped = _partition(line, f"{path}:{number}", set(names))
+            kept.append(kept_line)
+            left_out += [f"{path.name}:{number}: {each}" for each in dropped]
+        elif key.lower().split(maxsplit=1)[0] in ours or _OURS.fullmatch(key.split(maxsplit=1)[0]):
+            left_out.append(f"{path.name}:{number}: {line}")
+        else:
+            kept.append(f"{key}={line.partition('=')[2].strip()}")
+    return Fragment(tuple(kept), tuple(left_out))
+
+
+def _whole_lines(text: str) -> list[tuple[int, str]]:
+    """(number of the first line, text) without comments, continued lines joined."""
+    found: list[tuple[int, str]] = []
+    begun = ""
+    first = 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.partition("#")[0].rstrip()
+        first = first if begun else number
+        begun += line.removesuffix("\\")
+        if line.endswith("\\"):
+            continue
+        if begun.strip():
+            found.append((first, begun.strip()))
+        begun = ""
+    return found
+
+
+def _partition(line: str, where: str, names: set[str]) -> tuple[str, list[str]]:
+    """The line with what needs no database, no users and no memory; whole nodes only."""
+    kept: list[str] = []
+    dropped: list[str] = []
+    for word in line.split():
+        key, _, value = word.partition("=")
+        if key.lower() == "nodes" and value.upper() != "ALL":
+            try:
+                unknown = [name for name in expand(value) if name not in names]
+            except NodeListError as error:
+                raise ConfError(f"{where}: Nodes={value}: {error}") from error
+            if unknown:
+                first, last = min(names), max(names)
+                raise ConfError(
+                    f"{where}: there is no node {unknown[0]}; nodes are {first} to {last}, or ALL"
+                )
+        (kept if key.lower() in _PARTITION else dropped).append(word)
+    return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped
+
+
+def slurm_conf(
+    fragment: Fragment,
+    names: Sequence[str],
+    *,
+    home: Path,
+    log: Path,
+    jobcomp: Path,
+    host: str,
+    user: str,
+    port: int,
+    node_ports: Sequence[int],
+    speed: float,
+    hooks: dict[str, Path],
+) -> str:
+    """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld."""
+    keys = fragment.keys
+    lines = [_BASE.format(host=host, user=user, home=home, log=log, jobcomp=jobcomp, port=port)]
+    lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
+    lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
+    lines += [f"{name}={script}\n" for name, script in hooks.items()]
+    lines += [
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN\n"
+        for name, at in zip(names, node_ports, strict=True)
+    ]
+    if not fragment.partitions:
+        lines.append(
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
+        )
+    lines += [f"# left out: {each}\n" for each in fragment.left_out]
+    lines += [f"{line}\n" for line in fragment.lines]
+    return "".join(lines)

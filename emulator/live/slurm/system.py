@@ -1,0 +1,362 @@
+"""The real slurmctld and a slurmd a node as the batch system of a live run."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path  # noqa: TC003 - parameters of a plug-in are converted to their types
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from balancer.clock import US, micros
+from emulator.harness.record import Mark
+from emulator.live.collect import BatchSide
+from emulator.live.fleet_process import FleetProcessError
+from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks
+from emulator.live.slurm.conf import ConfError, Fragment, read_fragment, slurm_conf
+from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
+from emulator.live.slurm.hooks import SCRIPT
+from emulator.live.slurm.ports import KeptPorts
+from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from emulator.harness.machine import HasSlots
+    from emulator.harness.mechanism import Mechanism
+    from emulator.live.batch_system import Site
+    from emulator.live.failure import Failure
+    from emulator.live.fleet_process import FleetProcess
+    from emulator.scenario import Scenario
+
+_SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo", "scancel")
+_EPOCH_S = 1_767_225_600
+_READY_S = 120.0
+_MOST_RESTARTS = 5
+_STUCK_US = micros(3 * 3600)
+"""Jobs that wait so long (cluster time) on a cluster where nothing runs will wait for ever."""
+_STUCK_WALL_S = 15.0
+_SLURMCTLD = "slurmctld"
+_HOOKS = "hooks"
+
+
+class SlurmSystem:
+    """`live.batch: slurm`.
+
+    `conf`: a slurm.conf whose partitions and scheduling parameters are used. `partitions` and `users`: of the trace's
+    queues and users, by number (users only as root); without them a job goes to the default partition as who runs this.
+    `libfaketime`: where it is, if not where Debian has it.
+    """
+
+    can_wait = False
+
+    def __init__(
+        self,
+        conf: Path | None = None,
+        partitions: dict[int, str] | None = None,
+        users: dict[int, str] | None = None,
+        libfaketime: Path | None = None,
+    ) -> None:
+        self.conf = conf
+        self.partitions = partitions or {}
+        self.users = users or {}
+        self._libfaketime = libfaketime
+
+    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
+        """What Slurm, or this machine, cannot do."""
+        problem = ""
+        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
+            name = (
+                next(iter(scenario.mechanism)) if isinstance(scenario.mechanism, dict) else scenario.mechanism
+            )
+            problem = (
+                f"Slurm decides about its jobs itself; it runs with mechanism balancer or none, not {name}"
+            )
+        elif scenario.live.jobs != "sleep" or slotted is not None:
+            problem = "jobs on Slurm sleep and have whole nodes; set live.jobs to sleep"
+        elif self.users and os.geteuid() != 0:
+            problem = "users: only root can submit jobs for others; leave it out, and all jobs are yours"
+        else:
+            missing = [name for name in _PROGRAMS if shutil.which(name, path=_SEARCH) is None]
+            if missing:
+                how = "on Debian: apt-get install slurmctld slurmd slurm-client"
+                problem = f"not installed: {', '.join(missing)}; {how}"
+        if problem:
+            raise ScenarioError(f"live.batch: {problem}")
+
+    def library(self) -> Path:
+        try:
+            return find_library(self._libfaketime)
+        except FakeTimeError as error:
+            raise ScenarioError(f"live.batch: {error}") from error
+
+    def fragment(self, names: Sequence[str]) -> Fragment:
+        if self.conf is None:
+            return Fragment()
+        try:
+            found = read_fragment(self.conf, names)
+        except ConfError as error:
+            raise ScenarioError(f"live.batch: {error}") from error
+        unknown = sorted(set(self.partitions.values()) - set(found.partitions))
+        if unknown:
+            raise ScenarioError(f"live.batch: {self.conf} has no partition {unknown[0]}")
+        return found
+
+    def at(self, site: Site) -> SlurmBatch:
+        return SlurmBatch(self, site)
+
+
+class SlurmBatch:
+    """See `emulator.live.batch_system.Batch`. All of Slurm lives in `time`, which runs by itself."""
+
+    def __init__(self, system: SlurmSystem, site: Site) -> None:
+        self._system = system
+        self._site = site
+        self._fragment = system.fragment(site.names)
+        self._library = system.library()
+        self.home = site.work / "slurm"
+        self.jobcomp = self.home / "jobcomp.txt"
+        self.log = site.logs / "slurmctld-log.txt"
+        self._time: FakeTime | None = None
+        self._ports: KeptPorts | None = None
+        self._begun_s = _EPOCH_S
+        self._restarts = 0
+        self._idle_since_us: tuple[int, int] | None = None
+
+    # Starting.
+
+    def start_steps(self) -> Sequence[Callable[[], None]]:
+        hooks = [self._start_hooks] if self._site.has_balancer and self._hooks_in_process else []
+        return [self._install, *hooks, self._start_controller, self._start_nodes]
+
+    @property
+    def _hooks_in_process(self) -> bool:
+        return self._site.scenario.live.hooks == "in_process"
+
+    def _install(self) -> None:
+        """Folders, configuration, and every program of Slurm bound to both and to the faster clock."""
+        site = self._site
+        for folder in ("state", "run", *(f"spool/{name}" for name in site.names)):
+            (self.home / folder).mkdir(parents=True)
+        self._ports = KeptPorts(len(site.names) + 1)
+        self._time = FakeTime(
+            self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
+        )
+        tag = f"EMULATOR_RUN={uuid4()}"
+        site.end_with(tag, self._time.files)
+        conf = self.home / "slurm.conf"
+        environ = {
+            "PATH": _SEARCH,
+            "HOME": str(self.home),
+            "LC_ALL": "C.UTF-8",
+            "SLURM_CONF": str(conf),
+            **dict([tag.split("=", 1)]),
+            **self._time.environ,
+        }
+        site.bin.mkdir(exist_ok=True)
+        for name in _PROGRAMS:
+            _write_script(site.bin / name, _bound(shutil.which(name, path=_SEARCH) or name, environ))
+        port, *node_ports = self._ports.ports
+        text = slurm_conf(
+            self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
+            host=socket.gethostname().partition(".")[0], user=getpass.getuser(), port=port, node_ports=node_ports,
+            speed=site.scenario.live.speed, hooks=self._hook_scripts() if site.has_balancer else {},
+        )  # fmt: skip
+        conf.write_text(text, encoding="utf-8")
+        (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
+        # Without it Debian's 22.05 looks for cgroups that a container may not have.
+        (self.home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
+
+    @property
+    def _calls(self) -> Path:
+        return self.home / "hook-calls"
+
+    def _hook_scripts(self) -> dict[str, Path]:
+        site, found = self._site, {}
+        for key, hook in {"PrologSlurmctld": "slurm-prolog", "EpilogSlurmctld": "slurm-epilog"}.items():
+            text = SCRIPT.format(hook=hook, calls=self._calls)
+            if not self._hooks_in_process:
+                text = (
+                    "#!/bin/sh\n"
+                    f'export BALANCER_URL=$(sed \'s/.*"url": "\\([^"]*\\)".*/\\1/\' {site.balancer_ready})\n'
+                    f"export BALANCER_MARKER={site.work / 'no-marker'} BALANCER_HOOK_KEY_FILE={site.node_keys}\n"
+                    f"exec {sys.executable} -m balancer hook {hook}\n"
+                )
+            found[key] = site.bin / hook
+            _write_script(found[key], text)
+        return found
+
+    def _start_hooks(self) -> None:
+        site = self._site
+        site.launch(
+            _HOOKS, "-m", "emulator.live.slurm.hooks", self._calls, site.balancer_ready,
+            environ={"BALANCER_HOOK_KEY_FILE": str(site.node_keys)},
+        )  # fmt: skip
+
+    def _start_controller(self) -> None:
+        process = self._launch_controller()
+        process.wait_until(self._is_up, _READY_S)
+
+    def _is_up(self) -> bool:
+        return " is UP" in self._ask("scontrol", "ping", check=False)
+
+    def _launch_controller(self) -> FleetProcess:
+        return self._site.launch(_SLURMCTLD, "-D", program=self._site.bin / "slurmctld")
+
+    def _start_nodes(self) -> None:
+        site = self._site
+        for name in site.names:
+            site.launch(f"slurmd-{name}", "-D", "-N", name, program=site.bin / "slurmd")
+        site.processes[_SLURMCTLD].wait_until(self._all_idle, _READY_S)
+
+    def _all_idle(self) -> bool:
+        self._look_for_dead()
+        states = self._ask("sinfo", "--noheader", "--Node", "--format=%t", check=False).split()
+        return len(states) >= len(self._site.names) and set(states) == {"idle"}
+
+    def _look_for_dead(self) -> None:
+        for name in self._site.names:
+            process = self._site.processes[f"slurmd-{name}"]
+            if process.exit_status is not None:
+                raise FleetProcessError(
+                    f"slurmd-{name} ended with status {process.exit_status}:\n{process.log_end()}"
+                )
+
+    # How others reach it.
+
+    def balancer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        programs = {name: str(self._site.bin / name) for name in ("scontrol", "squeue")}
+        # Hooks are hints, and nobody waits for whoever looks: so it looks often.
+        settings = {
+            "driver": {"slurm": {**programs, "timeout_s": 60.0}},
+            "confirm_poll_s": 0.02,
+            "reconcile_period_s": max(60.0, self._site.scenario.live.speed),
+        }
+        return settings, {}
+
+    def replayer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        system = self._system
+        sbatch = {
+            "command": [str(self._site.bin / "sbatch")],
+            "partitions": system.partitions,
+            "users": system.users,
+        }
+        return {"submit": {"sbatch": sbatch}}, {}
+
+    def own_time(self) -> Callable[[], int] | None:
+        if self._time is None or not self._time.has_begun:
+            return None  # the start was broken off
+        time, self._begun_s = self._time, self._time.now_us() // US
+        return lambda: time.now_us() - self._begun_s * US
+
+    # While it runs.
+
+    def counts(self, replay_log: Path) -> SlurmCounts:
+        return SlurmCounts(self.jobcomp, replay_log)
+
+    @property
+    def failure(self) -> Failure | None:
+        return None
+
+    def is_settled(self) -> bool:
+        return True
+
+    def stuck(self, now_us: int) -> str | None:
+        """Nothing has run for hours, though all nodes that are there could be used."""
+        since = self._idle_since_us
+        if (
+            since is not None
+            and now_us - since[1] < micros(_STUCK_WALL_S * self._site.scenario.live.speed) / 10
+        ):
+            return None  # asking costs something
+        queue = self._queue()
+        if queue is None or any(line.split("|")[1] != "PENDING" for line in queue):
+            self._idle_since_us = None
+            return None
+        if since is None:
+            self._idle_since_us = (now_us, now_us)
+            return None
+        self._idle_since_us = (since[0], now_us)
+        if now_us - since[0] < max(_STUCK_US, micros(_STUCK_WALL_S * self._site.scenario.live.speed)):
+            return None
+        if queue:
+            return f"{len(queue)} jobs wait in Slurm's queue, and nothing has run for hours"
+        return "Slurm has forgotten jobs that it had accepted"
+
+    def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
+        """Slurmctld is started again, as a service manager would; a node without its slurmd is a node that died."""
+        site = self._site
+        del site.processes[name]
+        process.stop()
+        text = f"{name} ended with status {process.exit_status}"
+        if name != _SLURMCTLD:
+            site.marks.append(Mark(now_us, text))
+            return None
+        if self._restarts == _MOST_RESTARTS:
+            return f"{process.obituary()} (for the {self._restarts + 1}th time)"
+        self._restarts += 1
+        self._launch_controller()
+        site.marks.append(Mark(now_us, f"{text} and was started again"))
+        return None
+
+    # Afterwards.
+
+    def collect(self, job_ids: Mapping[int, str]) -> BatchSide:
+        if self._time is None:
+            return BatchSide([], [])
+        lines = _lines(self.jobcomp)
+        queue = self._queue()
+        names = self._site.names
+        jobs = read_jobs(lines, queue or [], names, self._begun_s)
+        known = {job["number"] for job in jobs}
+        # A controller that is gone cannot be asked what waits.
+        jobs += [
+            {"number": int(text), "state": "QUEUED", "runs": []}
+            for text in job_ids.values()
+            if int(text) not in known
+        ]
+        return BatchSide(jobs, read_marks(_lines(self.log), names, self._begun_s), tick_us=US)
+
+    def _queue(self) -> list[str] | None:
+        """Jobs that are not over; None: the controller does not answer."""
+        try:
+            return self._ask("squeue", "--noheader", "--all", f"--format={QUEUE_FORMAT}").splitlines()
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            return None
+
+    def _ask(self, name: str, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [str(self._site.bin / name), *arguments], capture_output=True, text=True, timeout=60, check=check
+        )
+        return done.stdout
+
+    def close(self) -> None:
+        if self._ports is not None:
+            self._ports.close()
+        if self._time is not None:
+            self._time.close()
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _bound(program: str, environ: Mapping[str, str]) -> str:
+    """A script that runs the program with this environment and nothing of the user's."""
+    words = [f"'{name}={value}'" for name, value in environ.items()]
+    return "#!/bin/sh\nexec env -i " + " ".join(words) + f' {program} "$@"\n'
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

@@ -1,0 +1,195 @@
+"""The Torque-like batch server as the batch system of a live run, with one agent that plays all nodes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import seconds
+from emulator.harness.mechanism import HasNotice, ability
+from emulator.live.collect import BatchSide
+from emulator.live.counts import Counts
+from emulator.live.failure import Failure, read_failure
+from emulator.live.process import read_address
+from emulator.live.torque.accounting_read import read_accounting
+from emulator.live.torque.install import install_commands
+from emulator.live.torque.protocol import request
+from emulator.runner import make_mechanism
+from emulator.workload import store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from emulator.harness.machine import HasSlots
+    from emulator.harness.mechanism import Mechanism
+    from emulator.live.batch_system import Site
+    from emulator.live.fleet_process import FleetProcess
+    from emulator.scenario import Scenario
+
+_COMPILES_S = 600.0
+"""The first time after an installation a mechanism's kernels may have to be compiled."""
+_EPOCH_S = 1_767_225_600
+_CONFIRM_POLL_S = 0.005
+
+
+class TorqueSystem:
+    """`live.batch: torque`."""
+
+    can_wait = True
+
+    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
+        """It runs every mechanism."""
+
+    def at(self, site: Site) -> TorqueBatch:
+        return TorqueBatch(site)
+
+
+class TorqueBatch:
+    """See `emulator.live.batch_system.Batch`."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.home = site.work / "torque"
+
+    def start_steps(self) -> Sequence[Callable[[], None]]:
+        return [self._start_server, self._start_agent]
+
+    def _start_server(self) -> None:
+        site = self._site
+        self.home.mkdir()
+        scheduler = {
+            ("pass" if key == "pass_" else key): value
+            for key, value in asdict(site.scenario.scheduler_config).items()
+        }
+        settings: dict[str, Any] = {
+            "home": self.home,
+            "nodes": site.names,
+            "np": site.slots_per_node,
+            "scheduler": scheduler,
+            "epoch_s": _EPOCH_S,
+            "cycle_after_offline": True,
+            "plugins": site.scenario.as_json().get("plugins", []),
+        }
+        if site.batch_decides:
+            store.save(site.prepared.jobs, site.workload)
+            mechanism = {"mechanism": site.scenario.mechanism, "workload": site.workload}
+            settings |= mechanism | {"queues": ["batch", "ondemand"], "seed": site.scenario.seed}
+        config = site.config("batch", settings)
+        process = site.launch(
+            "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", site.clock_file
+        )
+        process.wait_until(lambda: read_address(self.home) is not None, _COMPILES_S)
+        address = read_address(self.home)
+        assert address is not None  # noqa: S101 - waited for
+        install_commands(site.bin, address)
+
+    def _start_agent(self) -> None:
+        site = self._site
+        settings: dict[str, Any] = {
+            "home": site.work / "mom",
+            "nodes": site.names,
+            "np": site.slots_per_node,
+            "server_home": self.home,
+            "walltime_check_s": 0,
+        }
+        if site.has_balancer:
+            settings["hooks"] = self._hooks()
+        process = site.launch(
+            "agent",
+            "-m", "emulator.live.agent",
+            "--config", site.config("agent", settings),
+            "--clock", site.clock_file,
+            environ={
+                "BALANCER_READY_FILE": str(site.balancer_ready),
+                "BALANCER_MARKER": str(site.work / "no-marker"),
+                "BALANCER_HOOK_KEY_FILE": str(site.node_keys),
+            },
+        )  # fmt: skip
+        process.wait_until(self._agent_has_registered)
+
+    def _agent_has_registered(self) -> bool:
+        address = read_address(self.home)
+        if self.failure:  # as the run began; who watches tells
+            return True
+        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
+
+    def _hooks(self) -> dict[str, Any]:
+        site = self._site
+        if site.scenario.live.hooks == "in_process":
+            callable_name = "emulator.live.balancer_hooks:hook"
+            return {"kind": "python", "prologue": callable_name, "epilogue": callable_name}
+        scripts = {}
+        for name in ("prologue", "epilogue"):
+            script = site.bin / name
+            script.write_text(
+                "#!/bin/sh\n"
+                f"BALANCER_URL=$({sys.executable} -c "
+                f'\'import json; print(json.load(open("{site.balancer_ready}"))["url"])\') '
+                f"BALANCER_MARKER={site.work / 'no-marker'} "
+                f"BALANCER_HOOK_KEY_FILE={site.node_keys} "
+                f'exec {sys.executable} -m balancer hook {name} "$@"\n',
+                encoding="utf-8",
+            )
+            script.chmod(0o755)
+            scripts[name] = str(script)
+        return {"kind": "script", **scripts}
+
+    def balancer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        programs = {name: str(self._site.bin / name) for name in ("pbsnodes", "qmgr")}
+        return {"driver": {"torque": programs}, "confirm_poll_s": _CONFIRM_POLL_S}, {"TORQUE_USER": "root"}
+
+    def replayer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        site = self._site
+        settings: dict[str, Any] = {"qsub": [str(site.bin / "qsub")]}
+        if site.batch_decides:
+            notice = ability(make_mechanism(site.scenario), HasNotice)  # type: ignore[type-abstract]
+            settings["qnotice"] = [str(site.bin / "qnotice")]
+            settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
+        return settings, {"TORQUE_USER": "alice"}
+
+    def own_time(self) -> None:
+        """It follows the run's clock."""
+
+    def counts(self, replay_log: Path) -> Counts:
+        return Counts(self.home, replay_log)
+
+    @property
+    def failure(self) -> Failure | None:
+        return read_failure(self.home)
+
+    def is_settled(self) -> bool:
+        return self._is("all_told")
+
+    def stuck(self, now_us: int) -> str | None:  # noqa: ARG002
+        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
+        return "" if self._site.batch_decides and self._is("is_over") else None
+
+    def _is(self, what: str) -> bool:
+        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
+        address = read_address(self.home)
+        try:
+            return address is not None and bool(request(address, {"do": "state"})[what])
+        except OSError:
+            return False
+
+    def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str:  # noqa: ARG002
+        return process.obituary()
+
+    def collect(self, job_ids: dict[int, str]) -> BatchSide:  # noqa: ARG002 - the server knows its jobs
+        """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
+        address = read_address(self.home)
+        if address is not None:
+            try:
+                exported = request(address, {"do": "export"})
+                if "record" in exported:
+                    return BatchSide([], [], exported["record"])
+                return BatchSide(exported["jobs"], exported["offline"])
+            except OSError:
+                pass  # it is gone: its accounting log is not
+        log = self.home / "server_priv" / "accounting"
+        return BatchSide(read_accounting(log, self._site.names, _EPOCH_S), None)
+
+    def close(self) -> None:
+        """Everything is below the run's folder."""

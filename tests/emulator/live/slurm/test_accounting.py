@@ -1,0 +1,100 @@
+"""What Slurm writes down becomes jobs, runs and marks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from balancer.clock import US
+from emulator.live.slurm.accounting import AccountingError, SlurmCounts, read_jobs, read_marks
+
+RECORDED = Path(__file__).parents[3] / "recorded" / "slurm" / "jobcomp-filetxt.txt"
+NAMES = [f"n{number:02d}" for number in range(1, 9)]
+EPOCH_S = 1_795_219_112
+"""2026-11-20T23:58:32 UTC: the first submit of the recording."""
+
+
+def recorded(*numbers):
+    wanted = {f"JobId={number}" for number in numbers}
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.split(" ")[0] in wanted]
+
+
+def jobs(*numbers, queue=()):
+    return read_jobs(recorded(*numbers), queue, NAMES, EPOCH_S)
+
+
+def test_a_job_that_ended_has_its_nodes_and_times_since_the_start_of_the_run():
+    run = {"start_us": 4 * US, "end_us": 24 * US, "outcome": "FINISHED", "nodes": [0, 1]}
+    assert jobs(1) == [{"number": 1, "submit_us": 0, "state": "ENDED", "runs": [run]}]
+
+
+def test_a_job_over_its_limit_was_killed():
+    (job,) = jobs(29)
+    assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("ENDED", ["KILLED"])
+
+
+def test_a_requeued_job_keeps_its_first_submit_and_waits_until_it_is_cancelled_without_nodes():
+    (job,) = jobs(23)  # a node failed, and somebody cancelled it while it waited
+    first = recorded(23)[0]
+    submitted = re.search(r"SubmitTime=\S*T(\d\d):(\d\d):(\d\d)", first)
+    hours, minutes, rest = map(int, submitted.groups())
+    assert job["submit_us"] == (hours * 3600 + minutes * 60 + rest + 88) * US
+    assert [(run["outcome"], run["nodes"]) for run in job["runs"]] == [("REQUEUED", [5, 6])]
+    assert job["state"] == "CANCELLED"
+
+
+def test_what_is_in_the_queue_runs_or_waits():
+    queue = [
+        "40|RUNNING|2026-11-20T23:58:42|2026-11-20T23:58:52|n[03-04]",
+        "41|PENDING|2026-11-20T23:58:43|N/A|",
+    ]
+    assert jobs(queue=queue) == [
+        {
+            "number": 40,
+            "submit_us": 10 * US,
+            "state": "RUNNING",
+            "runs": [{"start_us": 20 * US, "end_us": -1, "outcome": "RUNNING", "nodes": [2, 3]}],
+        },
+        {"number": 41, "submit_us": 11 * US, "state": "QUEUED", "runs": []},
+    ]
+
+
+def test_a_job_that_is_still_in_the_queue_after_its_end_is_over():
+    (job,) = jobs(1, queue=["1|COMPLETING|2026-11-20T23:58:32|2026-11-20T23:58:36|n[01-02]"])
+    assert (job["state"], len(job["runs"])) == ("ENDED", 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("JobId=1 UserId=alice", "not a line of Slurm's job log: 'JobId=1 UserId=alice'"),
+        (recorded(1)[0].replace("COMPLETED", "MOLTEN"), "an unknown job state MOLTEN"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_an_error_that_quotes_it(line, problem):
+    with pytest.raises(AccountingError, match=problem):
+        read_jobs([line], [], NAMES, EPOCH_S)
+
+
+def test_marks_are_changes_between_drained_and_not_by_slurmctlds_log():
+    log = """\
+[2026-11-20T23:58:30.100] update_node: node n01 reason set to: balancer: lent to on-demand
+[2026-11-20T23:58:30.100] update_node: node n01 state set to DRAINED
+[2026-11-20T23:58:34.900] update_node: node n02 state set to DRAINING
+[2026-11-20T23:58:35.900] update_node: node n02 state set to DRAINED
+[2026-11-20T23:58:36.500] update_node: node n01 state set to IDLE
+[2026-11-20T23:58:36.700] update_node: node stranger state set to DRAINED
+"""
+    found = read_marks(log.splitlines(), NAMES, EPOCH_S)
+    assert found == [(0, 0, True), (2 * US, 1, True), (4 * US, 0, False)]
+
+
+def test_counting_knows_who_is_over_and_not_who_waits_again(tmp_path):
+    jobcomp = tmp_path / "jobcomp.txt"
+    counts = SlurmCounts(jobcomp, tmp_path / "replay.jsonl")
+    counts.look()
+    assert counts.ended == 0
+    jobcomp.write_text("".join(f"{line}\n" for line in recorded(1, 2, 29, 4, 28)), encoding="utf-8")
+    counts.look()
+    assert counts.ended == 3

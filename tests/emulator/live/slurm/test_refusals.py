@@ -1,0 +1,65 @@
+"""What Slurm cannot do is said before anything has begun."""
+
+import pytest
+
+from emulator.live.batch_system import make_batch_system
+from emulator.live.fleet import Fleet
+from emulator.live.slurm import system
+from emulator.runner import prepare
+from emulator.scenario import ScenarioError, from_mapping, load
+
+BATCH = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
+
+
+def scenario(batch="slurm", mechanism=None, **live):
+    return from_mapping(
+        {"nodes": 4, "workload": BATCH, "mechanism": mechanism, "live": {"batch": batch} | live}
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ({"pace": "held"}, "held is not possible with this batch system"),
+        ({"batch": "slurmm"}, "did you mean 'slurm'"),
+        ({"batch": {"slurm": {"config": "x"}}}, "no parameter 'config'"),
+        ({"jobs": "emulator-job"}, "jobs on Slurm sleep"),
+        ({"mechanism": {"hybrid": {}}}, "runs with mechanism balancer or none, not hybrid"),
+        ({"batch": {"slurm": {"conf": "nowhere.conf"}}}, "nowhere.conf: cannot be read"),
+        ({"batch": {"slurm": {"libfaketime": "/nowhere.so"}}}, "/nowhere.so is no file"),
+        ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),
+    ],
+)
+def test_a_run_that_is_not_possible_is_refused_with_the_reason(tmp_path, monkeypatch, wanted, problem):
+    monkeypatch.setattr(system, "_PROGRAMS", ())
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    asked = scenario(**wanted)
+    with pytest.raises(ScenarioError, match=problem):
+        Fleet(asked, prepare(asked), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
+    asked = scenario()
+    with pytest.raises(
+        ScenarioError, match=r"not installed: slurmctld, slurmd, .* apt-get install slurmctld"
+    ):
+        Fleet(asked, prepare(asked), tmp_path)
+
+
+def test_a_batch_system_with_a_clock_of_its_own_is_not_held_unless_somebody_says_so():
+    assert scenario().live.pace == "free"
+    assert scenario(pace="strict").live.pace == "strict"
+    assert scenario(batch="torque").live.pace == "held"
+    assert not make_batch_system(scenario()).can_wait
+
+
+def test_the_sites_file_is_found_beside_the_scenario(tmp_path):
+    (tmp_path / "site.conf").write_text("PartitionName=debug Nodes=ALL Default=YES\n", encoding="utf-8")
+    text = f"{{nodes: 4, workload: {BATCH}, live: {{batch: {{slurm: {{conf: site.conf}}}}}}}}".replace(
+        "'", ""
+    )
+    (tmp_path / "scenario.yaml").write_text(text, encoding="utf-8")
+    found = make_batch_system(load(tmp_path / "scenario.yaml"))
+    assert found.fragment(("n1",)).partitions == ["debug"]

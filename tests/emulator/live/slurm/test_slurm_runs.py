@@ -1,0 +1,201 @@
+"""Scenarios on the real Slurm, on a faster clock: the run ends, its record keeps the laws, nobody is left behind.
+
+Where Slurm or libfaketime are not installed these tests are left out; in CI (`CI` is set) they run, and fail without
+them: `apt-get install slurmctld slurmd slurm-client libfaketime`.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.fleet import Fleet
+from emulator.live.slurm.fake_time import FakeTimeError, find_library
+from emulator.report.compare import compare, render
+from emulator.runner import prepare, run_virtual
+from emulator.scenario import from_mapping, load
+from emulator.workload.table import Kind
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(570)]
+ROOT = Path(__file__).parents[4]
+SHM = Path("/dev/shm")  # noqa: S108 - where glibc keeps shared memory
+
+
+def is_installed():
+    try:
+        find_library()
+    except FakeTimeError:
+        return False
+    return shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
+
+
+if not is_installed() and not os.environ.get("CI"):
+    pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
+
+
+class Meddler:
+    """Asked every now and then whether the run is to end; `act()` may do something to it."""
+
+    reason = "SIGINT"
+
+    def __init__(self, act=lambda: False):
+        self.act = act
+
+    def __bool__(self):
+        return bool(self.act())
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """The processes that come of this test and live: by their environment, or by a folder of the run in it."""
+    mark = f"LIVE_TEST={uuid.uuid4()}".encode()
+    monkeypatch.setenv(*mark.decode().split("="))
+
+    def living(work):
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                environ = path.read_bytes()
+            except OSError:
+                continue  # ended meanwhile
+            if path.parent.name != str(os.getpid()) and (mark in environ or str(work).encode() in environ):
+                found.append((path.parent / "cmdline").read_bytes())
+        return found
+
+    return living
+
+
+def morning(**live):
+    """A busy morning on 8 nodes."""
+    days = 0.12
+    batch = {"days": days, "jobs": 30, "load": 0.7, "median_run_s": 900, "max_walltime_s": 3600}
+    leases = {"days": days, "leases_per_day": 100, "utilisation": 0.15, "mean_nodes": 2, "day_begin_s": 0}
+    leases |= {"mean_duration_s": 1200, "max_duration_s": 2400}
+    return from_mapping(
+        {
+            "name": "morning",
+            "seed": 3,
+            "nodes": 8,
+            "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
+            "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 600}},
+            "live": {"batch": "slurm", "speed": 300} | live,
+        }
+    )
+
+
+def run(scenario, work, processes, act=lambda fleet: False):
+    work.mkdir()
+    fleet = Fleet(scenario, prepare(scenario), work)
+    shared = set(SHM.glob("*emulator-*"))
+    record = fleet.run(Meddler(lambda: act(fleet)), quiet=True)
+    assert processes(work) == []
+    assert set(SHM.glob("*emulator-*")) <= shared
+    assert check(record) == []
+    return record
+
+
+def batch_states(record):
+    return record.state[record.jobs.kind == Kind.BATCH]
+
+
+def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_path, processes):
+    scenario = load(
+        ROOT / "scenarios" / "default.yaml",
+        (
+            "live.batch=slurm",
+            "live.speed=300",
+            "workload.generate.0.daily_batch.days=0.2",
+            "workload.generate.0.daily_batch.jobs=100",
+            "workload.generate.1.bursty_leases.days=0.2",
+            "workload.generate.1.bursty_leases.day_begin_s=0",
+        ),
+    )
+    record = run(scenario, tmp_path / "work", processes)
+    virtual = run_virtual(scenario, prepare(scenario))
+    Console(width=100).print(render(compare(virtual, record)))
+    print(record.pace)
+
+    assert record.interrupted == ""
+    assert set(batch_states(record)) == {JobState.ENDED}
+    assert any(lease.granted for lease in record.leases)
+    assert record.pace["run_over_nominal_mean_us"] >= 0
+    # A second of wall time is 300 s here: a machine that is that slow is not a test of Slurm.
+    assert record.pace["run_over_nominal_mean_us"] < 300e6
+    one = record.runs.outcome == RunOutcome.FINISHED
+    assert np.all(record.runs.end_us[one] >= record.runs.start_us[one])
+
+
+def test_a_controller_that_dies_and_a_node_that_dies_are_told_and_the_run_ends(tmp_path, processes):
+    killed = []
+
+    def kill(fleet):
+        ended = fleet._batch.counts(fleet.replay_log)
+        ended.look()
+        for name, after in (("slurmctld", 3), ("slurmd-n008", 6)):
+            if ended.ended >= after and name in fleet.processes and name not in killed:
+                killed.append(name)
+                os.kill(fleet.processes[name].pid, signal.SIGKILL)
+        return False
+
+    record = run(morning(), tmp_path / "work", processes, kill)
+
+    assert record.interrupted == ""
+    assert set(batch_states(record)) == {JobState.ENDED}
+    texts = [mark.text for mark in record.marks]
+    assert "slurmctld ended with status -9 and was started again" in texts
+    assert "slurmd-n008 ended with status -9" in texts
+
+
+def test_a_run_that_is_broken_off_has_what_ran_until_then(tmp_path, processes):
+    def stop(fleet):
+        counts = fleet._batch.counts(fleet.replay_log)
+        counts.look()
+        return counts.ended >= 3
+
+    record = run(morning(), tmp_path / "work", processes, stop)
+
+    assert record.interrupted == "stopped by SIGINT"
+    assert {JobState.ENDED, JobState.FUTURE} <= set(batch_states(record))
+
+
+def test_nobody_is_left_when_the_run_itself_is_killed(tmp_path, processes):
+    text = """
+import sys
+from pathlib import Path
+from emulator.live.fleet import Fleet
+from emulator.runner import prepare
+from emulator.scenario import from_mapping
+import json
+scenario = from_mapping(json.loads(sys.argv[1]))
+class Tell:
+    reason = ""
+    def __bool__(self):
+        print("on its way", flush=True)
+        return False
+work = Path(sys.argv[2])
+work.mkdir()
+Fleet(scenario, prepare(scenario), work).run(Tell(), quiet=True)
+"""
+    import json  # noqa: PLC0415
+
+    work = tmp_path / "work"
+    command = [sys.executable, "-c", text, json.dumps(morning().as_json()), str(work)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as fleet:
+        for line in fleet.stdout:
+            if line == "on its way\n" and (work / "slurm" / "jobcomp.txt").exists():
+                break
+        fleet.kill()
+    end = 200
+    while processes(work) and end:
+        end -= 1
+        subprocess.run(["sleep", "0.1"], check=True)
+    assert processes(work) == []
