@@ -30,9 +30,11 @@ for session in $sessions; do
     esac
 done
 for tag in $tags; do
-    # Who is found may have started another one meanwhile.
-    while pids=$(grep -lszFx -e "$tag" /proc/[0-9]*/environ | tr -dc '0-9\n'); [ -n "$pids" ]; do
-        kill -KILL $pids
+    # Who is found may have started another one, and who was being started is found a moment later.
+    silent=0
+    while [ $silent -lt 3 ]; do
+        pids=$(grep -lszFx -e "$tag" /proc/[0-9]*/environ | tr -dc '0-9\n')
+        if [ -n "$pids" ]; then silent=0; kill -KILL $pids; else silent=$((silent + 1)); sleep 0.05; fi
     done
 done
 rm -f $files

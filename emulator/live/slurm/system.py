@@ -44,6 +44,7 @@ _STUCK_US = micros(3 * 3600)
 """Jobs that wait so long (cluster time) on a cluster where nothing runs will wait for ever."""
 _STUCK_WALL_S = 15.0
 _SLURMCTLD = "slurmctld"
+_TAG = "EMULATOR_RUN"
 _HOOKS = "hooks"
 
 
@@ -126,6 +127,7 @@ class SlurmBatch:
         self.log = site.logs / "slurmctld-log.txt"
         self._time: FakeTime | None = None
         self._ports: KeptPorts | None = None
+        self._tag = str(uuid4())
         self._begun_s = _EPOCH_S
         self._restarts = 0
         self._idle_since_us: tuple[int, int] | None = None
@@ -149,15 +151,14 @@ class SlurmBatch:
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
         )
-        tag = f"EMULATOR_RUN={uuid4()}"
-        site.end_with(tag, self._time.files)
+        site.end_with(f"{_TAG}={self._tag}", self._time.files)
         conf = self.home / "slurm.conf"
         environ = {
             "PATH": _SEARCH,
             "HOME": str(self.home),
             "LC_ALL": "C.UTF-8",
             "SLURM_CONF": str(conf),
-            **dict([tag.split("=", 1)]),
+            _TAG: self._tag,
             **self._time.environ,
         }
         site.bin.mkdir(exist_ok=True)
@@ -208,12 +209,18 @@ class SlurmBatch:
         return " is UP" in self._ask("scontrol", "ping", check=False)
 
     def _launch_controller(self) -> FleetProcess:
-        return self._site.launch(_SLURMCTLD, "-D", program=self._site.bin / "slurmctld")
+        return self._launch(_SLURMCTLD, "slurmctld", "-D")
+
+    def _launch(self, name: str, program: str, *arguments: str) -> FleetProcess:
+        """A program of Slurm. It has the tag before it is bound to its environment: it may be orphaned until then."""
+        return self._site.launch(
+            name, *arguments, environ={_TAG: self._tag}, program=self._site.bin / program
+        )
 
     def _start_nodes(self) -> None:
         site = self._site
         for name in site.names:
-            site.launch(f"slurmd-{name}", "-D", "-N", name, program=site.bin / "slurmd")
+            self._launch(f"slurmd-{name}", "slurmd", "-D", "-N", name)
         site.processes[_SLURMCTLD].wait_until(self._all_idle, _READY_S)
 
     def _all_idle(self) -> bool:

@@ -86,3 +86,52 @@ def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
         assert len(living()) >= 6
         run.kill()
     wait_until(lambda: not living())
+
+
+TAGGED_PARENT = """
+import os, subprocess, sys
+from pathlib import Path
+from emulator.live.guard import Guard
+guard = Guard()
+guard.watch_tag(sys.argv[1])
+guard.remove(Path(sys.argv[2]))
+name, value = sys.argv[1].split("=")
+# Its child is in a session of its own and nobody's child any more, as slurmd's are.
+command = ["setsid", "--fork", "sleep", "1000"]
+subprocess.run(command, env={**os.environ, name: value}, check=True)
+subprocess.run(["setsid", "--fork", "sleep", "1000"], check=True)
+print("started", flush=True)
+input()
+"""
+
+
+def test_whoever_has_the_runs_tag_ends_with_it_and_nobody_else(tmp_path):
+    mark, tag = f"GUARD_TEST={uuid.uuid4()}", f"EMULATOR_RUN={uuid.uuid4()}"
+    left = tmp_path / "left"
+    left.touch()
+
+    def sleepers():
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                environ = path.read_bytes().split(b"\0")
+                is_sleeper = (path.parent / "comm").read_text() == "sleep\n"
+            except OSError:
+                continue  # ended meanwhile
+            if is_sleeper and mark.encode() in environ:
+                found[int(path.parent.name)] = tag.encode() in environ
+        return found
+
+    with subprocess.Popen(
+        [sys.executable, "-c", TAGGED_PARENT, tag, str(left)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **dict([mark.split("=")])}, cwd=ROOT,
+    ) as parent:  # fmt: skip
+        parent.stdout.readline()
+        wait_until(lambda: sorted(sleepers().values()) == [False, True])
+        parent.kill()
+    try:
+        wait_until(lambda: list(sleepers().values()) == [False])
+        wait_until(lambda: not left.exists())
+    finally:
+        for pid in sleepers():
+            os.kill(pid, signal.SIGKILL)
