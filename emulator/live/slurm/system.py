@@ -123,7 +123,7 @@ class SlurmBatch:
         self._fragment = system.fragment(site.names)
         self._library = system.library()
         self.home = site.work / "slurm"
-        self.jobcomp = self.home / "jobcomp.txt"
+        self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
         self._time: FakeTime | None = None
         self._ports: KeptPorts | None = None

@@ -191,7 +191,7 @@ Fleet(scenario, prepare(scenario), work).run(Tell(), quiet=True)
     command = [sys.executable, "-c", text, json.dumps(morning().as_json()), str(work)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as fleet:
         for line in fleet.stdout:
-            if line == "on its way\n" and (work / "slurm" / "jobcomp.txt").exists():
+            if line == "on its way\n" and (work / "logs" / "jobcomp.txt").exists():
                 break
         fleet.kill()
     end = 200
