@@ -90,7 +90,7 @@ def reproduce(  # noqa: PLR0917
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     (folder / "claims.json").write_text(text, encoding="utf-8")
-    from emulator.experiments.page import render  # noqa: PLC0415 - matplotlib is slow to import
+    from emulator.experiments.page import render  # noqa: PLC0415 - next to its use
 
     (folder / "report.html").write_text(render(experiments, options, verdicts, found), encoding="utf-8")
     if as_json:

@@ -10,7 +10,7 @@ import jinja2
 from rich.console import Console
 
 from emulator.experiments.paper import DrawsFigures
-from emulator.report import plots
+from emulator.report import drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.experiments.paper import Options, Paper
 
 _environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(plots.__file__).parent]),
+    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(drawing.__file__).parent]),
     autoescape=True,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from emulator.experiments.claims import Claim, World
-    from emulator.report.plots import Plot
+    from emulator.report.drawing import Plot
     from emulator.sweep.grid import Sweep
 
 GROUP = "emulator.papers"

@@ -77,7 +77,7 @@ def compare(  # noqa: PLR0917
     names = str(folder_a), str(folder_b)
     try:
         if page is not None:
-            from emulator.report import html  # noqa: PLC0415 - the plotting library takes long to load
+            from emulator.report import html  # noqa: PLC0415 - only where a page is made
 
             page.write_text(html.render_comparison(comparison, heat, names), encoding="utf-8")
         if job_file is not None:

@@ -161,8 +161,7 @@ def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> No
 
 
 def _page(record: RunRecord, summary: dict[str, Any]) -> str:
-    # Here, because it takes longer to import the plotting library than to answer `emulator --help`.
-    from emulator.report import html  # noqa: PLC0415
+    from emulator.report import html  # noqa: PLC0415 - only where a page is made
 
     return html.render(record, summary)
 

@@ -1,78 +1,34 @@
-"""The report's plots as SVG text. Same record, same bytes.
-
-Colours are written as CSS variables, so that the page decides on light and dark; each plot is drawn twice,
-wide and narrow, so that its text stays readable on a phone.
-"""
+"""The plots of the report. Same record, same bytes; a bounded number of points, however long the run."""
 
 from __future__ import annotations
 
-import io
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
+from emulator.report.drawing import ACCENT, BAD, Plot, draw
 from emulator.report.pairs import LENGTH_NAMES, SIZE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
     from emulator.metrics.timeline import Timeline
+    from emulator.report.drawing import Axes
     from emulator.report.pairs import HeatMap
 
-# Stand-ins that no one else uses; the page replaces each by a variable of the same name.
-INK, FAINT, _GRID, ACCENT, BAD = "#010203", "#010204", "#010205", "#010206", "#010207"
+# In the order in which they are stacked, from the ground.
 POOL_COLOURS = {
-    NodePool.DOWN: "#010213",
-    NodePool.OD_ALLOC: "#010211",
-    NodePool.OD_RESERVE: "#010212",
-    NodePool.OA_BUSY: "#010210",
-    NodePool.OA_IDLE: "#010214",
-}
-_VARIABLES = {
-    INK: "ink",
-    FAINT: "faint",
-    _GRID: "grid",
-    ACCENT: "accent",
-    BAD: "bad",
-    **{colour: pool.value.lower().replace("_", "-") for pool, colour in POOL_COLOURS.items()},
-}
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "emulator-report",
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "text.color": INK,
-    "axes.edgecolor": _GRID,
-    "axes.labelcolor": FAINT,
-    "xtick.color": _GRID,
-    "ytick.color": _GRID,
-    "xtick.labelcolor": FAINT,
-    "ytick.labelcolor": FAINT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "ytick.left": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": _GRID,
-    "grid.linewidth": 0.7,
-    "axes.axisbelow": True,
+    pool: f"var(--{pool.value.lower().replace('_', '-')})"
+    for pool in (NodePool.DOWN, NodePool.OD_ALLOC, NodePool.OD_RESERVE, NodePool.OA_BUSY, NodePool.OA_IDLE)
 }
 _POINTS = {True: 480, False: 200}
 _MOST_MARKERS = 300
@@ -80,63 +36,6 @@ _MOST_NUMBERED_MARKS = 25
 _MARK_PLACES = 150
 _STRONGEST_LOG2 = 3
 """A ratio of 8 or 1/8 has the strongest colour of a heat map."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One plot: its name (an HTML id), and the same drawing for wide and for narrow screens."""
-
-    name: str
-    wide: str
-    narrow: str
-
-
-def draw(
-    name: str, label: str, paint: Callable[[Axes, bool], None], *, height: float = 2.6, bottom: float = 0.52
-) -> Plot:
-    """A plot whose content `paint(axes, is_wide)` draws; `label` describes it to those who cannot see it.
-
-    `height` and `bottom`, the margin for what stands below the axis, are in inches.
-    """
-
-    def one(width: float, *, is_wide: bool) -> str:
-        with mpl.rc_context(_STYLE):
-            figure = Figure(figsize=(width, height))
-            canvas = FigureCanvasSVG(figure)
-            figure.patch.set_alpha(0)
-            # The same left and right margin in inches for all plots, so that their time axes line up.
-            axes = figure.add_axes(
-                (0.68 / width, bottom / height, 1 - 0.86 / width, 1 - (bottom + 0.26) / height)
-            )
-            axes.patch.set_alpha(0)
-            paint(axes, is_wide)
-            buffer = io.StringIO()
-            metadata = {"Date": None, "Creator": None}  # no time of making, no address of a program
-            canvas.print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
-        return _as_inline(buffer.getvalue(), f"{name}-{'wide' if is_wide else 'narrow'}", label)
-
-    return Plot(name, one(10.4, is_wide=True), one(4.6, is_wide=False))
-
-
-_LONG_NUMBER = re.compile(r"(opacity: )?(\d+\.\d)\d+")
-
-
-def _in_tenths(number: re.Match[str]) -> str:
-    return number[0] if number[1] else number[2]
-
-
-def _as_inline(svg: str, prefix: str, label: str) -> str:
-    """An SVG document as part of a page: no prologue, ids that no other plot has, variables for colours."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(id="|href="#|url\(#)', rf"\1{prefix}-", svg)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r" font-family: [^;\"]+;", "", svg)
-    # A tenth of a point is finer than any screen; only opacities need their digits, and what people read (`>0.25<`).
-    svg = re.sub(r"<[^>]*>", lambda tag: re.sub(_LONG_NUMBER, _in_tenths, tag[0]), svg)
-    for colour, variable in _VARIABLES.items():
-        svg = svg.replace(colour, f"var(--{variable})")
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +61,9 @@ class TimeAxis:
 
     def dress(self, axes: Axes) -> None:
         begin, end = self.of(self.begin_us), self.of(max(self.horizon_us, self.begin_us + 1))
-        axes.set_xlim(float(begin), float(end))
-        steps = [1, 2, 3, 6, 10] if self.unit[0] == "hours" else [1, 2, 5, 10]
-        axes.xaxis.set_major_locator(MaxNLocator(8, steps=steps))
-        axes.set_xlabel(f"cluster time ({self.unit[0]})", fontsize=10)
+        axes.show(x=(float(begin), float(end)))
+        axes.x_steps(8, (1, 2, 3, 6) if self.unit[0] == "hours" else (1, 2, 5))
+        axes.label(x=f"cluster time ({self.unit[0]})")
 
 
 def _steps(
@@ -182,25 +80,16 @@ def _steps(
 
 def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
     at = axis.of(np.array([mark.at_us for mark in record.marks], np.int64))
-    low, high = axes.get_xlim()
+    low, high = axes.x_ends
     # Marks that would be drawn over each other are drawn once.
     _, distinct = np.unique(((at - low) / (high - low) * _MARK_PLACES).round(), return_index=True)
     for x in at[distinct]:
-        axes.axvline(float(x), color=BAD, linewidth=0.9, linestyle=(0, (3, 3)))
+        axes.upright(float(x), BAD, dashed=True)
     if len(record.marks) <= _MOST_NUMBERED_MARKS:
         for number, x in enumerate(at, 1):
-            axes.annotate(
-                str(number),
-                (float(x), 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                fontsize=9,
-                color=BAD,
-            )
+            axes.heading(float(x), str(number), BAD)
     if record.interrupted:
-        axes.axvline(float(axis.of(record.horizon_us)), color=BAD, linewidth=2.5)
+        axes.upright(float(axis.of(record.horizon_us)), BAD, width=2.5)
 
 
 def node_states(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
@@ -212,9 +101,9 @@ def node_states(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
         for stack, (pool, colour) in reversed(list(zip(top, POOL_COLOURS.items(), strict=True))):
             if line.pools[pool].any():
                 x, height = _steps(line, stack, axis, _POINTS[is_wide])
-                axes.fill_between(x, 0, height, facecolor=colour, linewidth=0)
-        axes.set_ylim(0, max(line.nodes, 1))
-        axes.set_ylabel("nodes", fontsize=10)
+                axes.area(x, height, colour)
+        axes.show(y=(0, max(line.nodes, 1)))
+        axes.label(y="nodes")
         axis.dress(axes)
         _draw_marks(axes, record, axis)
 
@@ -227,11 +116,11 @@ def utilization(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.used_nodes, axis, _POINTS[is_wide])
         share = 100 * height / max(line.nodes, 1)
-        axes.fill_between(x, 0, share, facecolor=ACCENT, alpha=0.18, linewidth=0)
-        axes.plot(x, share, color=ACCENT, linewidth=1.2)
-        axes.set_ylim(0, 104)
-        axes.set_yticks([0, 25, 50, 75, 100])
-        axes.set_ylabel("nodes in use (%)", fontsize=10)
+        axes.area(x, share, ACCENT, alpha=0.18)
+        axes.line(x, share, ACCENT)
+        axes.show(y=(0, 104))
+        axes.y_names([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100"])
+        axes.label(y="nodes in use (%)")
         axis.dress(axes)
         _draw_marks(axes, record, axis)
 
@@ -243,11 +132,11 @@ def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.queued_jobs, axis, _POINTS[is_wide])
-        axes.fill_between(x, 0, height, facecolor=ACCENT, alpha=0.18, linewidth=0)
-        axes.plot(x, height, color=ACCENT, linewidth=1.2)
-        axes.set_ylim(0, max(1, height.max(initial=0) * 1.08))
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-        axes.set_ylabel("jobs waiting", fontsize=10)
+        axes.area(x, height, ACCENT, alpha=0.18)
+        axes.line(x, height, ACCENT)
+        axes.show(y=(0, max(1, height.max(initial=0) * 1.08)))
+        axes.y_steps(4, whole=True)
+        axes.label(y="jobs waiting")
         axis.dress(axes)
         _draw_marks(axes, record, axis)
 
@@ -266,20 +155,21 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
     def paint(axes: Axes, is_wide: bool) -> None:
         if len(at) <= _MOST_MARKERS:
             colour = POOL_COLOURS[NodePool.OD_ALLOC]
-            axes.vlines(at[granted], 0, width[granted], color=colour, linewidth=1)
-            axes.plot(at[granted], width[granted], "o", color=colour, markersize=4.5, linestyle="none")
-            axes.vlines(at[rejected], 0, width[rejected], color=BAD, linewidth=1)
-            axes.plot(at[rejected], width[rejected], "x", color=BAD, markersize=7, mew=2, linestyle="none")
-            axes.set_ylim(0, max(1, int(width.max(initial=0))) * 1.15)
-            axes.set_ylabel("nodes asked for", fontsize=10)
+            axes.stems(at[granted], 0, width[granted], colour)
+            axes.dots(at[granted], width[granted], colour)
+            axes.stems(at[rejected], 0, width[rejected], BAD)
+            axes.dots(at[rejected], width[rejected], BAD, size=7, crossed=True)
+            axes.show(y=(0, max(1, int(width.max(initial=0))) * 1.15))
+            axes.label(y="nodes asked for")
         else:
             edges = axis.of(axis.edges(90 if is_wide else 40))
             yes, no = (np.histogram(at[which], edges)[0] for which in (granted, rejected))
             bar = np.diff(edges) * 0.9
-            axes.bar(edges[:-1], yes, bar, align="edge", color=POOL_COLOURS[NodePool.OD_ALLOC])
-            axes.bar(edges[:-1], no, bar, yes, align="edge", color=BAD)
-            axes.set_ylabel("requests", fontsize=10)
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.bars(edges[:-1], yes, bar, POOL_COLOURS[NodePool.OD_ALLOC])
+            axes.bars(edges[:-1], no, bar, BAD, yes)
+            axes.show(y=(0, None))
+            axes.label(y="requests")
+        axes.y_steps(4, whole=True)
         axis.dress(axes)
         _draw_marks(axes, record, axis)
 
@@ -311,13 +201,13 @@ def wait_times(record: RunRecord) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         names = [name if is_wide else name.replace("≤ ", "≤\n") for name, _ in _WAITS[:shown]]
-        axes.bar(range(shown), share, 0.72, color=ACCENT)
+        axes.bars(np.arange(shown) - 0.36, share, 0.72, ACCENT)
         for x, value in enumerate(share):
             text = "" if value == 0 else "<1" if value < 1 else f"{value:.0f}"
-            axes.text(x, value + share.max() * 0.02, text, ha="center", va="bottom", fontsize=9.5)
-        axes.set_xticks(range(shown), names, fontsize=10 if is_wide else 8)
-        axes.set_ylim(0, max(1.0, share.max() * 1.12))
-        axes.set_ylabel("% of batch jobs", fontsize=10)
+            axes.text(x, value, text, size=9.5, above=True)
+        axes.x_names(range(shown), names, size=10 if is_wide else 8)
+        axes.show(x=(-0.6, shown - 0.4), y=(0, max(1.0, share.max() * 1.12)))
+        axes.label(y="% of batch jobs")
 
     return draw("wait-times", "Distribution of wait times", paint, height=2.5)
 
@@ -398,19 +288,15 @@ def heat_map(
     """Sizes upwards, lengths to the right."""
 
     def paint(axes: Axes, is_wide: bool) -> None:
-        axes.grid(visible=False)
         for cell in cells:
-            at = cell.column + 0.03, cell.row + 0.03
-            axes.add_patch(Rectangle(at, 0.94, 0.94, facecolor=cell.colour, alpha=cell.alpha, linewidth=0))
-            middle = cell.column + 0.5, cell.row + 0.5
-            axes.text(*middle, cell.text, ha="center", va="center", fontsize=10 if is_wide else 8)
-        axes.set_xlim(0, len(columns))
-        axes.set_ylim(0, len(rows))
+            axes.bars(cell.column + 0.03, 0.94, 0.94, cell.colour, cell.row + 0.03, alpha=cell.alpha)
+            axes.text(cell.column + 0.5, cell.row + 0.5, cell.text, size=10 if is_wide else 8)
+        axes.show(x=(0, len(columns)), y=(0, len(rows)))
         names = [name if is_wide else name.replace(" ", "\n", 1) for name in columns]
-        axes.set_xticks(np.arange(len(columns)) + 0.5, names, fontsize=10 if is_wide else 8)
-        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
-        axes.tick_params(length=0)
-        axes.set_ylabel("nodes", fontsize=10)
+        axes.x_names([place + 0.5 for place in range(len(columns))], names, size=10 if is_wide else 8)
+        axes.y_names([place + 0.5 for place in range(len(rows))], rows)
+        axes.no_ticks()
+        axes.label(y="nodes")
 
     return draw(name, label, paint, height=0.9 + 0.42 * len(rows))
 

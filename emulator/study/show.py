@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import jinja2
 from rich.table import Table
 
-from emulator.report import plots
+from emulator.report import drawing
+from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.wording import duration
 from emulator.study.settings import BATCH_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
-
+    from emulator.report.drawing import Axes, Plot
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
 
@@ -30,7 +30,7 @@ HEADINGS = (
     "idle reserve",
     "utilisation",
 )
-_templates = [Path(__file__).parent, Path(plots.__file__).parent]
+_templates = [Path(__file__).parent, Path(drawing.__file__).parent]
 _environment = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_templates),
     autoescape=True,
@@ -153,7 +153,7 @@ def page(
     )
 
 
-def _plots(found: Sequence[Figures]) -> list[tuple[str, str, plots.Plot]]:
+def _plots(found: Sequence[Figures]) -> list[tuple[str, str, Plot]]:
     asked = [each for each in found if each.setting.algorithm != BATCH_ONLY]
     return [
         (
@@ -186,16 +186,16 @@ def _bars(
     found: Sequence[Figures],
     value: Callable[[Figures], float],
     spread: Callable[[Figures], tuple[float, float]] | None = None,
-) -> plots.Plot:
+) -> Plot:
     def paint(axes: Axes, is_wide: bool) -> None:
         places = list(range(len(found)))
-        colours = [plots.ACCENT if each.setting.is_merger else plots.FAINT for each in found]
-        axes.bar(places, [value(each) for each in found], color=colours, width=0.7)
+        colours = [ACCENT if each.setting.is_merger else FAINT for each in found]
+        axes.bars([place - 0.35 for place in places], [value(each) for each in found], 0.7, colours)
         if spread is not None:
             low, high = zip(*(spread(each) for each in found), strict=True)
-            axes.vlines(places, low, high, color=plots.INK, linewidth=1.2)
-        axes.set_xticks(places, [each.setting.label for each in found])
-        axes.tick_params(axis="x", labelrotation=90, labelsize=9 if is_wide else 7)
-        axes.set_ylim(bottom=0)
+            axes.stems(places, low, high, INK, width=1.2)
+        names = [each.setting.label for each in found]
+        axes.x_names(places, names, size=9 if is_wide else 7, upright=True)
+        axes.show(y=(0, None))
 
-    return plots.draw(name, label, paint, height=4.2, bottom=1.75)
+    return draw(name, label, paint, height=4.2, bottom=1.75)

@@ -11,18 +11,16 @@ from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES
 from emulator.experiments.balancer.workloads import BATCH_LOAD, FACTORS
 from emulator.experiments.claims import MissingRunError
 from emulator.harness.record import NodePool
-from emulator.report import plots
+from emulator.report.drawing import ACCENT, FAINT, INK, draw
+from emulator.report.plots import POOL_COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
-
     from emulator.experiments.claims import World
+    from emulator.report.drawing import Axes, Plot
 
-_COLOURS = (
-    plots.ACCENT, plots.POOL_COLOURS[NodePool.OD_ALLOC], plots.POOL_COLOURS[NodePool.DOWN], plots.INK, plots.FAINT,
-)  # fmt: skip
+_COLOURS = (ACCENT, POOL_COLOURS[NodePool.OD_ALLOC], POOL_COLOURS[NodePool.DOWN], INK, FAINT)
 _MEASURES = (
     # figure, factor, name, what it is
     (RATE, 100.0, "rejected", "Rejected requests, per cent."),
@@ -60,7 +58,7 @@ _FIGURES = (
 )
 
 
-def figures(found: Sequence[World]) -> list[tuple[str, str, plots.Plot]]:
+def figures(found: Sequence[World]) -> list[tuple[str, str, Plot]]:
     """(title, caption, plot) of each; what was not run has no point."""
     return [
         (f"Figure {figure.number}: {figure.title}", text, _plot(figure, name, measure, factor, found))
@@ -69,35 +67,24 @@ def figures(found: Sequence[World]) -> list[tuple[str, str, plots.Plot]]:
     ]
 
 
-def _plot(figure: _Figure, name: str, measure: str, factor: float, found: Sequence[World]) -> plots.Plot:
-    def paint(axes: Axes, is_wide: bool) -> None:
+def _plot(figure: _Figure, name: str, measure: str, factor: float, found: Sequence[World]) -> Plot:
+    def paint(axes: Axes, _: bool) -> None:
         for batch, colour in zip(figure.batches, _COLOURS, strict=False):
             points = [(x, _values(found, figure.label(batch, x), measure, factor)) for x in figure.xs]
             points = [(x, values) for x, values in points if values]
             if not points:
                 continue
             xs = [x for x, _ in points]
-            axes.plot(
-                xs,
-                [median(values) for _, values in points],
-                color=colour,
-                marker="o",
-                markersize=4,
-                label=batch,
-            )
-            axes.vlines(
-                xs,
-                [min(values) for _, values in points],
-                [max(values) for _, values in points],
-                color=colour,
-                linewidth=0.8,
-            )
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(figure.over, fontsize=10)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=9 if is_wide else 7, loc="best")
+            middle = [median(values) for _, values in points]
+            low, high = zip(*((min(values), max(values)) for _, values in points), strict=True)
+            axes.line(xs, middle, colour)
+            axes.dots(xs, middle, colour, size=4)
+            axes.stems(xs, low, high, colour, width=0.8)
+            axes.legend(batch, colour)
+        axes.show(y=(0, None))
+        axes.label(x=figure.over)
 
-    return plots.draw(f"figure-{figure.number}-{name}", f"Figure {figure.number}: {name}", paint)
+    return draw(f"figure-{figure.number}-{name}", f"Figure {figure.number}: {name}", paint)
 
 
 def _values(found: Sequence[World], label: str, figure: str, factor: float) -> list[float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from emulator.experiments.balancer.claims import claims
+from emulator.experiments.balancer.figures import figures
 from emulator.experiments.balancer.measures import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT
 from emulator.experiments.balancer.runs import (
     MAINSTREAM,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
-    from emulator.report.plots import Plot
+    from emulator.report.drawing import Plot
     from emulator.sweep.grid import Sweep
 
 _PAPER_TABLE_1 = {
@@ -71,8 +72,6 @@ class BalancerPaper:
         return [_table_1(found), _reserves(found), _loads(found)]
 
     def figures(self, found: Sequence[World]) -> Sequence[tuple[str, str, Plot]]:
-        from emulator.experiments.balancer.figures import figures  # noqa: PLC0415 - matplotlib is slow to import
-
         return figures(found)
 
 
