@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -22,7 +21,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
 
-from balancer.plugins import IN_USE, KINDS, FromFile, PluginError, Plugins, a_noun, is_like, nearest, noun
+from balancer.plugins import (
+    IN_USE,
+    KINDS,
+    FromFile,
+    PluginError,
+    Plugins,
+    a_noun,
+    installed,
+    is_like,
+    nearest,
+    noun,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,9 +133,9 @@ def load(
         if found in things:
             continue
         taken = next((each for each in things if (each.group, each.name) == (found.group, found.name)), None)
-        installed = next(iter(entry_points(group=found.group, name=found.name)), None)
-        if taken is not None or installed is not None:
-            who = taken.source if taken is not None else installed.value if installed is not None else ""
+        entry = installed(found.group).get(found.name)
+        if taken is not None or entry is not None:
+            who = taken.source if taken is not None else entry.value if entry is not None else ""
             raise PluginError(
                 f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({who}); "
                 "give it another name with an attribute `name`"

@@ -105,7 +105,7 @@ def test_what_has_no_plan_is_no_algorithm(thing):
 
 def test_a_plugin_that_cannot_be_imported_is_named(monkeypatch):
     broken = EntryPoint("broken", "no_such_module:Thing", ALGORITHMS)
-    monkeypatch.setattr(plugins, "entry_points", lambda **_: [broken])
+    monkeypatch.setattr(plugins, "installed", lambda _: {"broken": broken})
     with pytest.raises(PluginError, match=r"algorithm broken \(no_such_module:Thing\) cannot be loaded"):
         make_plugin(ALGORITHMS, "broken")
 
