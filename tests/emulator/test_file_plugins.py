@@ -159,6 +159,7 @@ def test_a_sweep_does_its_runs_in_processes_that_know_them(file, tmp_path):
     assert (outcome.rows, outcome.failed) == (4, ())
 
 
+@pytest.mark.slow
 def test_a_run_of_a_changed_file_is_another_run(file):
     before = [run.key for run in sweep_of(file.parent).runs]
     assert before == [run.key for run in sweep_of(file.parent).runs]
@@ -175,6 +176,7 @@ def test_a_wrong_parameter_in_a_sweep_is_an_error_before_the_first_run(file):
         load_sweep(path)
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.parametrize("mechanism", [BALANCER, IDLE_ONLY], ids=["algorithm", "mechanism"])
 def test_the_processes_of_a_live_run_load_the_same_file(file, mechanism):

@@ -132,6 +132,7 @@ class TestRun:
         summary = json.loads(result.stdout)
         assert (summary["jobs_run"], summary["jobs_left_out"]) == (1, {"wider than the cluster": 1})
 
+    @pytest.mark.slow
     def test_the_same_scenario_and_seed_give_the_same_bytes(self, tmp_path):
         found = []
         for seed in ("0", "4711"):
@@ -256,6 +257,7 @@ class TestBadInput:
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(assert_refused_at)
 
+    @pytest.mark.slow
     def test_a_disk_that_is_full(self, emulator, tmp_path):
         """No file may grow beyond 4 kB, as on a disk that has no more: the kernel refuses the write."""
 
@@ -334,12 +336,14 @@ class TestInterrupt:
         assert check(record) == []
         assert [mark.text for mark in record.marks] == ["interrupted: stopped by the user"]
 
+    @pytest.mark.slow
     def test_sigterm_ends_it_in_the_same_way(self, long_run, tmp_path):
         long_run.terminate()
         long_run.communicate(timeout=200)
         assert long_run.returncode == 143
         assert files.load_summary(tmp_path / "out")["interrupted"]
 
+    @pytest.mark.slow
     def test_a_second_ctrl_c_stops_at_once(self, long_run, tmp_path):
         long_run.send_signal(signal.SIGINT)
         while "once more stops at once" not in long_run.stderr.readline():

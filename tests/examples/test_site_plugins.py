@@ -53,6 +53,7 @@ def test_there_is_one_of_each_kind(python):
     assert shown == "[]\n"
 
 
+@pytest.mark.slow
 def test_each_kind_is_used_once_it_is_installed(python):
     here = Path(__file__).parent / "test_each_kind.py"
     shown = done(

@@ -45,6 +45,7 @@ def test_a_large_world(seed):
     _run([seed], _LARGE)
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_its_world_in_any_process_with_any_hash_seed():
     size = Size(hours=1.0)
     digests = {run_seed(7, size).digest}

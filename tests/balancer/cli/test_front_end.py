@@ -155,6 +155,7 @@ def test_the_largest_body_is_read_whole_and_a_larger_one_is_not_read(bare):
     assert bare.send(head % 1001).endswith(b"\r\n\r\n0")
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_forty_slow_callers_of_each_kind_and_a_hanging_batch_system_delay_nobody(service):
     running = service(4)

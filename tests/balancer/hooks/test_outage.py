@@ -99,6 +99,7 @@ STATUSES = st.integers(-1, 1000) | st.sampled_from([200, 204, 301, 401, 403, 409
 ANSWERS = st.binary(max_size=300) | st.builds(answer, STATUSES, BODIES)
 
 
+@pytest.mark.slow
 @given(said=ANSWERS)
 @example(said=b"")
 @example(said=answer(409, b"[" * 60_000))

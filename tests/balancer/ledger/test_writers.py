@@ -127,6 +127,7 @@ def test_a_holder_that_cannot_renew_gives_no_commands_though_nobody_has_overtake
     assert not leader.is_lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 64])
 def test_of_writers_that_race_for_a_generation_one_wins(place, nodes):
     """Writers with the same epoch (fencing is put out of the way): only generations keep them apart."""

@@ -48,6 +48,7 @@ def test_a_claim_without_its_runs_does_not_hold():
     assert (verdict.holds, verdict.ours, verdict.why) == (False, "none", "run 'b' has no rate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("traces", [TRACES, None])
 def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick, traces):

@@ -20,6 +20,7 @@ class AnyFigure(dict):
         return 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_claim_and_its_other_readings_look_at_runs_that_are_made(quick):
     options = Options(quick=quick, traces=TRACES)
@@ -39,6 +40,7 @@ def test_claims_have_names_of_their_own():
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 def test_ten_seeds_are_run_and_what_no_chance_has_part_in_is_run_once():
     keys = defaultdict(set)
     for run in PAPER.sweep(Options(traces=TRACES)).runs:

@@ -32,6 +32,7 @@ def test_it_is_found_by_its_name():
     assert find_paper("realtime") is PAPER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_claim_finds_its_runs_and_every_table_is_filled(quick: bool):
     options = Options(quick=quick, seeds=1)
@@ -46,6 +47,7 @@ def test_every_claim_finds_its_runs_and_every_table_is_filled(quick: bool):
     assert all(table.row_count for table in PAPER.tables(found))
 
 
+@pytest.mark.slow
 def test_the_full_experiment_has_twenty_samples_of_each_share():
     labels = {run.varied["label"] for run in PAPER.sweep(Options(seeds=1)).runs}
     for share in (5, 10, 20, 30, 40, 50):

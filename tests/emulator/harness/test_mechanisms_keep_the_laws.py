@@ -97,6 +97,7 @@ def random_scheduler(rng: np.random.Generator) -> SchedulerConfig:
     )
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_does_anything_at_any_time_leaves_a_lawful_run() -> None:
     rng = np.random.default_rng(6)
     outcomes = np.zeros(len(RunOutcome), np.int64)

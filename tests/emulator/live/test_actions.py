@@ -49,6 +49,7 @@ def scenario(**live):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_each_action_gives_the_same_run_in_both_clocks(tmp_path, seed):
     virtual, live = run_both(tmp_path, scenario(), workload(seed))
@@ -89,6 +90,7 @@ class TestLeavingNodes:
         assert_proved(tmp_path, live)
         assert RunOutcome.SUSPENDED in virtual.runs.outcome
 
+    @pytest.mark.slow
     def test_the_example_makes_room_for_on_demand_jobs_and_no_work_is_lost(self, tmp_path):
         jobs = JobTable.build(
             submit_us=[0, 100 * S, 200 * S, 500 * S],

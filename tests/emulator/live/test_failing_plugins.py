@@ -17,6 +17,7 @@ from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import run_both, run_live
+from quick import spread
 
 pytestmark = pytest.mark.usefixtures("toy")
 live = pytest.mark.live
@@ -79,7 +80,7 @@ def test_in_virtual_time_the_record_ends_there_and_names_plug_in_event_and_time(
 
 
 @live
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", spread(EVENTS, 1))
 def test_live_the_record_is_the_same(tmp_path, event):
     virtual, real = run_both(tmp_path, failing(event), jobs())
     assert real.interrupted == virtual.interrupted == said(EVENTS[event])
@@ -91,6 +92,7 @@ def test_live_the_record_is_the_same(tmp_path, event):
     np.testing.assert_array_equal(virtual.runs.end_us[over], real.runs.end_us[: len(over)][over])
 
 
+@pytest.mark.slow
 @live
 def test_live_a_mechanism_that_fails_as_the_run_begins_is_named_too(tmp_path):
     record = run_live(tmp_path, failing("on_begin", 0), jobs())
@@ -106,6 +108,7 @@ def test_a_machine_that_fails_is_its_mechanisms_failure(deed):
     assert float(where) >= 3000
 
 
+@pytest.mark.slow
 @live
 def test_live_a_machine_that_fails_ends_the_run_as_well(tmp_path):
     wanted = scenario({"failing_machine": {"event": "finish_instant", "at_s": 3600}})
@@ -135,6 +138,7 @@ def test_a_mechanism_that_cannot_serve_the_workload_says_so_and_that_is_bad_inpu
         run_virtual(wanted, Prepared(jobs(), wanted.nodes))
 
 
+@pytest.mark.slow
 @live
 def test_live_a_queue_order_that_fails_ends_the_run(tmp_path):
     batch = jobs().take(jobs().kind == Kind.BATCH)
@@ -177,6 +181,7 @@ def test_in_virtual_time_an_order_that_fails_at_a_pass_ends_the_run_and_is_named
     assert ("that was too much" in record.traceback) == (how == "raise")
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize("how", LATE)
 def test_live_an_order_that_fails_at_a_pass_ends_the_run_and_is_named(tmp_path, how):
@@ -189,6 +194,7 @@ def test_live_an_order_that_fails_at_a_pass_ends_the_run_and_is_named(tmp_path, 
     assert real.traceback.splitlines()[-1] == virtual.traceback.splitlines()[-1]
 
 
+@pytest.mark.slow
 @live
 def test_live_an_order_that_fails_under_a_mechanism_ends_the_run_as_well(tmp_path):
     virtual, real = run_both(tmp_path, late("raise", {"failing": {"event": "none"}}), jobs())
@@ -211,6 +217,7 @@ def test_in_virtual_time_a_balancers_algorithm_that_fails_ends_the_run():
     )
 
 
+@pytest.mark.slow
 @live
 def test_live_the_balancer_outlives_its_algorithm_and_the_run_does_not(tmp_path):
     record = run_live(tmp_path, balanced(), jobs())
@@ -271,6 +278,7 @@ class TestCommand:
         self.check(done, out)
         assert 'raise ValueError("that was too much")' in done.stderr
 
+    @pytest.mark.slow
     @live
     def test_live(self, run):
         done, out = run("--clock", "live", "--traceback")

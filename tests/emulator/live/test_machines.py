@@ -89,6 +89,7 @@ class TestRealtime:
         live = assert_live_is_virtual(tmp_path, scenario(realtime("pre_rest")), self.jobs)
         assert preempted(live).min() > 0
 
+    @pytest.mark.slow
     def test_preempted_jobs_write_first_and_lose_nothing(self, tmp_path):
         live = assert_live_is_virtual(tmp_path, scenario(realtime("pre_ckpt")), self.jobs)
         assert preempted(live).tolist() == [0] * 5
@@ -138,6 +139,7 @@ class TestMalleable:
 
 
 class TestHybrid:
+    @pytest.mark.slow
     def test_with_notice_malleable_jobs_shrink_and_get_their_nodes_back(self, tmp_path):
         wanted = scenario({"hybrid": {"strategy": "cua+spaa", "warning_s": 60}})
         live = assert_live_is_virtual(tmp_path, wanted, hybrid_table(28))
@@ -158,6 +160,7 @@ class TestHybrid:
         assert preempted(live).max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "scheduler", "jobs"),
     [

@@ -94,6 +94,7 @@ def test_the_command_tells_same_from_different_by_its_exit_status(week, tmp_path
     assert "summary.json does not exist; name the folder" in missing.output
 
 
+@pytest.mark.slow
 def test_the_report_command_makes_the_page_anew(week, tmp_path):
     files.write(week, tmp_path / "a")
     page = (tmp_path / "a/report.html").read_bytes()

@@ -136,6 +136,7 @@ SMALL = (
 )
 
 
+@pytest.mark.slow
 def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     done = study(site, *SMALL, "--pairings", "2")
     assert done.exit_code == 0, done.output

@@ -110,6 +110,7 @@ def rows(folder: Path) -> list[dict]:
     return [{name: value for name, value in row.items() if name not in MEASURED} for row in table]
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_rows_that_one_process_gives(cluster, grid, tmp_path):
     here = Store(tmp_path / "here")
     run_sweep(load_sweep(grid), here, Here())

@@ -39,6 +39,7 @@ def session_members(session: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])
 def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number):
     scenario = {"nodes": 64, "workload": {"generate": [{"daily_batch": {"days": 3}}]}}

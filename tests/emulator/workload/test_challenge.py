@@ -64,6 +64,7 @@ def test_there_must_be_batch_jobs():
         weeks([SwfLog.build(0)], nodes=10)
 
 
+@pytest.mark.slow
 def test_with_the_printed_usage_the_papers_week_is_the_most_challenging_of_its_logs():
     lcrc, aps = load(TRACES / "lcrc"), load(TRACES / "aps")
     known = {date(2015, 4, 5): PRINTED_CORE_HOURS}
@@ -92,6 +93,7 @@ def test_a_week_so_empty_that_no_usage_makes_it_the_first_has_no_such_figure(log
     assert [week.first_from_core_hours for week in figures] == [0.0, None]
 
 
+@pytest.mark.slow
 def test_less_than_half_of_the_printed_usage_makes_the_papers_week_the_first():
     figures = weeks([load(TRACES / "lcrc")], [load(TRACES / "aps")], nodes=304)
     week = next(week for week in figures if week.begin == date(2015, 4, 5))

@@ -176,6 +176,7 @@ def test_a_scenarios_list_becomes_generators():
         parse_generators("daily_batch")
 
 
+@pytest.mark.slow
 @given(
     days=st.floats(0.05, 20),
     load=st.floats(0.05, 1.5),

@@ -106,6 +106,7 @@ def test_the_command_draws_a_picture(log_path, tmp_path):
     assert ET.fromstring(svg.read_text()).tag.endswith("svg")  # noqa: S314 - our own file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["png", "svg"])
 def test_equal_workloads_give_equal_pictures(log_path, tmp_path, end):
     workload = to_jobs(load(log_path), nodes=20)

@@ -92,6 +92,7 @@ def test_preloaded_jobs_start_at_zero_under_every_queue_order(order):
     assert (record.start_us[~first] > 0).all()
 
 
+@pytest.mark.slow
 def test_a_folder_of_weeks_says_the_same_as_the_week_before():
     week = running_at(load(TRACES / "lcrc/2015-03-29.csv.xz"), 604_800, nodes=372)
     folder = running_at(load(TRACES / "lcrc"), 78 * 604_800, nodes=372)

@@ -48,6 +48,7 @@ def test_jobs_start_and_end_at_their_exact_times(make_fleet):
     assert fleet.run("qstat", "0").returncode == 153
 
 
+@pytest.mark.slow
 def test_hooks_get_what_real_hooks_get(make_fleet, recorded):
     fleet = make_fleet()
     options = ["-N", "argsenv", "-A", "proj42", "-l", "nodes=2:ppn=2,walltime=00:05:00", "-v", "FOO=bar"]
@@ -78,6 +79,7 @@ def test_a_prologue_that_exits_1_aborts_the_job(make_fleet, recorded):
     assert fleet.hooks_log.read_text().count("=== epilogue") == 1
 
 
+@pytest.mark.slow
 def test_a_prologue_that_exits_2_has_the_job_requeued_until_it_may_start(make_fleet, recorded):
     fleet = make_fleet()
     (fleet.home / "prologue-status").write_text("2")
@@ -186,6 +188,7 @@ def test_qrerun_sends_a_job_back_and_it_starts_again(make_fleet, recorded):
     assert shape(fleet.accounting()) == on_first_nodes(wanted)
 
 
+@pytest.mark.slow
 def test_a_job_outlives_its_agent(make_fleet):
     fleet = make_fleet(hooks=False)
     job = fleet.qsub("-l", "nodes=1:ppn=2,walltime=1000", script="sleep 900\n")
@@ -206,6 +209,7 @@ def test_a_job_outlives_its_agent(make_fleet):
     assert fleet.runs(job) == [(0, 900, "FINISHED")]
 
 
+@pytest.mark.slow
 def test_marks_and_job_numbers_outlive_the_server_and_agents_come_back(make_fleet):
     fleet = make_fleet(hooks=False)
     fleet.qsub(script="sleep 1000\n")

@@ -68,6 +68,7 @@ def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_d
     assert done.times_us == (120 * US, 320 * US)
 
 
+@pytest.mark.slow
 def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_work(fleet_with):
     fleet = fleet_with([100, "nodes", 0, 3, 4])
     fleet.at(150)
@@ -79,6 +80,7 @@ def test_resized_to_nodes_of_another_agent_only_it_goes_on_there_with_all_its_wo
     assert done.times_us == (0, 400 * US)
 
 
+@pytest.mark.slow
 def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(fleet_with):
     fleet = fleet_with(checkpoint_every_s=50)
     fleet.at(130)
@@ -93,6 +95,7 @@ def test_when_its_node_dies_it_goes_on_elsewhere_from_its_last_checkpoint(fleet_
     assert 0 < done.lost <= 26 * 3 * US
 
 
+@pytest.mark.slow
 def test_a_suspended_process_stands_still_and_a_slow_one_takes_longer(fleet_with):
     fleet = fleet_with([100, "suspend", 0], [250, "resume", 0], [300, "rate", 0, 1, 2])
     fleet.at(1000)
@@ -122,6 +125,7 @@ def kill(session):
         Path(f"/sys/fs/cgroup/freezer{group[1]}/freezer.state").write_text("THAWED")
 
 
+@pytest.mark.slow
 def test_a_job_that_left_its_nodes_is_suspended_for_users_too_and_its_process_goes_on(fleet_with):
     fleet = fleet_with([100, "leave", 0], [250, "resume", 0])
     fleet.at(150)
@@ -133,6 +137,7 @@ def test_a_job_that_left_its_nodes_is_suspended_for_users_too_and_its_process_go
     assert (done.done, done.lost, done.runs, done.finished) == (900 * US, 0, 1, True)
 
 
+@pytest.mark.slow
 def test_when_the_node_under_its_memory_dies_it_goes_on_elsewhere_from_its_last_checkpoint(fleet_with):
     fleet = fleet_with([130, "leave", 0], checkpoint_every_s=50)
     fleet.at(150)
@@ -147,6 +152,7 @@ def test_when_the_node_under_its_memory_dies_it_goes_on_elsewhere_from_its_last_
     assert fleet.export()["record"]["runs"]["outcome"] == [RunOutcome.PREEMPTED, RunOutcome.FINISHED]
 
 
+@pytest.mark.slow
 def test_when_its_stopped_process_is_killed_it_waits_again(fleet_with):
     fleet = fleet_with([100, "leave", 0])
     fleet.at(150)
@@ -157,6 +163,7 @@ def test_when_its_stopped_process_is_killed_it_waits_again(fleet_with):
     assert fleet.export()["record"]["runs"]["outcome"] == [RunOutcome.PREEMPTED, RunOutcome.FINISHED]
 
 
+@pytest.mark.slow
 def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(fleet_with):
     fleet = fleet_with()
     for command in ("qdel", "qhold", "qrerun"):
@@ -168,6 +175,7 @@ def test_users_cannot_take_a_job_out_of_the_hands_of_a_mechanism(fleet_with):
     assert proof(fleet).finished
 
 
+@pytest.mark.slow
 class TestMachine:
     """A planning machine on two agents' nodes: job 7, malleable, wants all six for 150 s; job 8 comes at 100 s."""
 
