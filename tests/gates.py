@@ -33,6 +33,7 @@ class Gate:
     takeovers: int = 20
     outage_seeds: int = 1
     fuzz_examples: int = 100
+    reference_workloads: int = 400
     bit_flips: int = 300
 
 
@@ -57,6 +58,7 @@ GATES = {
         takeovers=2000,
         outage_seeds=25,
         fuzz_examples=2000,
+        reference_workloads=5000,
         bit_flips=10_000,
     ),
 }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from emulator.harness.cluster import Stop
 from emulator.mechanisms.oversubscribe.contention import EqualShares, Overhead, PartialUse
+from gates import GATE
 from oracle.sharing import cluster_of, random_case, reference_of, schedule_of
 from oracle.workloads import smallest_part
 
@@ -61,7 +62,7 @@ def test_every_job_starts_and_ends_when_it_does_in_the_reference(scheduler, cont
 @pytest.mark.parametrize("contention", MODELS, ids=str)
 @pytest.mark.parametrize("scheduler", ["fcfs+none", "fcfs+easy"])
 def test_thousands_of_workloads_run_as_in_the_reference(scheduler, contention):
-    compare_many(scheduler, contention, workloads=1500, seed=2)
+    compare_many(scheduler, contention, workloads=GATE.reference_workloads, seed=2)
 
 
 def instants(cluster: SharedCluster):

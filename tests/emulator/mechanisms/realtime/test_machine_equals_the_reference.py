@@ -13,6 +13,7 @@ from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
+from gates import GATE
 from oracle.realtime import Job, Rules, Segment, Site, reference_segments
 
 US = 1_000_000
@@ -175,4 +176,4 @@ def test_jobs_that_run_past_their_estimates_change_nothing_about_that(scheme: st
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_thousands_of_workloads_like_the_reference(scheme: str) -> None:
-    compare(scheme, workloads=2_000, seed=3)
+    compare(scheme, workloads=GATE.reference_workloads, seed=3)
