@@ -85,6 +85,15 @@ def bare(tmp_path):
     assert made.process.wait(30) == 0
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One for all who only ask."""
+    made = Bare(tmp_path_factory.mktemp("front"))
+    yield made
+    made.process.terminate()
+    assert made.process.wait(30) == 0
+
+
 @pytest.mark.live
 def test_a_handler_can_tell_whether_its_caller_has_hung_up(bare):
     with closing(bare.connect()) as caller:
@@ -135,8 +144,8 @@ def test_a_call_under_way_is_answered_when_the_service_is_told_to_end(bare):
         (b"nonsense\r\n\r\n", b"400"),
     ],
 )
-def test_what_cannot_be_told_for_certain_is_refused(bare, request_, status):
-    assert bare.send(request_)[9:12] == status
+def test_what_cannot_be_told_for_certain_is_refused(shared, request_, status):
+    assert shared.send(request_)[9:12] == status
 
 
 @pytest.mark.live
@@ -149,10 +158,10 @@ def test_a_body_that_breaks_off_is_no_call_and_a_slow_one_times_out(bare):
 
 
 @pytest.mark.live
-def test_the_largest_body_is_read_whole_and_a_larger_one_is_not_read(bare):
+def test_the_largest_body_is_read_whole_and_a_larger_one_is_not_read(shared):
     head = b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
-    assert bare.send(head % 1000 + bytes(1000)).endswith(b"1000")
-    assert bare.send(head % 1001).endswith(b"\r\n\r\n0")
+    assert shared.send(head % 1000 + bytes(1000)).endswith(b"1000")
+    assert shared.send(head % 1001).endswith(b"\r\n\r\n0")
 
 
 @pytest.mark.slow
