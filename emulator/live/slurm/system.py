@@ -311,8 +311,8 @@ class SlurmBatch:
     def collect(self, job_ids: Mapping[int, str]) -> BatchSide:
         if self._time is None:
             return BatchSide([], [])
-        lines = _lines(self.jobcomp)
         queue = self._queue()
+        lines = _lines(self.jobcomp)  # afterwards: who ended meanwhile is told here
         names = self._site.names
         if failed := sum(" JobState=FAILED " in line for line in lines):
             said = f"{failed} jobs failed on Slurm, though all they do is sleep (see jobcomp.txt)"
@@ -325,7 +325,9 @@ class SlurmBatch:
             for text in job_ids.values()
             if int(text) not in known
         ]
-        return BatchSide(jobs, read_marks(_lines(self.log), names, self._begun_s), tick_us=US)
+        marks = read_marks(_lines(self.log), names, self._begun_s)
+        now_us = self._time.now_us() - self._begun_s * US if self._time.has_begun else 0
+        return BatchSide(jobs, marks, tick_us=US, now_us=now_us)
 
     def _queue(self) -> list[str] | None:
         """Jobs that are not over; None: the controller does not answer."""
