@@ -38,6 +38,8 @@ class Site(Protocol):
     bin: Path
     marks: list[Mark]
     slots_per_node: int
+    now_us: int
+    """Cluster time at the end of the run."""
     batch_decides: bool
     """The mechanism is the batch system's, not a service of its own."""
 
@@ -73,7 +75,7 @@ class Site(Protocol):
     def end_with(self, tag: str, files: Iterable[Path]) -> None:
         """Whatever has this entry (`NAME=VALUE`) in its environment ends with the run, however the run ends.
 
-        Then the files are deleted.
+        Then the files (and folders) are deleted.
         """
 
 

@@ -54,6 +54,8 @@ class BatchSide:
     """The whole run, by a server that has the mechanism."""
     tick_us: int = 1
     """Its times are rounded down to multiples of this."""
+    now_us: int = 0
+    """When it was asked, where time goes on without us: the end of the record is not earlier."""
 
 
 class Source(Protocol):

@@ -142,6 +142,7 @@ class Fleet:
             self.now_us = clock.now_us()
             pace = asdict(clock.pace) | {"speed": live.speed}
             batch = self._batch.collect(replayed(self.replay_log).job_ids)
+            self.now_us = max(self.now_us, batch.now_us)
             # Who waits for a server that is gone waits in vain.
             if not all_done and batch.offline is not None and not failure:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))

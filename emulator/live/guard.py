@@ -37,7 +37,7 @@ for tag in $tags; do
         if [ -n "$pids" ]; then silent=0; kill -KILL $pids; else silent=$((silent + 1)); sleep 0.05; fi
     done
 done
-rm -f $files
+rm -rf $files
 """
 
 
@@ -76,7 +76,7 @@ class Guard:
         self._say(f"tag {tag}\n")
 
     def remove(self, path: Path) -> None:
-        """Delete this file at the end."""
+        """Delete this file or folder at the end. No spaces in its name."""
         self._say(f"remove {path}\n")
 
     def close(self) -> None:

@@ -85,6 +85,7 @@ def read_jobs(
 ) -> list[dict[str, Any]]:
     """Jobs as `BatchSide` has them, by the job log and by `squeue --format=QUEUE_FORMAT` for those that are not over.
 
+    The queue was asked first: what it says of a run that the log has is older.
     Cluster time 0 is `epoch_s`; what was before (while Slurm started) is at 0.
     """
     place = {name: index for index, name in enumerate(names)}
@@ -109,7 +110,8 @@ def read_jobs(
         job_id, state, submitted, started, nodelist = line.split("|")
         number = int(job_id)
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(submitted), "runs": []})
-        if state in _HAS_NODES and job.get("state") not in {JobState.ENDED.name, JobState.CANCELLED.name}:
+        is_told = state in _HAS_NODES and any(run["start_us"] == at_us(started) for run in job["runs"])
+        if state in _HAS_NODES and not is_told:
             open_run = {"start_us": at_us(started), "end_us": -1, "outcome": RunOutcome.RUNNING.name}
             job["runs"].append(open_run | {"nodes": nodes_of(nodelist)})
             job["state"] = JobState.RUNNING.name

@@ -22,7 +22,7 @@ AuthType=auth/none
 CredType=cred/none
 SlurmctldPort={port}
 StateSaveLocation={home}/state
-SlurmdSpoolDir={home}/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={home}/run/slurmctld.pid
 SlurmdPidFile={home}/run/slurmd-%n.pid
 SlurmctldLogFile={log}
@@ -157,6 +157,7 @@ def slurm_conf(
     names: Sequence[str],
     *,
     home: Path,
+    spool: Path,
     log: Path,
     jobcomp: Path,
     host: str,
@@ -168,7 +169,7 @@ def slurm_conf(
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld."""
     keys = fragment.keys
-    lines = [_BASE.format(host=host, user=user, home=home, log=log, jobcomp=jobcomp, port=port)]
+    lines = [_BASE.format(host=host, user=user, home=home, spool=spool, log=log, jobcomp=jobcomp, port=port)]
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import subprocess
 from collections.abc import Mapping, Sequence  # noqa: TC003 - parameters of a plug-in are converted to their types
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class Sbatch:
             f"--time={walltime(estimate_us)}", f"--comment={trace_numbers}", f"--output={output}",
             f"--chdir={folder or '/'}", f"--export={','.join(['ALL', *variables])}",
             *([f"--partition={partition}"] if partition else []),
-            *([f"--uid={self.users[user]}"] if user in self.users else []),
+            *(_as_user(self.users[user]) if user in self.users else []),
         ]  # fmt: skip
         try:
             done = subprocess.run(
@@ -76,3 +77,11 @@ class Sbatch:
         if done.returncode != 0:
             raise QsubUnreachableError(done.stderr.strip() or f"squeue: exit status {done.returncode}")
         return next(iter(done.stdout.split()), None)
+
+
+def _as_user(name: str) -> list[str]:
+    """Both, or the job's files would be in our group."""
+    try:
+        return [f"--uid={name}", f"--gid={pwd.getpwnam(name).pw_gid}"]
+    except KeyError:
+        raise QsubError(f"this machine has no user {name}") from None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import shutil
 import socket
 import stat
 import subprocess
 import sys
-from pathlib import Path  # noqa: TC003 - parameters of a plug-in are converted to their types
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from balancer.clock import US, micros
+from balancer.clock import US
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide
 from emulator.live.fleet_process import FleetProcessError
@@ -21,6 +22,7 @@ from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs,
 from emulator.live.slurm.conf import ConfError, Fragment, read_fragment, slurm_conf
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
+from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
@@ -40,9 +42,6 @@ _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo", "sc
 _EPOCH_S = 1_767_225_600
 _READY_S = 120.0
 _MOST_RESTARTS = 5
-_STUCK_US = micros(3 * 3600)
-"""Jobs that wait so long (cluster time) on a cluster where nothing runs will wait for ever."""
-_STUCK_WALL_S = 15.0
 _SLURMCTLD = "slurmctld"
 _TAG = "EMULATOR_RUN"
 _HOOKS = "hooks"
@@ -84,6 +83,8 @@ class SlurmSystem:
             problem = "jobs on Slurm sleep and have whole nodes; set live.jobs to sleep"
         elif self.users and os.geteuid() != 0:
             problem = "users: only root can submit jobs for others; leave it out, and all jobs are yours"
+        elif unknown := [name for name in self.users.values() if not _is_user(name)]:
+            problem = f"users: this machine has no user {unknown[0]}"
         else:
             missing = [name for name in _PROGRAMS if shutil.which(name, path=_SEARCH) is None]
             if missing:
@@ -123,6 +124,7 @@ class SlurmBatch:
         self._fragment = system.fragment(site.names)
         self._library = system.library()
         self.home = site.work / "slurm"
+        self._spool = self.home / "spool"
         self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
         self._time: FakeTime | None = None
@@ -130,7 +132,7 @@ class SlurmBatch:
         self._tag = str(uuid4())
         self._begun_s = _EPOCH_S
         self._restarts = 0
-        self._idle_since_us: tuple[int, int] | None = None
+        self._patience = Patience(site.scenario.live.speed)
 
     # Starting.
 
@@ -145,13 +147,19 @@ class SlurmBatch:
     def _install(self) -> None:
         """Folders, configuration, and every program of Slurm bound to both and to the faster clock."""
         site = self._site
-        for folder in ("state", "run", *(f"spool/{name}" for name in site.names)):
+        for folder in ("state", "run"):
             (self.home / folder).mkdir(parents=True)
+        if self._system.users:
+            # A job's script is in the spool, and its user has no business in the run's folder, where tokens are.
+            self._spool = Path(mkdtemp(prefix="emulator-spool-"))
+            self._spool.chmod(0o711)
+        for name in site.names:
+            (self._spool / name).mkdir(parents=True)
         self._ports = KeptPorts(len(site.names) + 1)
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
         )
-        site.end_with(f"{_TAG}={self._tag}", self._time.files)
+        site.end_with(f"{_TAG}={self._tag}", [*self._time.files, self._spool])
         conf = self.home / "slurm.conf"
         environ = {
             "PATH": _SEARCH,
@@ -167,8 +175,9 @@ class SlurmBatch:
         port, *node_ports = self._ports.ports
         text = slurm_conf(
             self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
-            host=socket.gethostname().partition(".")[0], user=getpass.getuser(), port=port, node_ports=node_ports,
-            speed=site.scenario.live.speed, hooks=self._hook_scripts() if site.has_balancer else {},
+            host=socket.gethostname().partition(".")[0], user=pwd.getpwuid(os.geteuid()).pw_name,
+            port=port, node_ports=node_ports, spool=self._spool, speed=site.scenario.live.speed,
+            hooks=self._hook_scripts() if site.has_balancer else {},
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
@@ -276,26 +285,10 @@ class SlurmBatch:
         return True
 
     def stuck(self, now_us: int) -> str | None:
-        """Nothing has run for hours, though all nodes that are there could be used."""
-        since = self._idle_since_us
-        if (
-            since is not None
-            and now_us - since[1] < micros(_STUCK_WALL_S * self._site.scenario.live.speed) / 10
-        ):
-            return None  # asking costs something
+        if not self._patience.is_due(now_us):
+            return None
         queue = self._queue()
-        if queue is None or any(line.split("|")[1] != "PENDING" for line in queue):
-            self._idle_since_us = None
-            return None
-        if since is None:
-            self._idle_since_us = (now_us, now_us)
-            return None
-        self._idle_since_us = (since[0], now_us)
-        if now_us - since[0] < max(_STUCK_US, micros(_STUCK_WALL_S * self._site.scenario.live.speed)):
-            return None
-        if queue:
-            return f"{len(queue)} jobs wait in Slurm's queue, and nothing has run for hours"
-        return "Slurm has forgotten jobs that it had accepted"
+        return self._patience.look(now_us, None if queue is None else [line.split("|")[1] for line in queue])
 
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
         """Slurmctld is started again, as a service manager would; a node without its slurmd is a node that died."""
@@ -318,9 +311,12 @@ class SlurmBatch:
     def collect(self, job_ids: Mapping[int, str]) -> BatchSide:
         if self._time is None:
             return BatchSide([], [])
-        lines = _lines(self.jobcomp)
         queue = self._queue()
+        lines = _lines(self.jobcomp)  # afterwards: who ended meanwhile is told here
         names = self._site.names
+        if failed := sum(" JobState=FAILED " in line for line in lines):
+            said = f"{failed} jobs failed on Slurm, though all they do is sleep (see jobcomp.txt)"
+            self._site.marks.append(Mark(self._site.now_us, said))
         jobs = read_jobs(lines, queue or [], names, self._begun_s)
         known = {job["number"] for job in jobs}
         # A controller that is gone cannot be asked what waits.
@@ -329,7 +325,9 @@ class SlurmBatch:
             for text in job_ids.values()
             if int(text) not in known
         ]
-        return BatchSide(jobs, read_marks(_lines(self.log), names, self._begun_s), tick_us=US)
+        marks = read_marks(_lines(self.log), names, self._begun_s)
+        now_us = self._time.now_us() - self._begun_s * US if self._time.has_begun else 0
+        return BatchSide(jobs, marks, tick_us=US, now_us=now_us)
 
     def _queue(self) -> list[str] | None:
         """Jobs that are not over; None: the controller does not answer."""
@@ -349,6 +347,14 @@ class SlurmBatch:
             self._ports.close()
         if self._time is not None:
             self._time.close()
+
+
+def _is_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def _lines(path: Path) -> list[str]:

@@ -60,6 +60,11 @@ def test_what_is_in_the_queue_runs_or_waits():
     ]
 
 
+def test_a_run_that_was_lost_after_the_queue_was_asked_is_not_told_twice():
+    (job,) = jobs(4, queue=["4|RUNNING|2026-11-21T00:01:17|2026-11-21T00:01:18|n01"])
+    assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("QUEUED", ["REQUEUED"])
+
+
 def test_a_job_that_is_still_in_the_queue_after_its_end_is_over():
     (job,) = jobs(1, queue=["1|COMPLETING|2026-11-20T23:58:32|2026-11-20T23:58:36|n[01-02]"])
     assert (job["state"], len(job["runs"])) == ("ENDED", 1)

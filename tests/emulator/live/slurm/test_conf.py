@@ -76,6 +76,7 @@ def whole(found, speed=300.0):
         found,
         NAMES,
         home=Path("/run/home"),
+        spool=Path("/run/home/spool"),
         log=Path("/run/log"),
         jobcomp=Path("/run/jobcomp"),
         host="here",

@@ -39,6 +39,13 @@ def test_a_run_that_is_not_possible_is_refused_with_the_reason(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_user_whom_this_machine_does_not_know_is_refused_before_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    asked = scenario(batch={"slurm": {"users": {1: "nobody-of-that-name"}}})
+    with pytest.raises(ScenarioError, match="users: this machine has no user nobody-of-that-name"):
+        Fleet(asked, prepare(asked), tmp_path)
+
+
 def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
     asked = scenario()

@@ -30,15 +30,20 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
             "sbatch": {
                 "command": [program("echo '17;cluster'")],
                 "partitions": {"2": "debug"},
-                "users": {"5": "alice"},
+                "users": {"5": "root"},
             }
         },
     )
     assert submitter.submit("j1", 3, 90 * US, "#!/bin/sh\nsleep 60\n", trace_numbers="2/5/-1") == "17"
     told = (tmp_path / "told").read_text().splitlines()
-    assert {"--nodes=3", "--time=00:01:30", "--partition=debug", "--uid=alice", "--comment=2/5/-1"} <= set(
-        told
-    )
+    assert {
+        "--nodes=3",
+        "--time=00:01:30",
+        "--partition=debug",
+        "--uid=root",
+        "--gid=0",
+        "--comment=2/5/-1",
+    } <= set(told)
     assert (tmp_path / "script").read_text() == "#!/bin/sh\nsleep 60\n"
 
 
@@ -74,3 +79,10 @@ def test_a_job_that_somebody_submitted_is_found_by_its_name(program, tmp_path):
     assert "--name=j7" in (tmp_path / "told").read_text()
     program("true", name="squeue")
     assert sbatch.find("j7") is None
+
+
+def test_a_user_whom_this_machine_does_not_know_is_an_error_that_names_them(program):
+    with pytest.raises(QsubError, match="this machine has no user nobody-of-that-name"):
+        Sbatch([program("echo 17")], users={5: "nobody-of-that-name"}).submit(
+            "j1", 1, US, "#!/bin/sh\n", trace_numbers="2/5/-1"
+        )
