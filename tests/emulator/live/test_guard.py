@@ -23,7 +23,8 @@ sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in
 for sleeper in sleepers:
     guard.watch(sleeper.pid)
 guard.forget(sleepers[0].pid)
-guard.forget(sleepers[2].pid)
+for _ in range(40):  # who is stopped may have been stopped before
+    guard.forget(sleepers[2].pid)
 print(*(sleeper.pid for sleeper in sleepers), flush=True)
 input()
 """
