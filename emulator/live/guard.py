@@ -19,10 +19,9 @@ while read -r deed session; do
         watch) sessions="$sessions$session " ;;
         tag) tags="$tags $session" ;;
         remove) files="$files $session" ;;
-        forget)
-            case $sessions in *" $session "*)
-                sessions="${sessions%% "$session" *} ${sessions#* "$session" }" ;;
-            esac ;;
+        forget) case $sessions in  # else what is not there would double the list
+            *" $session "*) sessions="${sessions%% "$session" *} ${sessions#* "$session" }" ;;
+        esac ;;
     esac
 done
 for session in $sessions; do
