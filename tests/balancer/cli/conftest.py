@@ -60,9 +60,8 @@ class Service:
 
     def command(self, *options: str) -> list[str]:
         start = [sys.executable, "-c", "from balancer.cli import main; main()", "serve"]
-        nodes = [] if "--config" in options else ["--nodes", f"n[01-{self.count:02d}]"]
-        db = ["--db", str(self.folder / "ledger.db"), "--ready-file", str(self.ready)]
-        return [*start, *nodes, *db, "--confirm-poll-s", "0.02", *options]
+        nodes = ["--nodes", f"n[01-{self.count:02d}]", "--db", str(self.folder / "ledger.db")]
+        return [*start, *nodes, "--ready-file", str(self.ready), "--confirm-poll-s", "0.02", *options]
 
     def start(self, *options: str) -> None:
         self.ready.unlink(missing_ok=True)
