@@ -182,6 +182,8 @@ class Story:
             engine._writer.stop()
             if engine._commander._thread.ident is not None:
                 engine._commander.stop()
+            engine._reader.stop()
+            engine._callers.stop()
             engine._timers.stop()
             engine._bounded.stop()
             ledger = engine.ledger
