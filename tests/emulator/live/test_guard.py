@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from balancer.clock import US, wall_us
+from emulator.live.guard import Guard
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
@@ -136,3 +137,19 @@ def test_whoever_has_the_runs_tag_ends_with_it_and_nobody_else(tmp_path):
     finally:
         for pid in sleepers():
             os.kill(pid, signal.SIGKILL)
+
+
+def test_sessions_that_are_forgotten_again_and_again_cost_nothing():
+    guard = Guard()
+    sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(2)]
+    for sleeper in sleepers:
+        guard.watch(sleeper.pid)
+    for _ in range(200):
+        guard.forget(sleepers[0].pid)
+    guard.close()
+    try:
+        assert sleepers[1].wait(30) == -signal.SIGKILL
+        assert sleepers[0].poll() is None
+    finally:
+        sleepers[0].kill()
+        sleepers[0].wait()
