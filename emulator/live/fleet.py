@@ -31,6 +31,7 @@ from emulator.live.collect import STILL_WORKING, collect, replayed
 from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
+from emulator.live.qsub import SUBMITTERS
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
@@ -326,6 +327,7 @@ class Fleet:
             "result": self.replay_log,
             "clock": self.clock_file,
             "ready_file": self.work / "replayer.ready",
+            "plugins": [each.model_dump(mode="json") for each in self._plugins(SUBMITTERS)],
         }
         submitting, environ = self._batch.replayer_settings()
         settings |= submitting

@@ -16,6 +16,7 @@ from emulator.live.torque.jobs import TRACE_NUMBERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+SUBMITTERS = "emulator.submitters"
 _TIMEOUT_S = 60.0
 _RETRY_S = 0.5
 _UNREACHABLE = ("cannot connect", "connection refused", "unable to communicate", "timed out", "pbs_iff")

@@ -25,8 +25,10 @@ import structlog
 from pydantic import Field
 
 from balancer.clock import Clock, SystemClock, micros, seconds
+from balancer.plugin_files import Pluggable
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import (
+    SUBMITTERS,
     Qsub,
     QsubError,
     QsubUnreachableError,
@@ -38,7 +40,7 @@ from emulator.live.qsub import (
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
-from emulator.plugins import make_plugin
+from emulator.plugins import KINDS, make_plugin
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
@@ -57,7 +59,7 @@ _REFUSALS = 3
 """How often a job is offered that the batch system refuses."""
 
 
-class ReplayerConfig(Settings):
+class ReplayerConfig(Pluggable, Settings):
     """Settings of one replay. Durations are cluster time.
 
     `wait_s` is the longest wait W of a lease; `notice_s` is how long before its arrival each lease is
@@ -65,6 +67,8 @@ class ReplayerConfig(Settings):
     with what is late by now at once. `origin_s` is the cluster time at which the trace starts
     (None: 0 on a shared clock, now on the system's).
     """
+
+    plugin_kinds = KINDS
 
     workload: Path
     result: Path
@@ -100,7 +104,8 @@ class ReplayerConfig(Settings):
         """Raises PluginError."""
         if self.submit is None:
             return Qsub(self.qsub, self.queue, self.qsub_environment)
-        made: Submitter = make_plugin("emulator.submitters", self.submit)
+        with self.plugged_in():
+            made: Submitter = make_plugin(SUBMITTERS, self.submit)
         return made
 
 

@@ -148,6 +148,18 @@ def test_the_strategies_of_the_mechanism_hybrid(run):
     assert summary["preemptions"] == 0
 
 
+@pytest.mark.live
+@pytest.mark.slow
+def test_a_batch_system_and_a_submitter_of_live_runs(tmp_path):
+    sources = files("batch_system.py:NotedTorque", "submitter.py:NotedQsub", "generator.py:Clockwork")
+    scenario = {"nodes": 4, "workload": {"generate": [CLOCKWORK]}, "plugins": sources}
+    scenario["live"] = {"batch": "noted_torque", "speed": 20_000}
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+    out = tmp_path / "out"
+    invoke(emulator, "run", tmp_path / "scenario.yaml", "--clock", "live", "--out", out, "--quiet", "--check")
+    assert len((out / "logs" / "submitted.txt").read_text().splitlines()) == 12
+
+
 def test_a_paper(tmp_path):
     known = options("paper.py:BACKFILLING")
     shown = invoke(

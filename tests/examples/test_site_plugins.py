@@ -69,4 +69,4 @@ def test_each_kind_is_used_once_it_is_installed(python):
         SITE_PLUGINS_INSTALLED="1",
         EMULATOR_CACHE_DIR=str(Path(numba.config.CACHE_DIR).parent),  # the loops are compiled already
     )
-    assert "10 passed" in shown
+    assert "11 passed" in shown
