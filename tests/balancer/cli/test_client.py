@@ -58,13 +58,17 @@ def test_a_service_that_stays_away_is_given_up_after_the_patience(away):
             client.release_nodes(["n01"])
 
 
+# A process that begins in the background of a shell ignores Ctrl-C; people's do not.
+_IN_FRONT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
 def test_ctrl_c_while_waiting_leaves_no_request(service):
     site = service(1)
     site.start("--wait-s", "600")
     with site.client() as client:
         client.update_nodes({"n01": "busy"}, job="1.server")
         with subprocess.Popen(
-            [sys.executable, "-c", "from balancer.cli import main; main()", "request", "1"],
+            [sys.executable, "-c", f"{_IN_FRONT}; from balancer.cli import main; main()", "request", "1"],
             env=site.environment | {"BALANCER_URL": site.url},
             stderr=subprocess.DEVNULL,
         ) as asking:
