@@ -144,6 +144,7 @@ class Commander:
         self._signature = signature
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
+        self._issuing: list[Order] = []
         self._readers: list[Future[Reading]] = []
         self._open: dict[str, NodeCommand] = {}
         self._telling = 0
@@ -236,8 +237,7 @@ class Commander:
     def open_nodes(self) -> set[str]:
         """Nodes with a command that waits or has no outcome yet."""
         with self._changed:
-            queued = (each.nodes for ticket in self._tickets for each in ticket.instructions)
-            return {*self._open, *(node for nodes in queued for node in nodes)}
+            return {*self._open, *self._ordered()}
 
     @property
     def due_us(self) -> int:
@@ -251,8 +251,13 @@ class Commander:
     def pending(self) -> int:
         """How many nodes wait for an outcome or a command."""
         with self._changed:
-            queued = sum(len(each.nodes) for ticket in self._tickets for each in ticket.instructions)
-            return len(self._open) + self._telling + queued
+            return len(self._open) + self._telling + len(self._ordered())
+
+    def _ordered(self) -> list[str]:
+        """Nodes of orders that wait, and of marks that are being set: those are not open."""
+        marks = (each for each in self._issuing if isinstance(each, (Mark, Unmark)))
+        waiting = (each for ticket in self._tickets for each in ticket.instructions)
+        return [node for order in (*waiting, *marks) for node in order.nodes]
 
     def _has_fresh(self) -> bool:
         return any(not work.is_late for work in self._open.values())
@@ -295,8 +300,13 @@ class Commander:
         """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
         with self._changed:
             tickets, self._tickets = self._tickets, []
+            self._issuing = [each for ticket in tickets for each in ticket.instructions]
             self._open_all(tickets)
-        self._issue(tickets)
+        try:
+            self._issue(tickets)
+        finally:
+            with self._changed:
+                self._issuing = []
         if self._open:
             self._looked_us = wall_us()
             self._confirm()

@@ -244,16 +244,16 @@ def check_number(
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
     """The entry points of a kind by name: those of installed packages."""
-    return _entry_points(tuple(sys.path)).get(group, {})
+    return _entry_points(tuple(sys.path), group.partition(".")[0]).get(group, {})
 
 
 @cache
-def _entry_points(_: tuple[str, ...]) -> dict[str, dict[str, EntryPoint]]:
+def _entry_points(_: tuple[str, ...], product: str) -> dict[str, dict[str, EntryPoint]]:
     """By group and name. Looking through what is installed takes longer than a small run: once for each `sys.path`."""
     found: dict[str, dict[str, EntryPoint]] = {}
     for distribution in distributions():
         text = distribution.read_text("entry_points.txt") or ""
-        if "[balancer." in text or "[emulator." in text:  # hardly any; parsing all takes most of the time
+        if f"[{product}." in text:  # hardly any; parsing all takes most of the time
             for entry in distribution.entry_points:
                 found.setdefault(entry.group, {}).setdefault(entry.name, entry)
     return found
