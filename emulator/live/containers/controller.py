@@ -318,7 +318,8 @@ class Controller:
                 progress.update(self._clock.now_us(), counts.ended, counts.granted, counts.rejected)
                 if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
                     self._state.wall_us = wall_us() - began_us
-                    return ""
+                    # It may have failed since it was last looked at.
+                    return self._failed_plans.look() if self._mechanism is not None else ""
                 if self.failure:
                     return self.failure.reason
                 if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
