@@ -124,7 +124,7 @@ class SlurmBatch:
         self._fragment = system.fragment(site.names)
         self._library = system.library()
         self.home = site.work / "slurm"
-        self._spool = self.home / "spool"
+        self._spool = Path()
         self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
         self._time: FakeTime | None = None
@@ -149,12 +149,13 @@ class SlurmBatch:
         site = self._site
         for folder in ("state", "run"):
             (self.home / folder).mkdir(parents=True)
+        # Not in the run's folder: Slurm has sockets here, whose names may not be long, and a job's script, whose user
+        # has no business where tokens are.
+        self._spool = Path(mkdtemp(prefix="emulator-spool-"))
         if self._system.users:
-            # A job's script is in the spool, and its user has no business in the run's folder, where tokens are.
-            self._spool = Path(mkdtemp(prefix="emulator-spool-"))
             self._spool.chmod(0o711)
         for name in site.names:
-            (self._spool / name).mkdir(parents=True)
+            (self._spool / name).mkdir()
         self._ports = KeptPorts(len(site.names) + 1)
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
