@@ -147,11 +147,11 @@ class Compose:
         return json.loads(self.fleet("status", "--json"))["run"] or {}
 
     def pace_until_jobs(self, count):
-        """Cluster seconds in a wall second, from the first that passes until so many jobs have ended."""
+        """Cluster seconds in a wall second, from the first that passes until so many jobs, and one more, have ended."""
         stood_s = self.cluster_time_s()
         until(lambda: self.cluster_time_s() > stood_s, "the clock stands", self)
         begun_us, begun_s = wall_us(), self.cluster_time_s()
-        self.wait_for_jobs(count)
+        self.wait_for_jobs(max(count, self.status().get("jobs_ended", 0) + 1))
         return (self.cluster_time_s() - begun_s) / (wall_us() - begun_us) * US
 
     def cluster_time_s(self):
