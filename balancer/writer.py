@@ -508,6 +508,11 @@ class Writer:
         self._decided_nodes = {record.name: record for record in nodes}
         self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
+            # A commit that failed may have been stored after all: what is shown is what was read.
+            with self._published:
+                self._nodes, self._requests = dict(self._decided_nodes), dict(self._open_requests)
+                self._published_seq = self._seq
+                self._published.notify_all()
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
         self.is_broken = False
