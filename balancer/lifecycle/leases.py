@@ -178,7 +178,14 @@ class LeaseBook:
         lease = self._leases.get(request_id)
         if lease is None:
             raise Refused(Refused.NOT_GRANTED, f"request {request_id} has no nodes (any more)")
-        check_owner(lease.record, event, f"request {request_id} is")
+        record = lease.record
+        check_owner(record, event, f"request {request_id} is")
+        if record.overdue and not record.confirmed and len(lease.nodes) < len(record.nodes):
+            # Its owner would use nodes that are no longer its own.
+            raise Refused(
+                Refused.NOT_GRANTED,
+                f"request {request_id} was not confirmed in time: some of its nodes went back",
+            )
         return lease
 
     def _enter(self, lease: Lease) -> None:

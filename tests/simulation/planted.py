@@ -59,10 +59,10 @@ BUGS = (
     Bug(
         "missing intent",
         "balancer/writer.py",
-        "                    self._ledger.commit([each.entry for each in batch])",
-        "                    self._ledger.commit(\n"
-        "                        [replace(e.entry, changes=replace(e.entry.changes, nodes=tuple(\n"
-        '                            n for n in e.entry.changes.nodes if n.state != "RECLAIMING"))) for e in batch])',
+        "            self._ledger.commit([each.entry for each in batch])",
+        "            self._ledger.commit(\n"
+        "                [replace(e.entry, changes=replace(e.entry.changes, nodes=tuple(\n"
+        '                    n for n in e.entry.changes.nodes if n.state != "RECLAIMING"))) for e in batch])',
     ),
     Bug("exit 1 in the prologue", "balancer/hooks.py", "REQUEUE = 2", "REQUEUE = 1"),
     Bug(
