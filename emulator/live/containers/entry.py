@@ -87,7 +87,7 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def bring_kernels() -> None:
-    """Compiled loops come with the image; Numba wants them where it may write."""
+    """Compiled loops come with the image; what is compiled later is put beside them, where it may be written."""
     made, used = os.environ.get("FLEET_KERNELS"), os.environ.get("EMULATOR_CACHE_DIR")
     if made and used:
         shutil.copytree(made, used, dirs_exist_ok=True)
