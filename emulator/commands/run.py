@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from emulator.commands.options import plugin_option
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
@@ -155,7 +154,9 @@ def run(  # noqa: PLR0917
     if as_json:
         click.echo(to_json(summary), nl=False)
     else:
-        Console().print(render_summary(summary, folder))
+        from rich.console import Console  # noqa: PLC0415
+
+        Console().print(render_summary(summary, folder, has_report=not no_report))
     if with_traceback and record.traceback:
         click.echo(record.traceback, err=True, nl=False)
     if summary["interrupted"]:
