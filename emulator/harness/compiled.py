@@ -100,7 +100,7 @@ _OPTIONS: dict[str, Any] = {
 class Kernel:
     """A function as machine code, for any kind of arguments: numbers, truth values, arrays, tuples of these.
 
-    Its results are a number, a truth value or None. Compiled functions that use it see Numba's form of it.
+    Its result is a number, a truth value, a tuple of these or None. Compiled functions see Numba's form of it.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:

@@ -25,12 +25,12 @@ ENTRY = "emulator_entry"
 (
     NDARRAY, TUPLE, NONE, NOT_IMPLEMENTED, FAILED, MESSAGE,
     INCREF, AS_INT, AS_FLOAT, AS_BOOL, FROM_INT, FROM_FLOAT, FROM_BOOL, ERROR, CLEAR, SET_ERROR, RELEASE, RESTORE,
-    DTYPES,
-) = range(19)  # fmt: skip
+    NEW_TUPLE, DTYPES,
+) = range(20)  # fmt: skip
 _FUNCTIONS = (
     "Py_IncRef", "PyLong_AsLongLong", "PyFloat_AsDouble", "PyObject_IsTrue", "PyLong_FromLongLong",
     "PyFloat_FromDouble", "PyBool_FromLong", "PyErr_Occurred", "PyErr_Clear", "PyErr_SetString",
-    "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyTuple_New",
 )  # fmt: skip
 TABLE = bytes.__basicsize__ - 1
 """Where the bytes of a `bytes` object begin."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numba
+import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
-from numba.np import numpy_support
-from numba.np.arrayobj import populate_array
+from numba.np import arrayobj, numpy_support
 
 from emulator.harness import entries as e
 from emulator.harness.compiled import cache_folder
@@ -24,6 +23,8 @@ if _FOLDER is not None:
     # Numba itself notices no change in a function's callees: the folder is that of one version of all.
     numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]
 
+_populate_array: Any = arrayobj.populate_array
+_types_of_numba: Any = types  # of which few have types of their own
 _INT, _INT32, _FLOAT = ir.IntType(64), ir.IntType(32), ir.DoubleType()
 # `PyArrayObject_fields` and `PyTupleObject`: where, in bytes, and NumPy's flags.
 _TYPE, _DATA, _DIMENSIONS, _SHAPE, _STRIDES, _DTYPE, _FLAGS = 8, 16, 24, 32, 40, 56, 64
@@ -40,7 +41,7 @@ def compile_entry(kernel: Kernel, kinds: str) -> bytes:
     argument_types = tuple(_types(e.words(kinds)))
     kernel.dispatcher.compile(argument_types)
     made = kernel.dispatcher.overloads[argument_types]
-    entry = binding.parse_assembly(cgutils.normalize_ir_text(str(_Entry(made).module)))
+    entry = binding.parse_assembly(str(_Entry(made).module))
     # As Numba keeps code in its own cache: optimised, with copies of all that it calls.
     library = made.library
     target = library._codegen._tm  # noqa: SLF001
@@ -97,7 +98,7 @@ class _Entry:
     def _value(self, kind: Any, thing: Any) -> Any:
         """The argument `thing` as the function takes it."""
         b = self._builder
-        if isinstance(kind, types.BaseTuple):
+        if isinstance(kind, _types_of_numba.BaseTuple):
             self._expect(self._at(thing, _TYPE), self._thing(e.TUPLE))
             self._expect(self._at(thing, _LENGTH), len(kind.types))
             items = [self._value(each, self._at(thing, _ITEMS + 8 * k)) for k, each in enumerate(kind.types)]
@@ -131,7 +132,7 @@ class _Entry:
         lengths, steps = self._at(thing, _SHAPE), self._at(thing, _STRIDES)
         array = context.make_array(kind)(context, b)
         size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        populate_array(
+        _populate_array(
             array,
             data=b.inttoptr(self._at(thing, _DATA), array.data.type),
             shape=[self._at(lengths, 8 * k) for k in range(kind.ndim)],
@@ -151,18 +152,32 @@ class _Entry:
         with b.if_then(status.is_error, likely=False):
             self._python(e.SET_ERROR, ir.VoidType(), self._thing(e.FAILED), self._thing(e.MESSAGE))
             b.ret(ir.Constant(_INT, 0))
-        kind = self._result
+        b.ret(self._object(self._result, value))
+
+    def _object(self, kind: Any, value: Any) -> Any:
+        """A new object of Python."""
+        b = self._builder
         if kind == types.none:
-            self._return(self._thing(e.NONE))
-        elif kind == types.float64:
-            b.ret(self._python(e.FROM_FLOAT, _INT, value))
-        elif kind == types.boolean:
-            b.ret(self._python(e.FROM_BOOL, _INT, b.zext(value, _INT)))
-        elif isinstance(kind, types.Integer):
+            none = self._thing(e.NONE)
+            self._python(e.INCREF, ir.VoidType(), none)
+            return none
+        if kind == types.float64:
+            return self._python(e.FROM_FLOAT, _INT, value)
+        if kind == types.boolean:
+            return self._python(e.FROM_BOOL, _INT, b.zext(value, _INT))
+        if isinstance(kind, types.Integer):
             wide = value if value.type.width == _INT.width else b.sext(value, _INT)
-            b.ret(self._python(e.FROM_INT, _INT, wide))
-        else:
-            raise TypeError(f"a compiled loop results in a number, a truth value or nothing, not in {kind}")
+            return self._python(e.FROM_INT, _INT, wide)
+        if isinstance(kind, _types_of_numba.BaseTuple):
+            made = self._python(e.NEW_TUPLE, _INT, ir.Constant(_INT, len(kind)))
+            for place, each in enumerate(kind.types):
+                item = b.add(made, ir.Constant(_INT, _ITEMS + 8 * place))
+                item = b.inttoptr(item, _INT.as_pointer())
+                b.store(self._object(each, b.extract_value(value, place)), item)
+            return made
+        raise TypeError(
+            f"a compiled loop results in numbers, truth values, tuples of these or nothing, not in {kind}"
+        )
 
 
 def _types(words: Iterator[str]) -> Iterator[Any]:
@@ -172,10 +187,10 @@ def _types(words: Iterator[str]) -> Iterator[Any]:
         if word == ")":
             return
         if word == "(":
-            yield types.BaseTuple.from_types(tuple(_types(words)))
+            yield _types_of_numba.BaseTuple.from_types(tuple(_types(words)))
         elif word in plain:
             yield plain[word]
         else:
             dtype, dimensions, layout, can = word.split(" ")
-            element = numpy_support.from_dtype(numpy_support.np.dtype(dtype))
-            yield types.Array(element, int(dimensions), layout, readonly=can == "R")
+            element = numpy_support.from_dtype(np.dtype(dtype))
+            yield _types_of_numba.Array(element, int(dimensions), layout, readonly=can == "R")

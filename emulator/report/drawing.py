@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -316,11 +316,11 @@ class Axes:
         low, high = self.x_ends
         return (x >= low) & (x <= high)
 
-    def _px(self, x: Floats | float) -> Floats | float:  # type: ignore[explicit-any]
+    def _px(self, x: Any) -> Any:
         low, high = self.x_ends
         return _LEFT + (x - low) / (high - low) * (self._width - _RIGHT - _LEFT)
 
-    def _py(self, y: Floats | float) -> Floats | float:
+    def _py(self, y: Any) -> Any:
         low, high = self.y_ends
         return self._floor - (y - low) / (high - low) * (self._floor - _TOP)
 

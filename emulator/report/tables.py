@@ -188,7 +188,7 @@ def events_table(record: RunRecord) -> pa.Table:
     )
 
 
-def _rank(time_us: NDArray[np.int64], code: NDArray[np.int8]) -> NDArray[np.int64]:
+def _rank(time_us: NDArray[np.int64], code: NDArray[np.int64]) -> NDArray[np.int64]:
     """Place of each event among those of its time; moves stay in the record's order among themselves.
 
     A failure comes before the moves that requests cause, unless the record has it after one of the same time.
@@ -222,6 +222,7 @@ def _part(
     *,
     texts: Sequence[str] = (),
     nodes: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+    work: RunTable | None = None,
     **found: NDArray[np.int64],
 ) -> _Part:
     """`nodes`: where those of each event begin (one more than events), and all of them."""
@@ -230,6 +231,9 @@ def _part(
     first, node = (np.zeros(count + 1, np.int64), np.empty(0, np.int32)) if nodes is None else nodes
     if nodes is not None:
         found["width"] = np.diff(first)
+    if work is not None and work.has_work:
+        found["done_node_us"], found["lost_node_us"] = work.done_node_us, work.lost_node_us
+        found["has_work"] = np.ones(count, np.int64)
     return _Part(code.astype(np.int64), np.asarray(time_us, np.int64), found, texts, first[:-1], node)
 
 
@@ -266,17 +270,9 @@ def _job_events(record: RunRecord) -> list[_Part]:
             job=number,
             run=np.arange(len(number)),
             nodes=(runs.first, runs.node),
-            **(_work(runs) if runs.has_work else {}),
+            work=runs,
         ),
     ]
-
-
-def _work(runs: RunTable) -> dict[str, NDArray[np.int64]]:
-    return {
-        "done_node_us": runs.done_node_us,
-        "lost_node_us": runs.lost_node_us,
-        "has_work": np.ones(len(runs.job), np.int64),
-    }
 
 
 def _lease_events(record: RunRecord) -> list[_Part]:

@@ -33,6 +33,11 @@ def quotient(a, b):
     return a // b
 
 
+@compiled
+def parts(a, b):
+    return a // b, a / b, a > b
+
+
 @pytest.fixture(scope="module")
 def five():
     return np.arange(5)
@@ -80,6 +85,10 @@ def test_what_no_loop_takes_is_named(five):
         total(five, "2")
     with pytest.raises(TypeError, match="takes arrays of numbers, not of <U1"):
         total(np.array(["a"]), 2)
+
+
+def test_several_results_are_a_tuple():
+    assert parts(7, 2) == (3, 3.5, True)
 
 
 def test_what_a_loop_cannot_do_is_an_error_and_the_next_call_is_none():
