@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,13 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def spread(cases: Iterable[Any], quick: int) -> list[Any]:
-    """The cases as parameters: `quick` of them, evenly spread from the first to the last, and the others marked slow.
-
-    A tuple is a case of several parameters, anything else of one.
-    """
-    found = [case if isinstance(case, tuple) else (case,) for case in cases]
-    kept = {round(at * (len(found) - 1) / max(quick - 1, 1)) for at in range(quick)}
-    return [
-        pytest.param(*case, marks=[] if at in kept else pytest.mark.slow) for at, case in enumerate(found)
-    ]
+def leave_out(items: Iterable[pytest.Item]) -> None:
+    """Mark slow all cases of a test marked `sample(n)` but n, evenly spread from the first to the last."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        (count,) = found[0].get_closest_marker("sample").args
+        kept = {round(at * (len(found) - 1) / max(count - 1, 1)) for at in range(count)}
+        for at, item in enumerate(found):
+            if at not in kept:
+                item.add_marker(pytest.mark.slow)

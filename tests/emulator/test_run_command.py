@@ -323,6 +323,7 @@ class TestInterrupt:
             yield process
             process.kill()
 
+    @pytest.mark.slow
     def test_ctrl_c_leaves_a_valid_partial_result(self, long_run, tmp_path):
         long_run.send_signal(signal.SIGINT)
         _, errors = long_run.communicate(timeout=200)

@@ -13,7 +13,6 @@ import pytest
 
 from balancer.clock import US
 from gates import GATE
-from quick import spread
 from simulation.parts import Rates, Size
 from simulation.world import World, scratch
 
@@ -33,7 +32,8 @@ def _lived(seed, script, *, hours=1.0, nodes=8, rates=None, leases=True):
     return world
 
 
-@pytest.mark.parametrize("seed", spread(range(GATE.backwards_seeds), 3))
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("seed", range(GATE.backwards_seeds))
 def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     def script(world):
         for minute in range(5, 60, 10):
@@ -43,7 +43,8 @@ def test_a_batch_server_that_goes_back_in_time_loses_no_node(seed):
     assert sum("server restarts" in line for line in world.lines) == 6
 
 
-@pytest.mark.parametrize(("edge", "ways", "length_s"), spread(_PARTITIONS, 6))
+@pytest.mark.sample(6)
+@pytest.mark.parametrize(("edge", "ways", "length_s"), _PARTITIONS)
 def test_a_partition_ends_without_harm(edge, ways, length_s):
     def script(world):
         for each in _EDGES[edge]:
@@ -52,9 +53,9 @@ def test_a_partition_ends_without_harm(edge, ways, length_s):
     _lived(13, script, hours=1 + length_s / 3600)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    ("one", "other"),
-    spread(random.Random(13).sample(list(combinations(_PARTITIONS, 2)), GATE.partition_pairs), 2),
+    ("one", "other"), random.Random(13).sample(list(combinations(_PARTITIONS, 2)), GATE.partition_pairs)
 )
 def test_two_partitions_at_once_end_without_harm(one, other):
     two = (one, other)
@@ -68,9 +69,10 @@ def test_two_partitions_at_once_end_without_harm(one, other):
     _lived(13, script, hours=1 + max(length_s for *_, length_s in two) / 3600)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(14, 14 + GATE.clock_seeds))
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-@pytest.mark.parametrize("jump_s", spread(_JUMPS_S, 2))
+@pytest.mark.parametrize("jump_s", _JUMPS_S)
 @pytest.mark.parametrize("state", ["RECLAIMING", "OD_RESERVE", "OD_ALLOC", "RESTORING", "OA_BUSY"])
 def test_a_clock_that_jumps_while_a_node_is_in_a_state_decides_nothing(state, jump_s, restarts, seed):
     def script(world):
@@ -107,18 +109,21 @@ def test_batch_jobs_go_on_while_the_balancer_is_down(down_s, seed):
         assert finished["after"] > finished["before"] + (5 if seed == 17 else 0)
 
 
-@pytest.mark.parametrize("seed", spread(range(5), 2))
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("seed", range(5))
 def test_a_bad_algorithm_moves_nothing_wrong_and_the_service_stays_up(seed):
     world = _lived(seed, lambda _: None, rates=Rates(plug_in=0.5))
     assert world.starts == 1
 
 
-@pytest.mark.parametrize("seed", spread(range(5), 2))
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("seed", range(5))
 def test_a_ledger_that_stores_and_says_it_failed_leaves_no_node_on_its_way(seed):
     """Found with the simulator: the command of such a decision was never given until the next restart."""
     _lived(seed, lambda _: None, rates=Rates(storage_unclear=0.1))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [291, 1826])
 def test_a_lent_node_that_a_person_takes_offline_stays_offline_when_it_is_given_back(seed):
     """Found with the simulator: `pbsnodes -c` of a lent node took the operator's own mark off, read or unread."""
@@ -163,11 +168,13 @@ def test_jobs_are_not_refused_for_ever_while_only_the_batch_server_cannot_be_rea
     assert max(job.starts for job in world.torque.jobs.values()) <= 3
 
 
-@pytest.mark.parametrize("seed", spread(range(5), 2))
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("seed", range(5))
 def test_a_lost_mark_and_a_lost_prologue_do_not_put_a_job_and_a_lease_on_one_node(seed):
     _lived(seed, lambda _: None, rates=Rates(mark_lost=0.2, hook_lost=0.5), hours=3)
 
 
-@pytest.mark.parametrize("seed", spread(range(5), 2))
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("seed", range(5))
 def test_answers_that_lie_once_hand_over_no_node_that_runs_a_job(seed):
     _lived(seed, lambda _: None, rates=Rates(lie=0.5, hook_lost=0.2), hours=3)

@@ -60,6 +60,7 @@ def certificate(folder):
     return str(folder / "cert.pem"), str(folder / "key.pem")
 
 
+@pytest.mark.slow
 def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service):
     running = service(3)
     running.start("--auth", "--reserve", "1")
@@ -89,6 +90,7 @@ def test_tokens_are_made_listed_and_revoked_while_the_service_runs(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_signed_hook_is_accepted_over_tls_and_an_unsigned_one_lets_the_job_start(service):
     running = service(2)
     cert, key = certificate(running.folder)
@@ -135,6 +137,7 @@ def test_beyond_loopback_the_service_asks_for_tokens_by_itself(service):
     assert running.stop() == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -62,6 +62,7 @@ def test_a_service_that_stays_away_is_given_up_after_the_patience(away):
 _IN_FRONT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_waiting_leaves_no_request(service):
     site = service(1)
     site.start("--wait-s", "600")
@@ -79,6 +80,7 @@ def test_ctrl_c_while_waiting_leaves_no_request(service):
         assert request.state == "withdrawn"
 
 
+@pytest.mark.slow
 def test_a_waiting_client_gets_its_node_after_a_kill_and_a_restart(service):
     site = service(1)
     site.start("--wait-s", "600")

@@ -35,6 +35,7 @@ def watched(service, tmp_path):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @needs_chromium
 def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
@@ -52,6 +53,7 @@ def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
     assert page.evaluate("document.cookie") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @needs_chromium
 def test_it_is_used_with_the_keyboard_and_fits_a_narrow_window_in_light_and_dark(watched):
@@ -79,6 +81,7 @@ def test_it_is_used_with_the_keyboard_and_fits_a_narrow_window_in_light_and_dark
     assert page.console == []
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @needs_chromium
 def test_the_cookie_reads_and_does_not_write_and_logging_out_ends_it(watched):
@@ -92,6 +95,7 @@ def test_the_cookie_reads_and_does_not_write_and_logging_out_ends_it(watched):
     assert page.evaluate("fetch('/v1/nodes').then((a) => a.status)") == 401
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @needs_chromium
 def test_another_sites_page_can_neither_read_nor_write(service, tmp_path):

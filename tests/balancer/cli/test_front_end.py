@@ -210,6 +210,7 @@ def test_forty_slow_callers_of_each_kind_and_a_hanging_batch_system_delay_nobody
     running.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_unix_socket_serves_the_same_for_those_who_may_use_its_file(service):
     running = service(2)

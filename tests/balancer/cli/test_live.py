@@ -19,6 +19,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_what_was_answered_is_there_after_kill_9(service):
     running = service(6)
     running.start("--reserve", "2")
@@ -43,6 +44,7 @@ def test_what_was_answered_is_there_after_kill_9(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_twenty_clients_at_once_never_get_the_same_node(service):
     running = service(10)
     running.start("--reserve", "10")
@@ -73,6 +75,7 @@ def test_twenty_clients_at_once_never_get_the_same_node(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_sigterm_lets_waiting_calls_go_and_ends_with_0(service):
     running = service(1)
     running.start("--wait-s", "600", "--threads", "4")
@@ -110,6 +113,7 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -140,6 +144,7 @@ def test_a_bad_option_is_named_and_nothing_starts(service, options, said):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_does_what_it_says(service):
     running = service(3)
     running.start()
@@ -171,6 +176,7 @@ def test_the_command_line_does_what_it_says(service):
     assert silent.stderr.startswith(f"balancer: no answer from {running.url}")
 
 
+@pytest.mark.slow
 def test_who_hangs_up_while_waiting_leaves_no_request(service):
     running = service(1)
     running.start("--wait-s", "600")
@@ -189,6 +195,7 @@ def test_who_hangs_up_while_waiting_leaves_no_request(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs(service):
     command = [sys.executable, "benchmarks/balancer_load.py", "--seconds", "1", "--nodes", "16"]
     command += ["--pairs-per-s", "20", "--connections", "2"]
@@ -197,6 +204,7 @@ def test_the_benchmark_runs(service):
     assert json.loads(ended.stdout)["calls"] >= 20
 
 
+@pytest.mark.slow
 def test_freeze_and_thaw_from_the_command_line(service):
     running = service(3)
     running.start("--reserve", "1")
@@ -216,6 +224,7 @@ def test_freeze_and_thaw_from_the_command_line(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_an_operator_sets_a_node_held_and_gives_it_back_to_batch(service):
     running = service(2)
     running.start("--reserve", "1")
@@ -237,6 +246,7 @@ def test_an_operator_sets_a_node_held_and_gives_it_back_to_batch(service):
     assert running.stop() == 0
 
 
+@pytest.mark.slow
 def test_sighup_reads_nodes_and_settings_again_and_a_wrong_file_changes_nothing(service):
     running = service(3)
     config = running.folder / "balancer.yaml"

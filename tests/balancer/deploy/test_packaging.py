@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -32,6 +34,7 @@ def names(requirements):
     return {requirement.split(">")[0].split("[")[0].split("<")[0].strip() for requirement in requirements}
 
 
+@pytest.mark.slow
 def test_every_module_of_the_service_is_imported_without_the_packages_of_the_emulator():
     only_there = names(PROJECT["optional-dependencies"]["emulator"]) - names(PROJECT["dependencies"])
     modules = {"openstacksdk": "openstack keystoneauth1"}

@@ -18,6 +18,7 @@ def site(request, kit, tmp_path, monkeypatch):
 every_system = pytest.mark.parametrize("site", SYSTEMS, indirect=True)
 
 
+@pytest.mark.slow
 @every_system
 def test_a_driver_lends_and_gives_back(site, kit):
     kit.contract(site, "free", "other")
@@ -27,6 +28,7 @@ def test_the_batch_system_in_memory_lends_and_gives_back(kit, memory_site):
     kit.contract(memory_site, "free", "other")
 
 
+@pytest.mark.sample(12)
 @every_system
 @pytest.mark.parametrize("kind", ["read", "jobs"])
 def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault):
@@ -47,6 +49,7 @@ def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault
     }
 
 
+@pytest.mark.sample(12)
 @every_system
 @pytest.mark.parametrize("command", ["reclaim", "restore"])
 def test_a_command_under_a_fault_does_all_or_nothing_and_may_be_repeated(site, kit, command, change_fault):

@@ -67,6 +67,7 @@ def _brought_to(w, kit, state):
     kit.until(lambda: w.states() == {"n01": state.value})
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("what", list(Seen))
 @pytest.mark.parametrize("state", list(NodeState))
 def test_each_cell_of_the_table_has_its_action(world, kit, state, what):

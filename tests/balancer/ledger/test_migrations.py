@@ -139,6 +139,7 @@ def test_the_code_knows_all_migration_files():
     assert sorted(each.revision for each in script.walk_revisions()) == sorted(schema._KNOWN)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("is_old", [True, False], ids=["release 1", "new"])
 def test_a_crash_in_any_step_of_a_migration_is_repaired_by_the_next_start(place, is_old):
     """Each statement is a step: the process ends before the first, the second, ... until it gets through."""

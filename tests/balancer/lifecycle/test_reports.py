@@ -103,6 +103,7 @@ def test_without_job_ids_the_latest_report_counts(world):
     assert w.state("n1") == "OA_IDLE"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("same_node", [True, False])
 def test_in_all_2520_orders_of_doubled_reports_no_node_is_idle_whose_last_news_is_a_job_start(
     world, same_node
@@ -125,6 +126,7 @@ def test_in_all_2520_orders_of_doubled_reports_no_node_is_idle_whose_last_news_i
         assert w.in_state("OA_IDLE") == ("n1", "n2")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(4))
 def test_in_random_orders_of_twenty_jobs_reports_no_node_is_idle_whose_last_news_is_a_job_start(world, part):
     chance = random.Random(part)

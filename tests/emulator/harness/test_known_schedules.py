@@ -75,6 +75,7 @@ def test_easy_meets_the_known_schedule_start_by_start(jobs: int) -> None:
     assert_lawful(record, jobs_in=jobs)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("jobs", [1_000, 5_000])
 def test_the_reference_meets_the_known_schedule_start_by_start(jobs: int) -> None:
     table = read_known_input(jobs)
@@ -117,6 +118,7 @@ def test_the_rules_of_other_simulators_move_the_sdsc_schedule_as_documented(
     assert_lawful(other)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "nodes", "size", "scheduler", "expected"),
     [

@@ -121,6 +121,7 @@ def compare(order: str, backfill: str, choice: str, *, workloads: int, seed: int
         assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(("order", "backfill", "choice"), SCHEDULERS)
 def test_every_scheduler_starts_every_job_when_the_reference_does(
     order: str, backfill: str, choice: str
@@ -137,6 +138,7 @@ def test_every_scheduler_starts_hundreds_of_workloads_like_the_reference(
     compare(order, backfill, choice, workloads=count // 3 if order == "multifactor" else count, seed=2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
 def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill: str) -> None:
     rng = np.random.default_rng([3, *backfill.encode()])
@@ -147,6 +149,7 @@ def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill
         assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("block", [2, 3, 5])
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
 def test_a_plan_of_many_small_blocks_makes_the_same_schedules(

@@ -21,7 +21,6 @@ from emulator.metrics.summary import summarize
 from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
-from quick import spread
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "make_room.py"
 
@@ -359,7 +358,8 @@ def painted(record):
     return grid, spent
 
 
-@pytest.mark.parametrize("seed", spread(list(range(60)), 6))
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("seed", list(range(60)))
 @pytest.mark.parametrize("scheduler", ["fcfs+easy", "sjf+conservative", "wfp3+easy"])
 def test_at_random_no_node_is_booked_twice_and_all_work_is_done_once(seed, scheduler):
     draw = np.random.default_rng(seed)

@@ -17,7 +17,6 @@ from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import run_both, run_live
-from quick import spread
 
 pytestmark = pytest.mark.usefixtures("toy")
 live = pytest.mark.live
@@ -79,8 +78,10 @@ def test_in_virtual_time_the_record_ends_there_and_names_plug_in_event_and_time(
     assert record.figures == {}
 
 
+@pytest.mark.slow
 @live
-@pytest.mark.parametrize("event", spread(EVENTS, 1))
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("event", EVENTS)
 def test_live_the_record_is_the_same(tmp_path, event):
     virtual, real = run_both(tmp_path, failing(event), jobs())
     assert real.interrupted == virtual.interrupted == said(EVENTS[event])

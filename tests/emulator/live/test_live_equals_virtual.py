@@ -156,16 +156,17 @@ def assert_same(scenario, record):
     assert figures[1]["problems"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "speed"),
     [
-        pytest.param(BASIC, 3000, id="no-wait", marks=pytest.mark.slow),
+        pytest.param(BASIC, 3000, id="no-wait"),
         pytest.param(WAITING, 12_000, id="wait"),
-        pytest.param({"balancer": PREDICTED}, 12_000, id="predictor", marks=pytest.mark.slow),
-        pytest.param(HINT, 12_000, id="hint-with-notice", marks=pytest.mark.slow),
-        pytest.param(BASIC, 12_000, id="no-wait-fast", marks=pytest.mark.slow),
-        pytest.param(WAITING, 3000, id="wait-slow", marks=pytest.mark.slow),
-        pytest.param(HINT, 3000, id="hint-with-notice-slow", marks=pytest.mark.slow),
+        pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
+        pytest.param(HINT, 12_000, id="hint-with-notice"),
+        pytest.param(BASIC, 12_000, id="no-wait-fast"),
+        pytest.param(WAITING, 3000, id="wait-slow"),
+        pytest.param(HINT, 3000, id="hint-with-notice-slow"),
     ],
 )
 def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
@@ -264,6 +265,7 @@ class TestBroken:
         assert files.load_summary(Path("runs/morning-live"))["interrupted"].startswith("the machine cannot")
         assert processes() == []
 
+    @pytest.mark.slow
     def test_a_fleet_that_does_not_start_shows_the_end_of_the_log(self, tmp_path, processes, monkeypatch):
         monkeypatch.setattr(TorqueBatch, "_hooks", lambda _: {"kind": "no such kind"})
         with pytest.raises(FleetError, match=r"agent ended with status 2:\n.*hooks"):

@@ -355,6 +355,7 @@ def start(path):
     )
 
 
+@pytest.mark.slow
 def test_the_process_ends_cleanly_on_sigterm_with_what_it_has(fleet):
     table = workload(batch=[(1, 0, 1, 1), (2, 1e9, 1, 1)])
     path = write_config(fleet.folder, table=table, qsub=fleet.write_qsub(), clock=str(fleet.clock_file))

@@ -48,18 +48,16 @@ def scenario(mechanism, *, nodes=3, scheduler="fcfs+easy", **live):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "scheduler"),
     [
-        pytest.param(
-            {"oversubscribe": {"cores": 4, "multiplicity": 2}}, "fcfs+none", id="fcfs", marks=pytest.mark.slow
-        ),
+        pytest.param({"oversubscribe": {"cores": 4, "multiplicity": 2}}, "fcfs+none", id="fcfs"),
         pytest.param({"oversubscribe": {"cores": 4, "multiplicity": 4}}, "fcfs+easy", id="easy"),
         pytest.param(
             {"dedicated_nodes": {"cores": 4, "percent": 34, "refuse_too_wide": True}},
             "fcfs+easy",
             id="dedicated",
-            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -125,6 +125,7 @@ def starts_of(jobs, nodes, order, backfill="easy", **options):
     return record.start_us.tolist()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
 @pytest.mark.parametrize(("slow", "fast"), [("slowwfp3", "wfp3"), ("slowshare", "share")])
 def test_an_order_in_python_makes_the_schedule_of_the_compiled_one(slow, fast, backfill):

@@ -98,6 +98,7 @@ def test_the_command_prints_json(log_path):
     assert figures["run_s"]["least"] == 25
 
 
+@pytest.mark.slow
 def test_the_command_draws_a_picture(log_path, tmp_path):
     png, svg = tmp_path / "plot.png", tmp_path / "plot.svg"
     assert run(log_path, "--plot", png).exit_code == 0

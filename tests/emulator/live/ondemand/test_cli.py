@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from quick import spread
 from testdata import RECORDED
 
 pytestmark = pytest.mark.live
@@ -107,6 +106,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("user", "command"), spread(COMMANDS, 3))
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(("user", "command"), COMMANDS)
 def test_other_commands_answer_as_recorded(manager, user, command):
     check(manager, command, user)

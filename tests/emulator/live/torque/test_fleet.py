@@ -30,6 +30,7 @@ def recorded_accounting(recorded, name):
     return shape(text.splitlines())
 
 
+@pytest.mark.slow
 def test_jobs_start_and_end_at_their_exact_times(make_fleet):
     fleet = make_fleet(hooks=False)
     first = fleet.qsub("-l", "nodes=4,walltime=100", script="# a comment\n\nsleep 10.25\n")
@@ -116,6 +117,7 @@ def test_a_prologue_that_takes_too_long_has_the_job_requeued(make_fleet):
     assert (fleet.letter(job), fleet.exit_status(job)) == ("Q", -14)
 
 
+@pytest.mark.slow
 def test_commands_run_as_processes_and_their_status_is_the_jobs(make_fleet):
     fleet = make_fleet(hooks=False)
     seven = fleet.qsub("-N", "seven", script="echo out; echo err >&2; exit 7\n")

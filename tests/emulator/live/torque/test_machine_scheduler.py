@@ -127,6 +127,7 @@ def jobs_of(draw, count, nodes, **extra):
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["hpq", "pre_rest", "pre_ckpt_sys", "pre_ckpt_app", "pre_ckpt"])
 def test_realtime(scheme):
     for seed in range(40):
@@ -154,6 +155,7 @@ def test_malleable(minimum):
         assert_proved(fleet, record)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("strategy", ["baseline", *hybrid_kit.STRATEGIES])
 @pytest.mark.parametrize("mtbf_s", [0, 2e-5], ids=["lasting", "failing"])
 def test_hybrid(strategy, mtbf_s):

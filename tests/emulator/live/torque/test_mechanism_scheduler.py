@@ -57,6 +57,7 @@ def runs(fleet):
     return [(start / US, end / US, sorted(table["node"][one:other])) for start, end, one, other in pieces]
 
 
+@pytest.mark.slow
 def test_preempted_with_a_checkpoint_it_goes_on_elsewhere_and_its_old_node_may_die(fleet_with):
     fleet = fleet_with([100, "keep", 0, 1, 2], [100, "save_and_stop", 0, 20])
     fleet.at(150)

@@ -11,6 +11,7 @@ from oracle.hybrid_kit import STRATEGIES, random_jobs, reference, segments, simu
 WARNINGS_US = (0, 2, 9)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("jobs", [8, 40])
 def test_every_segment_of_every_job_is_that_of_the_reference(strategy, jobs):

@@ -51,6 +51,7 @@ def compare_many(scheduler: str, contention: Contention, *, workloads: int, seed
         compare(machine, jobs, scheduler, contention)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("contention", MODELS, ids=str)
 @pytest.mark.parametrize("scheduler", ["fcfs+none", "fcfs+easy"])
 def test_every_job_starts_and_ends_when_it_does_in_the_reference(scheduler, contention):

@@ -163,6 +163,7 @@ def compare(scheme: str, *, workloads: int, seed: int, estimates: str = "longer"
         assert_never_shared(machine)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_runs_every_segment_as_the_reference_does(scheme: str) -> None:
     compare(scheme, workloads=150, seed=1)
