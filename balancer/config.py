@@ -10,9 +10,9 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
 from balancer.callers import CallerSettings
+from balancer.calls import EngineSettings
 from balancer.clock import micros
 from balancer.commands import CommandSettings
-from balancer.engine import EngineSettings
 from balancer.freeze import Freeze
 from balancer.lifecycle.settings import PickOrder, Settings
 from balancer.limits import Limits

@@ -348,22 +348,24 @@ def request(  # noqa: PLR0917
     _show_requests(as_json, [found], asdict(found))
 
 
+def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Request]) -> None:
+    with service_at(url) as balancer:
+        found = call(balancer)
+    _show_requests(as_json, [found], asdict(found))
+
+
 @_client_command("withdraw")
 @click.argument("request_id", metavar="REQUEST")
 def withdraw(url: str, as_json: bool, request_id: str) -> None:
     """Wait no longer for REQUEST. One that was granted meanwhile keeps its nodes: release them."""
-    with service_at(url) as balancer:
-        found = balancer.withdraw_request(request_id)
-    _show_requests(as_json, [found], asdict(found))
+    _call_for_request(url, as_json, lambda balancer: balancer.withdraw_request(request_id))
 
 
 @_client_command("confirm")
 @click.argument("request_id", metavar="REQUEST")
 def confirm(url: str, as_json: bool, request_id: str) -> None:
     """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
-    with service_at(url) as balancer:
-        found = balancer.confirm_request(request_id)
-    _show_requests(as_json, [found], asdict(found))
+    _call_for_request(url, as_json, lambda balancer: balancer.confirm_request(request_id))
 
 
 @_client_command("renew")
@@ -371,9 +373,7 @@ def confirm(url: str, as_json: bool, request_id: str) -> None:
 @click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
 def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
     """Keep the nodes of REQUEST for longer."""
-    with service_at(url) as balancer:
-        found = balancer.renew_lease(request_id, lease_s)
-    _show_requests(as_json, [found], asdict(found))
+    _call_for_request(url, as_json, lambda balancer: balancer.renew_lease(request_id, lease_s))
 
 
 @_client_command("release")

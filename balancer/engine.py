@@ -1,53 +1,40 @@
-"""The Balancer's calls: each is an event, made durable by the `Writer` before anything is done about it.
+"""The Balancer behind its API: its parts, how it starts and ends, whether it is ready, and how things stand.
 
-Commands for the batch system go to the `Commander`, whose outcomes come back as events, and so on until
-nothing is left to do. Work is done while a paced clock stands still; waiting for a request is not work.
+Calls are events (`calls.py`, `on_demand_calls.py`, `node_calls.py`), made durable by the `Writer` before anything is
+done about them. Commands for the batch system go to the `Commander`, whose outcomes come back as events, and so on
+until nothing is left to do. Work is done while a paced clock stands still; waiting for a request is not work.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.algorithms.bounded import Bounded
-from balancer.callers import CallerGoneError, Callers, CallerSettings
-from balancer.clock import NEVER_US, micros, seconds, wall_us
-from balancer.commands import Commander, CommandSettings, Order
+from balancer.callers import Callers
+from balancer.calls import EngineSettings
+from balancer.clock import micros, seconds, wall_us
+from balancer.commands import Commander
 from balancer.freeze import Freezable
 from balancer.idempotency import Keys
-from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Event,
-    GrantConfirmed,
-    LeaseRenewed,
-    Look,
-    NodesAdopted,
-    NodesContested,
-    NodesDoubted,
-    NodesReclaimed,
-    NodesReleased,
-    NodesRequested,
-    NodesUpdated,
-    Reclaim,
-    RequestWithdrawn,
-    ReserveAdded,
-    Restore,
     TimerFired,
     WakeAt,
 )
-from balancer.lifecycle.nodes import MAY_BE_CONTESTED
-from balancer.lifecycle.records import ANONYMOUS, RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.records import RequestRecord, RequestStatus
 from balancer.lifecycle.states import NodeState
+from balancer.node_calls import NodeCalls
+from balancer.on_demand_calls import OnDemandCalls
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
-from balancer.writer import Configured, Key, StoppingError, Writer
+from balancer.writer import Configured, StoppingError, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
@@ -56,13 +43,11 @@ if TYPE_CHECKING:
     from balancer.drivers.cloud import CloudDriver
     from balancer.freeze import Freeze
     from balancer.freeze import Order as FreezeOrder
-    from balancer.ledger.store import Ledger, StoredAnswer
+    from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
-    from balancer.lifecycle.records import Changes, NodeRecord
+    from balancer.lifecycle.records import NodeRecord
     from balancer.lifecycle.settings import Settings
     from balancer.metrics import Metrics
-    from balancer.waiting import Waiter
-    from balancer.writer import Decided
 
 _log = structlog.get_logger()
 
@@ -74,58 +59,8 @@ _FORGET_EVERY_US = micros(3600)
 _FIRST_READING_S = 5.0
 """How long a start waits for the batch system; without an answer the service starts, and is not ready."""
 
-_LOOKS_S = 0.5
-"""How often a call that waits looks whether its caller is still there; wall time."""
 
-
-CONCURRENT_UPDATE = "concurrent_update"
-"""Code of `Refused`: a node has another generation than the caller believes."""
-
-
-class TooManyError(Exception):
-    """The bound on waiting `requests` or on active `reserves` is reached; nothing changed."""
-
-    def __init__(self, what: str, limit: int) -> None:
-        self.what = what
-        super().__init__(f"{limit} {what} are pending already, which is the limit; try again later")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
-
-    `hold_s`: how long a node in doubt without a server in the cloud is held.
-    `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
-    Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
-    waits at most for its nodes to be marked.
-    """
-
-    reconcile_period_s: float = 60.0
-    refresh_age_s: float = 1.0
-    keep_answers_s: float = 7 * 86400.0
-    keep_events_s: float = 400 * 86400.0
-    plan_limit_s: float = 5.0
-    mark_wait_s: float = 0.5
-    unreachable_s: float = 90.0
-    max_waiting_requests: int = 10_000
-    max_reserves: int = 10_000
-    hold_s: float = 600.0
-    commands: CommandSettings = field(default_factory=CommandSettings)
-    callers: CallerSettings = field(default_factory=CallerSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls: the owner of what it asks for. An operator may end what is others'."""
-
-    name: str = ANONYMOUS
-    is_operator: bool = False
-
-
-NOBODY = Caller()
-
-
-class Engine:
+class Engine(OnDemandCalls, NodeCalls):
     """Nodes, requests and reserves of one Balancer, durable. Methods may be called from any thread.
 
     Calls that write raise `Refused` (nothing changed; see its codes), `BadPlan` (the algorithm failed),
@@ -233,7 +168,7 @@ class Engine:
                 self._carry_out(instructions)  # else the reading has seen to them, or will
             self._callers.start(
                 record.request_id
-                for record in self._writer.open_requests()
+                for record in self._writer.published.open_requests()
                 if record.status is RequestStatus.WAITING
             )
             self._timers.start()
@@ -301,10 +236,6 @@ class Engine:
         return max(0, min(to_timer_us, due_us - wall_us()))
 
     @property
-    def is_stopping(self) -> bool:
-        return self._writer.is_stopping
-
-    @property
     def is_leader(self) -> bool:
         """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
         return self.ledger.epoch is not None and not self.ledger.is_lost
@@ -361,367 +292,22 @@ class Engine:
         """Who ordered that no node moves; None: nodes may move."""
         return None if self._freeze is None else self._freeze.order()
 
-    # Calls
-
-    def submit_request(
-        self,
-        count: int,
-        wait_us: int | None = None,
-        *,
-        caller: Caller = NOBODY,
-        candidates: tuple[str, ...] = (),
-        exclude: tuple[str, ...] = (),
-        lease_us: int | None = None,
-        key: Key | None = None,
-        event_id: str = "",
-    ) -> RequestRecord:
-        """request_nodes: durable when this returns, and granted, rejected or waiting. Asks the batch system nothing."""
-
-        def requested(at_us: int, seq: int) -> NodesRequested:
-            if self._writer.pending()[0] >= self.settings.max_waiting_requests:
-                raise TooManyError("requests", self.settings.max_waiting_requests)
-            return NodesRequested(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=f"r{seq}",
-                count=count,
-                wait_us=wait_us,
-                owner=caller.name,
-                candidates=candidates,
-                exclude=exclude,
-                lease_us=lease_us,
-            )
-
-        with self.clock.held():
-            done = self._write(requested, key=key)
-        return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
-
-    def wait_for_request(
-        self,
-        request_id: str,
-        timeout_s: float | None = None,
-        *,
-        is_gone: Callable[[], bool] | None = None,
-    ) -> Waiter | None:
-        """Block until the request is decided, or for `timeout_s` of wall time. None: no such request.
-
-        The answer's `hold` must be closed once it has been sent. Its `record` still waits after the time-out.
-        Raises CallerGoneError when `is_gone` says that the owner has hung up: without another call the request is
-        withdrawn.
-        """
-        with self._writer.waiters.waiting(request_id) as waiter:
-            record = self.ledger.request(request_id)
-            if record is None:
-                return None
-            if record.status is RequestStatus.WAITING and not self.is_stopping:
-                if is_gone is None:
-                    waiter.answered.wait(timeout_s)
-                else:
-                    with self._callers.waiting(request_id):
-                        _wait_with(waiter, timeout_s, is_gone)
-            decided = waiter.record
-        if decided is None and record.status is RequestStatus.WAITING and self.is_stopping:
-            raise StoppingError(request_id)
-        waiter.record = decided or record
-        return waiter
-
-    def calls(self, request_id: str) -> None:
-        """The owner of a request has asked for it: after a restart, that keeps it waiting."""
-        self._callers.calls(request_id)
-
-    def hung_up(self, request_id: str) -> None:
-        """The owner's connection ended while it waited: without another call the request is withdrawn."""
-        self._callers.hung_up(request_id)
-
-    def withdraw_request(
-        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = "", reason: str = ""
-    ) -> RequestRecord | None:
-        """Nobody waits for it any more. None: no such request; one that has been decided stays as it is."""
-        record = self.ledger.request(request_id)
-        if record is None or record.status is not RequestStatus.WAITING:
-            return record
-        self._write_held(
-            lambda at_us, _: RequestWithdrawn(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                by=caller.name,
-                as_operator=caller.is_operator,
-                reason=reason,
-            )
-        )
-        return self.ledger.request(request_id)
-
-    def _withdraw_for(self, request_id: str, reason: str) -> None:
-        self.withdraw_request(request_id, caller=_SERVICE, reason=reason)
-
-    def confirm_request(
-        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = ""
-    ) -> RequestRecord | None:
-        """The owner has its nodes: durable when this returns. None: no such request."""
-        return self._keep(
-            request_id,
-            lambda at_us: GrantConfirmed(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                by=caller.name,
-                as_operator=caller.is_operator,
-            ),
-        )
-
-    def renew_lease(
-        self,
-        request_id: str,
-        lease_us: int | None = None,
-        *,
-        caller: Caller = NOBODY,
-        event_id: str = "",
-    ) -> RequestRecord | None:
-        """The grant is kept for `lease_us` from now on; None: for what was asked. None: no such request."""
-        return self._keep(
-            request_id,
-            lambda at_us: LeaseRenewed(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                lease_us=lease_us,
-                by=caller.name,
-                as_operator=caller.is_operator,
-            ),
-        )
-
-    def _keep(self, request_id: str, make: Callable[[int], Event]) -> RequestRecord | None:
-        if self.ledger.request(request_id) is None:
-            return None
-        self._write_held(lambda at_us, _: make(at_us))
-        return self.ledger.request(request_id)
-
-    def release_nodes(
-        self,
-        nodes: tuple[str, ...],
-        *,
-        caller: Caller = NOBODY,
-        generations: Mapping[str, int] | None = None,
-        key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
-    ) -> None:
-        """release_nodes: durable when this returns. `answer` is stored with the key.
-
-        `generations`: Refused (concurrent_update) unless these nodes still have them.
-        """
-
-        def released(at_us: int, _: int) -> NodesReleased:
-            self._check_generations(generations)
-            return NodesReleased(
-                at_us=at_us,
-                event_id=event_id,
-                nodes=nodes,
-                by=caller.name,
-                as_operator=caller.is_operator,
-            )
-
-        with self.clock.held():
-            self._write(released, key=key, answer=lambda _: answer)
-
-    def update_nodes(
-        self,
-        *,
-        busy: tuple[str, ...] = (),
-        idle: tuple[str, ...] = (),
-        job: str | None = None,
-        remaining_us: int | None = None,
-        generations: Mapping[str, int] | None = None,
-        key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
-    ) -> None:
-        """update_nodes: durable when this returns.
-
-        The offline marks that it leads to are set as well, unless that takes longer than `mark_wait_s`. Raises Refused
-        for a job on a node that batch may not use; that is durable too, and nobody is given such a node.
-        """
-        hook = "prologue" if busy else "epilogue"
-
-        def updated(at_us: int, _: int) -> NodesUpdated:
-            self._check_generations(generations)
-            return NodesUpdated(
-                at_us=at_us, event_id=event_id, busy=busy, idle=idle, job=job, remaining_us=remaining_us
-            )
-
-        with self.clock.held():
-            self._give_up_late(busy)
-            try:
-                self._write(
-                    updated,
-                    key=key,
-                    answer=lambda _: answer,
-                    # The batch system could refill the nodes as soon as its epilogue has our answer.
-                    until_issued=True,
-                )
-            except Refused as error:
-                outcome = "refused" if error.code == Refused.NODE_NOT_IN_BATCH else "invalid"
-                self.metrics.hook_event(hook, outcome)
-                if error.code == Refused.NODE_NOT_IN_BATCH:
-                    self._contest(busy, job, event_id)
-                raise
-            if job is not None:
-                self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
-        self.metrics.hook_event(hook, "accepted")
-
-    def _contest(self, nodes: tuple[str, ...], job: str | None, event_id: str) -> None:
-        """A job was reported where none may run: until a look has shown that there is none, nobody gets the node."""
-        why = f"job {job or '(unnamed)'} was reported to start"
-
-        def contested(at_us: int, _: int) -> Event | None:
-            records = [self._writer.decided_node(node) for node in nodes]
-            named = {
-                record.name: why
-                for record in records
-                if record is not None and record.state in MAY_BE_CONTESTED and not record.contested
-            }
-            return NodesContested(at_us=at_us, event_id=event_id, nodes=named) if named else None
-
-        done = self._writer.apply(contested)
-        if done is not None:
-            self._carry_out(done.instructions)
-        self._reader.ask()
-
-    def _give_up_late(self, busy: tuple[str, ...]) -> None:
-        """A job starts on nodes that were to be reclaimed long ago, so nobody could tell batch: it keeps them.
-
-        Refused, it would come back at once, again and again, for as long as the batch system does not listen to us.
-        """
-        late = self._commander.give_up_late(busy)
-        if late:
-            self._write(lambda at_us, _: NodesReclaimed(at_us=at_us, busy=late))
-
-    def adopt_nodes(
-        self,
-        nodes: tuple[str, ...],
-        *,
-        on_demand: bool,
-        caller: Caller = NOBODY,
-        reason: str = "",
-        key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
-    ) -> None:
-        """An operator says whose these held nodes are: granted as before, or batch's. Durable when this returns."""
-        on, back = (nodes, ()) if on_demand else ((), nodes)
-        with self.clock.held():
-            self._write(
-                lambda at_us, _: NodesAdopted(
-                    at_us=at_us,
-                    event_id=event_id,
-                    on_demand=on,
-                    batch=back,
-                    by=caller.name,
-                    reason=reason,
-                ),
-                key=key,
-                answer=lambda _: answer,
-            )
-
-    def hold_nodes(
-        self,
-        nodes: tuple[str, ...],
-        reason: str,
-        *,
-        caller: Caller = NOBODY,
-        key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
-    ) -> None:
-        """An operator says that nobody may have these nodes, whatever the ledger says of them: HELD when this returns.
-
-        `adopt_nodes` ends it.
-        """
-
-        def doubted(at_us: int, seq: int) -> Event:
-            unknown = [node for node in nodes if self._writer.decided_node(node) is None]
-            if unknown:
-                raise Refused(Refused.UNKNOWN_NODE, f"there is no node {unknown[0]}")
-            # With the number: what was settled before is doubted again.
-            why = f"held by {caller.name} at event {seq}: {reason}"
-            return NodesDoubted(at_us=at_us, event_id=event_id, reasons=dict.fromkeys(nodes, why))
-
-        with self.clock.held():
-            self._write(doubted, key=key, answer=lambda _: answer)
-            self._timers.wake_at(self.clock.now_us())  # requests that waited with one get another
-            self._reader.ask(with_cloud=True)  # and one without a mark gets it
-
-    def add_reserve(
-        self,
-        count: int,
-        notice_us: int,
-        *,
-        caller: Caller = NOBODY,
-        keep_us: int | None = None,
-        key: Key | None = None,
-        answer: Callable[[ReserveRecord], str] | None = None,
-        event_id: str = "",
-    ) -> ReserveRecord:
-        """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`.
-
-        They are kept for `keep_us` after H; None: for I.
-        """
-
-        def added(changes: Changes) -> ReserveRecord:
-            return max(changes.reserves, key=lambda record: record.order)
-
-        def add(at_us: int, seq: int) -> ReserveAdded:
-            if self._writer.pending()[1] >= self.settings.max_reserves:
-                raise TooManyError("reserves", self.settings.max_reserves)
-            return ReserveAdded(
-                at_us=at_us,
-                event_id=event_id,
-                reserve_id=f"h{seq}",
-                count=count,
-                by_us=at_us + notice_us,
-                keep_us=keep_us,
-                owner=caller.name,
-            )
-
-        with self.clock.held():
-            done = self._write(
-                add,
-                key=key,
-                answer=lambda changes: answer(added(changes)) if answer is not None else "",
-            )
-        return added(done.changes)
-
-    def idempotent(self, key: Key | None) -> AbstractContextManager[StoredAnswer | None]:
-        """The stored answer to a call with this key, if there is one. Raises KeyReusedError and KeyInUseError."""
-        return self._keys.used(key)
-
-    def _check_generations(self, generations: Mapping[str, int] | None) -> None:
-        """For the function that is given to the writer: nothing is decided in between."""
-        for name, believed in (generations or {}).items():
-            record = self._writer.decided_node(name)
-            if record is not None and record.generation != believed:
-                detail = (
-                    f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
-                )
-                raise Refused(CONCURRENT_UPDATE, detail)
-
     # Reading
 
     def nodes(self) -> list[NodeRecord]:
         """All nodes as committed, by name."""
-        return self._writer.nodes()
+        return self._writer.published.nodes()
 
     def node(self, name: str) -> NodeRecord | None:
         """One node as committed."""
-        return self._writer.node(name)
+        return self._writer.published.node(name)
 
     def counts(self) -> dict[NodeState, int]:
-        return self._writer.counts()
+        return self._writer.published.counts()
 
     def counted(self) -> tuple[int, dict[NodeState, int]]:
         """Number of the last committed event, and the nodes by state after it."""
-        return self._writer.counted()
+        return self._writer.published.counted()
 
     def reading(self, node: str) -> NodeStatus | None:
         """What the batch system said of the node when it was asked last."""
@@ -743,7 +329,7 @@ class Engine:
 
     def wait_for_events(self, after: int, timeout_s: float) -> bool:
         """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
-        return self._writer.wait_for_events(after, timeout_s)
+        return self._writer.published.wait_for_events(after, timeout_s)
 
     # What comes from the batch system
 
@@ -762,7 +348,7 @@ class Engine:
 
     def open_requests(self) -> list[RequestRecord]:
         """The requests that wait or have nodes, as committed."""
-        return self._writer.open_requests()
+        return self._writer.published.open_requests()
 
     def _on_outcome(self, event: Event) -> None:
         with self.clock.held():
@@ -780,38 +366,8 @@ class Engine:
 
     def _is_batchs(self, node: str) -> bool:
         """Whether its mark may come off: not while it is lent, or held because of a doubt."""
-        record = self._writer.node(node)
+        record = self._writer.published.node(node)
         return record is None or record.state not in _MARKED
-
-    def _write(
-        self,
-        make: Callable[[int, int], Event],
-        *,
-        key: Key | None = None,
-        answer: Callable[[Changes], str] | None = None,
-        until_issued: bool = False,
-    ) -> Decided:
-        done = self._writer.apply(make, key=key, answer=answer)
-        if done is None:
-            raise AssertionError("a call always makes an event")
-        issued = self._carry_out(done.instructions)
-        if until_issued and issued is not None:
-            self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
-        return done
-
-    def _write_held(self, make: Callable[[int, int], Event]) -> None:
-        with self.clock.held():
-            self._write(make)
-
-    def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
-        """Hand over the commands; the event is set once they have been issued."""
-        commands: list[Order] = []
-        for instruction in instructions:
-            if isinstance(instruction, (Reclaim, Restore)):
-                commands.append(instruction)
-            elif isinstance(instruction, Look):
-                self._reader.ask(with_cloud=instruction.cloud)
-        return self._commander.submit(commands) if commands else None
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
@@ -834,17 +390,3 @@ class Engine:
                 answers_before_us=now_us - micros(self.settings.keep_answers_s),
                 events_before_us=now_us - micros(self.settings.keep_events_s),
             )
-
-
-_SERVICE = Caller("", is_operator=True)
-"""What the service ends by itself."""
-
-
-def _wait_with(waiter: Waiter, timeout_s: float | None, is_gone: Callable[[], bool]) -> None:
-    """Until there is an answer, or for `timeout_s`. Raises CallerGoneError."""
-    end_us = NEVER_US if timeout_s is None else wall_us() + micros(timeout_s)
-    while (left_us := end_us - wall_us()) > 0:
-        if waiter.answered.wait(min(_LOOKS_S, seconds(left_us))):
-            return
-        if is_gone():
-            raise CallerGoneError

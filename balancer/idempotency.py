@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from balancer.decided import Key
     from balancer.ledger.store import Ledger, StoredAnswer
-    from balancer.writer import Key
 
 
 class KeyReusedError(Exception):

@@ -115,7 +115,7 @@ class Reconciler:
 
     def _read(self, *, with_cloud: bool) -> bool:
         # Not the last decision: what is set right below has to be stored already.
-        before = self._writer.committed_seq
+        before = self._writer.published.seq
         asked_us = self._clock.now_us()
         cloud = self._ask_cloud() if with_cloud else None
         try:
@@ -142,7 +142,7 @@ class Reconciler:
             return
         self._is_site_checked = True
         try:
-            checks = self._commander.site_checks([record.name for record in self._writer.nodes()])
+            checks = self._commander.site_checks([record.name for record in self._writer.published.nodes()])
         except Exception as error:  # noqa: BLE001 - a plug-in: what it cannot tell does not keep us from reading
             _log.warning("it could not be checked how the batch system is set up", error=str(error))
             return

@@ -12,14 +12,14 @@ and tries by itself whether writing works again (a full disk has room again, a d
 from __future__ import annotations
 
 import json
-import re
 import threading
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.decided import KIND, Decided, answered_of, encode, event_body, kept_answer
 from balancer.doubts import LENT, unknown_stamps
 from balancer.ledger.errors import (
     FencedError,
@@ -29,12 +29,13 @@ from balancer.ledger.errors import (
     StaleError,
     UnprovenError,
 )
-from balancer.ledger.store import Entry, StoredAnswer, StoredEvent
+from balancer.ledger.store import Entry, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, Grant, NodesDoubted, PlanRefused, WakeAt
+from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
 from balancer.lifecycle.states import NodeState
+from balancer.published import Published
 from balancer.version import VERSION
 from balancer.waiting import Waiters
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
+    from balancer.decided import Key, Moves
     from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
@@ -63,9 +65,6 @@ _FINAL = (FencedError, ReplacedError)
 _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
 
-Moves = list[tuple[NodeRecord, NodeRecord]]
-"""Records before and after, of nodes that changed their state."""
-
 
 class StoppingError(Exception):
     """The service ends; `request_id` goes on waiting in the ledger and can be asked for after a restart."""
@@ -73,14 +72,6 @@ class StoppingError(Exception):
     def __init__(self, request_id: str | None = None) -> None:
         self.request_id = request_id
         super().__init__("the Balancer is stopping")
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An idempotency key and what tells one call from another (a digest of operation and body)."""
-
-    key: str
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,29 +82,6 @@ class Configured:
     algorithm: Algorithm
     algorithm_name: str
     settings: Settings
-
-
-@dataclass(slots=True)
-class Decided:
-    """An event that was decided, and what became of it."""
-
-    entry: Entry
-    instructions: list[Instruction]
-    moves: Moves
-    stored: bool = False
-    error: Exception | None = None
-
-    @property
-    def changes(self) -> Changes:
-        return self.entry.changes
-
-    @property
-    def seq(self) -> int:
-        return self.entry.event.seq
-
-    @property
-    def answered(self) -> list[RequestRecord]:
-        return _answered(self.changes, self.instructions)
 
 
 class Writer:
@@ -129,6 +97,7 @@ class Writer:
         on_decided: Callable[[Sequence[Instruction]], None],
         threaded: bool = True,
     ) -> None:
+        self.published = Published()
         self.waiters = Waiters(clock)
         self.is_broken = False
         self.failures = 0
@@ -156,11 +125,7 @@ class Writer:
         self._changed_at: dict[str, int] = {}
         self._load()
         clock.not_before(self._lifecycle.now_us)
-        # What has been committed; readers see this.
-        self._published = threading.Condition()
-        self._nodes = dict(self._decided_nodes)
-        self._requests = dict(self._open_requests)
-        self._published_seq = self._seq
+        self._publish_all()
 
     # Writing
 
@@ -183,10 +148,7 @@ class Writer:
         if doubt or (known and not self._ledger.has_head_file):
             self.unproven = doubt or "nothing beside it says how far it went"
         self._ledger.commit(entries)
-        with self._published:
-            self._nodes = dict(self._decided_nodes)
-            self._requests = dict(self._open_requests)
-            self._published_seq = self._seq
+        self._publish_all()
         instructions = self._lifecycle.resume()
         self._on_decided(instructions)
         return instructions
@@ -203,8 +165,8 @@ class Writer:
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
-        body = _body(event, moves, changes, ())
-        return [Entry(StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body), changes)]
+        body = event_body(event, moves, changes, ())
+        return [Entry(StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body), changes)]
 
     def apply(
         self,
@@ -244,8 +206,7 @@ class Writer:
             self.is_stopping = True
         self._ended.set()
         self.waiters.wake_all()
-        with self._published:
-            self._published.notify_all()
+        self.published.end()
         with self._committing:
             pass  # the last commit has ended
 
@@ -279,9 +240,9 @@ class Writer:
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
-        body = _body(event, moves, changes, _answered(changes, instructions))
-        stored = StoredEvent(self._seq, event.at_us, event.event_id, _KIND[type(event)], body)
-        kept = _kept(key, changes, answer) if key is not None else None
+        body = event_body(event, moves, changes, answered_of(changes, instructions))
+        stored = StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body)
+        kept = kept_answer(key, changes, answer) if key is not None else None
         decided = Decided(Entry(stored, changes, kept), instructions, moves)
         self._queue.append(decided)
         self._on_decided(instructions)
@@ -289,7 +250,7 @@ class Writer:
 
     def _plan_failed(self, event: Event, algorithm: str, detail: str) -> None:
         """The algorithm is a plug-in: it may fail at one event and be well at the next."""
-        kind = _KIND[type(event)]
+        kind = KIND[type(event)]
         self.failed_plan = f"algorithm {algorithm} failed in {kind} at {seconds(event.at_us):.6f} s: {detail}"
         self._metrics.plan_failed()
         _log.error("plan refused", algorithm=algorithm, event_kind=kind, detail=detail)
@@ -349,16 +310,14 @@ class Writer:
                 self._configured, self.is_broken = before, True
                 self._load_if_possible()
                 raise
-            with self._published:
-                self._nodes, self._published_seq = dict(self._decided_nodes), self._seq
-                self._published.notify_all()
+            self._publish_all()
             # What is under way is in the hands of the commander; the wake time was the old life cycle's.
             self._on_decided(self._lifecycle.resume()[-1:])
 
     def _commit_configured(self, known: Collection[str], before: set[str]) -> None:
         now, snapshot = set(self._configured.nodes), self._lifecycle.snapshot()
         self._seq += 1
-        body = _encode({"added": sorted(now - before), "removed": sorted(before - now)})
+        body = encode({"added": sorted(now - before), "removed": sorted(before - now)})
         event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "configured", body)
         new = tuple(record for record in snapshot.nodes if record.name not in known)
         self._ledger.commit(
@@ -509,30 +468,21 @@ class Writer:
         self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
             # A commit that failed may have been stored after all: what is shown is what was read.
-            with self._published:
-                self._nodes, self._requests = dict(self._decided_nodes), dict(self._open_requests)
-                self._published_seq = self._seq
-                self._published.notify_all()
+            self._publish_all()
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
         self.is_broken = False
         return stored
 
-    # Reading
+    # What is shown, and what `make` may ask
+
+    def _publish_all(self) -> None:
+        self.published.replace(self._decided_nodes.values(), self._open_requests.values(), self._seq)
 
     def _publish(self, batch: Sequence[Decided]) -> None:
-        with self._published:
-            for each in batch:
-                each.stored = True
-                self._nodes.update((record.name, record) for record in each.changes.nodes)
-                for request in each.changes.requests:
-                    if request.is_open:
-                        self._requests[request.request_id] = request
-                    else:
-                        self._requests.pop(request.request_id, None)
-            self._published_seq = batch[-1].seq
-            self._published.notify_all()
+        self.published.add([each.changes for each in batch], batch[-1].seq)
         for each in batch:
+            each.stored = True
             for request in each.answered:
                 self._metrics.request_answered(request.status.value)
                 self.waiters.decided(request)
@@ -560,17 +510,6 @@ class Writer:
         """A request that has nodes, after the last decision. For the function that is given to `apply`."""
         return self._lifecycle.grant(request_id)
 
-    def open_requests(self) -> list[RequestRecord]:
-        """The requests that wait or have nodes, as committed."""
-        with self._published:
-            return list(self._requests.values())
-
-    @property
-    def committed_seq(self) -> int:
-        """Number of the last event that is stored."""
-        with self._published:
-            return self._published_seq
-
     def decided_nodes(self) -> tuple[int, Collection[NodeRecord], dict[str, int]]:
         """Number of the last decision, all records after it, and by which decision each was changed last.
 
@@ -586,93 +525,3 @@ class Writer:
     def pending(self) -> tuple[int, int]:
         """Waiting requests and active reserves, after the last decision."""
         return self._lifecycle.pending
-
-    def node(self, name: str) -> NodeRecord | None:
-        """One node as committed."""
-        with self._published:
-            return self._nodes.get(name)
-
-    def nodes(self) -> list[NodeRecord]:
-        """All nodes as committed, by name."""
-        with self._published:
-            return sorted(self._nodes.values(), key=lambda record: record.name)
-
-    def counts(self) -> dict[NodeState, int]:
-        """Committed nodes by state."""
-        counts = dict.fromkeys(NodeState, 0)
-        with self._published:
-            for record in self._nodes.values():
-                counts[record.state] += 1
-        return counts
-
-    def counted(self) -> tuple[int, dict[NodeState, int]]:
-        """Number of the last committed event, and the nodes by state after it."""
-        with self._published:
-            return self._published_seq, self.counts()
-
-    def wait_for_events(self, after: int, timeout_s: float) -> bool:
-        """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
-        with self._published:
-            self._published.wait_for(lambda: self._published_seq > after or self.is_stopping, timeout_s)
-            return self._published_seq > after and not self.is_stopping
-
-
-def _answered(changes: Changes, instructions: Iterable[Instruction]) -> list[RequestRecord]:
-    """The requests that were decided by this, and not only changed."""
-    granted = {each.request_id for each in instructions if isinstance(each, Grant)}
-    return [
-        request
-        for request in changes.requests
-        if request.status in (RequestStatus.REJECTED, RequestStatus.WITHDRAWN)
-        or request.request_id in granted
-    ]
-
-
-def _kept(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
-    if answer is None:
-        return StoredAnswer(key.key, key.fingerprint, request_id=changes.requests[0].request_id)
-    return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
-
-
-def _body(event: Event, moves: Moves, changes: Changes, answered: Sequence[RequestRecord]) -> str:
-    """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
-    body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
-    for name in _SELDOM & body.keys():
-        if not body[name]:
-            del body[name]
-    if moves:
-        body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
-    if answered:
-        body["decided"] = {request.request_id: request.status for request in answered}
-    if overdue := [request.request_id for request in changes.requests if request.overdue]:
-        body["overdue"] = overdue
-    if ended := [request.request_id for request in changes.requests if request.ended_us is not None]:
-        body["ended"] = ended
-    return _encode(body)
-
-
-_SELDOM = {
-    "as_operator",
-    "candidates",
-    "cleared",
-    "contested",
-    "exclude",
-    "jobs",
-    "lease_us",
-    "read_us",
-    "reason",
-    "trouble",
-    "unread",
-}
-"""Fields that are left out where they say nothing."""
-
-
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-
-_KIND: dict[type[Event], str] = {
-    kind: re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in Event.__subclasses__()
-}
-_FIELDS: dict[type[Event], tuple[str, ...]] = {
-    kind: tuple(each.name for each in fields(kind) if each.name not in ("at_us", "event_id"))
-    for kind in _KIND
-}

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
 from balancer.callers import CallerSettings
+from balancer.calls import EngineSettings
 from balancer.clock import ManualClock, micros, wall_us
 from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.drivers.marks import Stamp, noted, parse
-from balancer.engine import Engine, EngineSettings
+from balancer.engine import Engine
 from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger

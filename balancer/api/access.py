@@ -15,8 +15,8 @@ from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED, Call
 from balancer.auth.identity import NOBODY, Denied, Identity, Role
 from balancer.auth.policy import is_public, roles_for
 from balancer.auth.sessions import COOKIE
+from balancer.calls import Caller
 from balancer.clock import micros, wall_us
-from balancer.engine import Caller
 from balancer.lifecycle.records import ANONYMOUS
 
 if TYPE_CHECKING:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from apiflask import APIBlueprint
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, engine, event_id, idempotency_key
+from balancer.api.context import Answer, Body, engine, event_id, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
+
+if TYPE_CHECKING:
+    from balancer.decided import Key
 
 blueprint = APIBlueprint("adoption", __name__, tag="nodes")
 
@@ -46,21 +48,19 @@ class Adopted(Answer):
 @blueprint.doc(responses={409: "A node is not HELD; nothing changed"})
 def adopt_nodes(json_data: AdoptNodes) -> Any:
     """HELD nodes are on-demand's (allocated, as they were) or batch's (given back). All of them or none."""
-    answer = {"nodes": json_data.nodes}
-    key = idempotency_key(json_data)
-    with engine().idempotent(key) as stored:
-        if stored is not None:
-            return json.loads(stored.body or "{}")
+
+    def adopt(key: Key | None, answer: str) -> None:
         engine().adopt_nodes(
             tuple(json_data.nodes),
             on_demand=json_data.pool == "on-demand",
             caller=owner(),
             reason=json_data.reason or "",
             key=key,
-            answer=json.dumps(answer) if key else "",
+            answer=answer,
             event_id=event_id(),
         )
-    return answer
+
+    return once(json_data, {"nodes": json_data.nodes}, adopt)
 
 
 @blueprint.post("/v1/hold_nodes")
@@ -68,17 +68,15 @@ def adopt_nodes(json_data: AdoptNodes) -> Any:
 @blueprint.output(Held)
 def hold_nodes(json_data: HoldNodes) -> Any:
     """Nobody may have these nodes, whatever state they are in: HELD, until `adopt_nodes` or the cloud says whose."""
-    answer = {"nodes": json_data.nodes}
-    key = idempotency_key(json_data)
-    with engine().idempotent(key) as stored:
-        if stored is not None:
-            return json.loads(stored.body or "{}")
+
+    def hold(key: Key | None, answer: str) -> None:
         engine().hold_nodes(
             tuple(json_data.nodes),
             json_data.reason,
             caller=owner(),
             key=key,
-            answer=json.dumps(answer) if key else "",
+            answer=answer,
             event_id=event_id(),
         )
-    return answer
+
+    return once(json_data, {"nodes": json_data.nodes}, hold)

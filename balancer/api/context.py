@@ -18,10 +18,11 @@ from balancer.api.access import caller
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
 from balancer.clock import seconds, wall_us
-from balancer.writer import Key
+from balancer.decided import Key
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable
 
     from flask import Flask
 
@@ -111,6 +112,16 @@ def idempotency_key(body: BaseModel) -> Key | None:
         # A key is its owner's: nobody else gets the answer, or is in its way by chance or by will.
         key = _digest(f"{identity.principal}\n{key}")
     return Key(key, _digest(call))
+
+
+def once(body: BaseModel, answer: dict[str, Any], act: Callable[[Key | None, str], object]) -> Any:
+    """The answer, after `act(key, text of the answer)`; for a call whose key is known only the stored one."""
+    key = idempotency_key(body)
+    with engine().idempotent(key) as stored:
+        if stored is not None:
+            return json.loads(stored.body or "{}")
+        act(key, json.dumps(answer) if key else "")
+    return answer
 
 
 def next_link(endpoint: str, **query: Any) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,8 +19,8 @@ from balancer.api.context import (
     Seconds,
     engine,
     event_id,
-    idempotency_key,
     next_link,
+    once,
 )
 from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
 from balancer.clock import micros
@@ -29,6 +28,7 @@ from balancer.lifecycle.states import NodeState
 from balancer.timestamps import iso
 
 if TYPE_CHECKING:
+    from balancer.decided import Key
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
 
@@ -143,20 +143,18 @@ def get_node(name: str) -> Any:
 @blueprint.doc(responses={409: "A node is not allocated, or has changed; nothing changed"})
 def release_nodes(json_data: ReleaseNodes) -> Any:
     """Give allocated nodes back. All of them or none."""
-    answer = {"nodes": json_data.nodes}
-    key = idempotency_key(json_data)
-    with engine().idempotent(key) as stored:
-        if stored is not None:
-            return json.loads(stored.body or "{}")
+
+    def release(key: Key | None, answer: str) -> None:
         engine().release_nodes(
             tuple(json_data.nodes),
             caller=owner(),
             generations=json_data.generations,
             key=key,
-            answer=json.dumps(answer) if key else "",
+            answer=answer,
             event_id=event_id(),
         )
-    return answer
+
+    return once(json_data, {"nodes": json_data.nodes}, release)
 
 
 @blueprint.post("/v1/update_nodes")
@@ -170,11 +168,8 @@ def update_nodes(json_data: UpdateNodes) -> Any:
     signer = caller().node
     if signer is not None and signer not in json_data.states:
         raise Problem(403, WRONG_NODE, f"node {signer} may only report jobs that it takes part in")
-    answer = {"nodes": list(json_data.states)}
-    key = idempotency_key(json_data)
-    with engine().idempotent(key) as stored:
-        if stored is not None:
-            return json.loads(stored.body or "{}")
+
+    def update(key: Key | None, answer: str) -> None:
         engine().update_nodes(
             busy=tuple(node for node, state in json_data.states.items() if state == "busy"),
             idle=tuple(node for node, state in json_data.states.items() if state == "idle"),
@@ -182,10 +177,11 @@ def update_nodes(json_data: UpdateNodes) -> Any:
             remaining_us=None if json_data.remaining_s is None else micros(json_data.remaining_s),
             generations=json_data.generations,
             key=key,
-            answer=json.dumps(answer) if key else "",
+            answer=answer,
             event_id=event_id(),
         )
-    return answer
+
+    return once(json_data, {"nodes": list(json_data.states)}, update)
 
 
 def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import structlog
 from flask import Response, g, request
 
 from balancer.callers import CallerGoneError
-from balancer.engine import CONCURRENT_UPDATE, TooManyError
+from balancer.calls import CONCURRENT_UPDATE, TooManyError
 from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused

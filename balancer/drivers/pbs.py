@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -35,7 +36,7 @@ class PbsSettings:
 Settings = TypeVar("Settings", bound=PbsSettings)
 
 
-class PbsDriver(Generic[Settings]):
+class PbsDriver(ABC, Generic[Settings]):
     """Half of a `balancer.drivers.base.BatchDriver`: a subclass knows the options and reads the answers."""
 
     name: str
@@ -75,8 +76,9 @@ class PbsDriver(Generic[Settings]):
                 groups.setdefault(kept_of(status.note, note), []).append(node)
         return groups
 
+    @abstractmethod
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
-        raise NotImplementedError
+        """As `BatchDriver` has it."""
 
     def _change(self, commands: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
         """`pbsnodes OPTIONS n1 n2 ...` for each. Raises RefusedError when that was refused for some of the nodes."""

@@ -6,13 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from balancer import hooks as shipped
+from balancer.calls import Caller
 from balancer.clock import US, micros
+from balancer.decided import Key
 from balancer.drivers.base import DriverError
-from balancer.engine import Caller
 from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.writer import Key, StoppingError
+from balancer.writer import StoppingError
 from simulation.parts import Lost, Violation, shown
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from balancer.callers import CallerSettings
+from balancer.calls import EngineSettings
 from balancer.clock import NEVER_US, US, SystemClock
 from balancer.commands import CommandSettings
-from balancer.engine import Engine, EngineSettings
+from balancer.engine import Engine
 from balancer.ledger.errors import LeaseHeldError, LedgerError
 from balancer.metrics import Metrics
 from simulation.parts import BreakingLedger, Crash, Lost

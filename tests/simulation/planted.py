@@ -99,7 +99,7 @@ BUGS = (
     Bug(
         "the key is not stored",
         "balancer/writer.py",
-        "        kept = _kept(key, changes, answer) if key is not None else None",
+        "        kept = kept_answer(key, changes, answer) if key is not None else None",
         "        kept = None",
     ),
     Bug(
@@ -140,7 +140,7 @@ BUGS = (
     ),
     Bug(
         "a job reported on a lent node is forgotten",
-        "balancer/engine.py",
+        "balancer/node_calls.py",
         "                    self._contest(busy, job, event_id)",
         "                    pass",
     ),
@@ -232,8 +232,8 @@ SURVIVORS = (
     Survivor(
         "decisions made while a commit fails are forgotten",
         "balancer/writer.py",
-        "                        self._queue = batch + self._queue",
-        "                        self._queue = batch",
+        "                self._queue = batch + self._queue",
+        "                self._queue = batch",
         (_FAILURES, "-k", "acknowledged"),
     ),
     Survivor(

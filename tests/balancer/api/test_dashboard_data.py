@@ -10,8 +10,8 @@ import pytest
 import balancer.api
 from balancer.app import create_app
 from balancer.clock import micros
+from balancer.decided import KIND
 from balancer.pools import SLOT_US, SLOTS, PoolHistory
-from balancer.writer import _KIND
 
 ASSETS = Path(balancer.api.__file__).parent / "assets"
 
@@ -90,7 +90,7 @@ def test_nodes_are_rows_with_their_job_and_what_is_odd_about_them(board):
 def test_every_kind_of_event_has_its_words():
     text = (ASSETS / "dashboard.js").read_text(encoding="utf-8")
     words = text[text.index("const WORDS") : text.index("};", text.index("const WORDS"))]
-    assert set(re.findall(r"^  (\w+): \(", words, re.MULTILINE)) == {"started", "configured", *_KIND.values()}
+    assert set(re.findall(r"^  (\w+): \(", words, re.MULTILINE)) == {"started", "configured", *KIND.values()}
 
 
 def test_the_pages_fetch_nothing_from_elsewhere():

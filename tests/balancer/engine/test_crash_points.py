@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from balancer.clock import micros
-from balancer.writer import Key
+from balancer.decided import Key
 from gates import GATE
 
 pytestmark = [

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from balancer.app import create_app
+from balancer.calls import Caller
 from balancer.drivers.base import UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.marks import Stamp
-from balancer.engine import Caller
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import UnprovenError
 from balancer.lifecycle.errors import Refused

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from balancer.clock import micros
+from balancer.decided import Key
 from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import LedgerError
-from balancer.writer import Key
 from gates import GATE
 
 if TYPE_CHECKING:

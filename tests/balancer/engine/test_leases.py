@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from balancer.callers import CallerGoneError, CallerSettings
+from balancer.calls import Caller
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, RefusedError
 from balancer.drivers.cloud import CloudStatus
-from balancer.engine import Caller
 from balancer.lifecycle.errors import Refused
 
 NOVA, EVE = Caller("nova"), Caller("eve")

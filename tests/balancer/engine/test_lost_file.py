@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from balancer.decided import Key
 from balancer.ledger.errors import LedgerError, ReplacedError
 from balancer.lifecycle.errors import Refused
-from balancer.writer import Key
 
 
 def removed(path):

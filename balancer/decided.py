@@ -1,0 +1,111 @@
+"""A decided event: what it leaves in the ledger, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from balancer.ledger.store import Entry, StoredAnswer
+from balancer.lifecycle.events import Event, Grant
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from balancer.lifecycle.events import Instruction
+
+Moves = list[tuple[NodeRecord, NodeRecord]]
+"""Records before and after, of nodes that changed their state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key and what tells one call from another (a digest of operation and body)."""
+
+    key: str
+    fingerprint: str
+
+
+@dataclass(slots=True)
+class Decided:
+    """An event that was decided, and what became of it."""
+
+    entry: Entry
+    instructions: list[Instruction]
+    moves: Moves
+    stored: bool = False
+    error: Exception | None = None
+
+    @property
+    def changes(self) -> Changes:
+        return self.entry.changes
+
+    @property
+    def seq(self) -> int:
+        return self.entry.event.seq
+
+    @property
+    def answered(self) -> list[RequestRecord]:
+        return answered_of(self.changes, self.instructions)
+
+
+def answered_of(changes: Changes, instructions: Iterable[Instruction]) -> list[RequestRecord]:
+    """The requests that were decided by this, and not only changed."""
+    granted = {each.request_id for each in instructions if isinstance(each, Grant)}
+    return [
+        request
+        for request in changes.requests
+        if request.status in (RequestStatus.REJECTED, RequestStatus.WITHDRAWN)
+        or request.request_id in granted
+    ]
+
+
+def kept_answer(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
+    if answer is None:
+        return StoredAnswer(key.key, key.fingerprint, request_id=changes.requests[0].request_id)
+    return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
+
+
+def event_body(event: Event, moves: Moves, changes: Changes, answered: Sequence[RequestRecord]) -> str:
+    """The event's own fields, the nodes it moved and the requests it decided, as JSON."""
+    body: dict[str, Any] = {name: getattr(event, name) for name in _FIELDS[type(event)]}
+    for name in _SELDOM & body.keys():
+        if not body[name]:
+            del body[name]
+    if moves:
+        body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
+    if answered:
+        body["decided"] = {request.request_id: request.status for request in answered}
+    if overdue := [request.request_id for request in changes.requests if request.overdue]:
+        body["overdue"] = overdue
+    if ended := [request.request_id for request in changes.requests if request.ended_us is not None]:
+        body["ended"] = ended
+    return encode(body)
+
+
+_SELDOM = {
+    "as_operator",
+    "candidates",
+    "cleared",
+    "contested",
+    "exclude",
+    "jobs",
+    "lease_us",
+    "read_us",
+    "reason",
+    "trouble",
+    "unread",
+}
+"""Fields that are left out where they say nothing."""
+
+
+encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+KIND: dict[type[Event], str] = {
+    kind: re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in Event.__subclasses__()
+}
+_FIELDS: dict[type[Event], tuple[str, ...]] = {
+    kind: tuple(each.name for each in fields(kind) if each.name not in ("at_us", "event_id")) for kind in KIND
+}
