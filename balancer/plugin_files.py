@@ -47,7 +47,7 @@ _LOADING = Lock()
 class PluginFile(BaseModel):
     """A plug-in in a file: as written, `FILE.py:NAME`; as stored with results, also the hash of the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     file: Path
     name: str
@@ -76,6 +76,8 @@ class PluginFile(BaseModel):
 
 class Pluggable(BaseModel):
     """Settings with a key `plugins`: a list of `FILE.py:NAME`. What the command gave (`--plugin`) is added to it."""
+
+    model_config = ConfigDict(defer_build=True)  # what checks is made when the first one is checked
 
     plugins: tuple[PluginFile, ...] = ()
 

@@ -66,6 +66,10 @@ def commands(traces: Path, out: Path, *, quick: bool) -> list[tuple[list[str], s
         (["run", default, "--json", "--out", str(out / "default")], f"run {default}"),
         (["trace", "info", str(log)], "trace info KTH"),
         (["run", "--trace", str(log), "--json", "--out", str(out / "kth")], "run --trace KTH"),
+        (
+            ["run", "--trace", str(log), "--no-report", "--json", "--out", str(out / "bare")],
+            "run --trace KTH --no-report",
+        ),
     ]
     if not quick:
         log = traces / LOGS["CTC"]

@@ -30,7 +30,7 @@ OUR_BATCH_SYSTEM = "torque"
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class WorkloadPart(_Part):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from emulator.commands.options import plugin_option
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
@@ -99,6 +98,7 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: runs/NAME).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
 )
@@ -116,6 +116,7 @@ def run(  # noqa: PLR0917
     out: Path | None,
     as_json: bool,
     quiet: bool,
+    no_report: bool,
     with_traceback: bool,
     check: bool,
 ) -> None:
@@ -135,7 +136,9 @@ def run(  # noqa: PLR0917
             seed=seed, speed=speed,
         )  # fmt: skip
         folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
-        record, summary, status = _run(scenario, clock, folder, quiet=quiet or as_json, check=check)
+        record, summary, status = _run(
+            scenario, clock, folder, quiet=quiet or as_json, check=check, report=not no_report
+        )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
     except PluginError as error:  # before anything has run
@@ -151,7 +154,9 @@ def run(  # noqa: PLR0917
     if as_json:
         click.echo(to_json(summary), nl=False)
     else:
-        Console().print(render_summary(summary, folder))
+        from rich.console import Console  # noqa: PLC0415
+
+        Console().print(render_summary(summary, folder, has_report=not no_report))
     if with_traceback and record.traceback:
         click.echo(record.traceback, err=True, nl=False)
     if summary["interrupted"]:
@@ -190,7 +195,7 @@ def _scenario(
 
 
 def _run(
-    scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool
+    scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool, report: bool
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
     from emulator.report import files  # noqa: PLC0415
@@ -211,7 +216,9 @@ def _run(
 
             assert_lawful(record)
         threshold_s = scenario.results.bounded_slowdown_threshold_s
-        summary = files.write(record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs)
+        summary = files.write(
+            record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
+        )
         if interrupted and record.interrupted:
             return record, summary, _SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))

@@ -7,9 +7,7 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
-from numba import types
 
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
@@ -43,8 +41,10 @@ class AskedOrder:
         self._at = np.zeros(r.ADDRESSES, np.int64)
         if isinstance(order, AskedInLoop):
             self._parameters: NDArray[Any] = _record_of(order)
-            self._score: Any = _compiled_score(type(order).score, self._parameters.dtype)
-            self._hook: Any = r.hook()
+            from emulator.harness import compiled_hook  # noqa: PLC0415 - it loads Numba
+
+            self._score: Any = compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
+            self._hook: Any = compiled_hook.hook()
             self._address: int = self._hook.address
         else:
             self._parameters, self._score = np.zeros(1), None
@@ -157,12 +157,3 @@ def _record_of(order: Any) -> NDArray[np.void]:
     }
     dtype = np.dtype([(name, "f8") for name in numbers] or [("none", "f8")])
     return np.array([tuple(numbers.values()) or (0.0,)], dtype)
-
-
-def _compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
-    """The machine code of an order's `score`, from the cache where its source is a file."""
-    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
-    try:
-        return numba.cfunc(signature, cache=True)(score)
-    except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
-        return numba.cfunc(signature)(score)

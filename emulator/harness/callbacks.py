@@ -1,57 +1,52 @@
-"""Functions that compiled loops call by their address, and memory that they find by its address.
+"""Functions that compiled loops call by their address.
 
 So the loops need not know a queue order when they are compiled, and those of static orders carry nothing of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-_INT = ir.IntType(64)
+
+class Intrinsic:
+    """What a compiled loop does in a way of its own: `define(typing, *types)` gives signature and code to Numba.
+
+    Made when the first loop that uses it is compiled; loaded loops need neither it nor Numba.
+    """
+
+    def __init__(self, define: Callable[..., Any]) -> None:
+        self._define = define
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target  # noqa: PLC0415 - slow, and only to compile
+        from numba.extending import intrinsic  # noqa: PLC0415
+
+        made = intrinsic(self._define)
+        cpu_target.typing_context.refresh()
+        return cpu_target.typing_context.resolve_value_type(made)
+
+    def __call__(self, *_: int) -> None:
+        raise TypeError("only compiled loops can call this")
 
 
 def _call_hook(_typing: Any, address: Any, context: Any, now: Any) -> Any:  # noqa: ARG001
+    from llvmlite import ir  # noqa: PLC0415
+    from numba import types  # noqa: PLC0415
+
+    number = ir.IntType(64)
+
     def codegen(target: Any, builder: Any, _: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_INT, _INT])
+        kind = ir.FunctionType(ir.VoidType(), [number, number])
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
         return target.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noqa: ARG001
-    def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
-        record = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.DoubleType(), [record, record])
-        return builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()),
-            [builder.inttoptr(each, record) for each in args[1:]],
-        )
-
-    return types.float64(types.int64, types.int64, types.int64), codegen
-
-
-call_hook: Any = intrinsic(_call_hook)
+call_hook: Any = Intrinsic(_call_hook)
 """`call_hook(address, context, now)` calls `void hook(int64 context, int64 now)`."""
-call_score: Any = intrinsic(_call_score)
-"""`call_score(address, order, job)` calls `double score(record *order, record *job)`; all are addresses."""
-
-
-def _pointer(kind: Any, element: Any) -> Any:
-    def typed(_typing: Any, address: Any) -> Any:  # noqa: ARG001
-        def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], element.as_pointer())
-
-        return types.CPointer(kind)(types.int64), codegen  # type: ignore[no-untyped-call]
-
-    return intrinsic(typed)
-
-
-ints_at = _pointer(types.int64, _INT)
-"""`int64 *` of an address; `ints32_at` and `floats_at` are alike."""
-ints32_at = _pointer(types.int32, ir.IntType(32))
-floats_at = _pointer(types.float64, ir.DoubleType())

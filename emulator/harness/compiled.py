@@ -1,4 +1,7 @@
-"""Compiles the kernel's loops (Numba) and keeps the machine code between runs."""
+"""Compiles the kernel's loops (Numba) and keeps the machine code between runs.
+
+Nothing of Numba is loaded before a loop is called: a command that calls none does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ import os
 import re
 import shutil
 import sys
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +44,7 @@ def kernel_sources(package: Path) -> list[Path]:
     return sorted(found)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """One folder per version of the kernels: Numba itself notices no change in a function's callees."""
     sources = kernel_sources(Path(__file__).parents[1])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
@@ -57,19 +59,21 @@ def _cache_folder() -> Path:
     return base / digest
 
 
-def _use_cache() -> None:
-    folder = _cache_folder()
+@cache
+def _numba() -> Any:
+    """The compiler, told where to keep what it makes. Loading it takes longer than replaying a year of a small site."""
+    import numba  # noqa: PLC0415 - see above
+
+    folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # a read-only home: Numba compiles at every start, which is slow and right
+        return numba  # a read-only home: Numba compiles at every start, which is slow and right
     stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-32]
     for old in stale:
         shutil.rmtree(old, ignore_errors=True)
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-
-
-_use_cache()
+    return numba
 
 
 # Numba counts the references of arrays at each use, with an atomic instruction, unless told that nothing is
@@ -79,16 +83,38 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
+class Kernel:
+    """A function that Numba compiles when it is first called, by Python or by another one."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions = options  # Numba asks for these two where it puts a function into its callers
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's form of it."""
+        return _numba().njit(**self.targetoptions)(self.py_func)
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        """What Numba asks of a thing that compiled functions name."""
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+
 def compiled(function: F) -> F:
     """The function as machine code; it allocates nothing. NUMBA_BOUNDSCHECK=1 checks indices."""
-    return cast("F", numba.njit(**_OPTIONS)(function))
+    return cast("F", Kernel(function, _OPTIONS))
 
 
 def inlined(function: F) -> F:
     """As `compiled`, and put into its callers: passing the arrays costs as much as the work of a start."""
-    return cast("F", numba.njit(**_OPTIONS, inline="always")(function))
+    return cast("F", Kernel(function, _OPTIONS | {"inline": "always"}))
 
 
 def inner(function: F) -> F:
     """As `compiled`, for what only compiled functions call: without a way in from Python, which costs compile time."""
-    return cast("F", numba.njit(**_INNER)(function))
+    return cast("F", Kernel(function, _INNER))

@@ -7,19 +7,13 @@ what changes is written for the waiting ones. Priorities become keys (`order_key
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numba
-from numba import carray, types  # type: ignore[attr-defined]
-
-from emulator.harness.callbacks import call_score, floats_at, ints32_at, ints_at
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
     ESTIMATE,
     FRONT,
     INSTANTS_LEFT,
-    JOB_COLUMNS,
     KEY,
     LOG_N,
     NODES,
@@ -31,8 +25,6 @@ from emulator.harness.tables import (
     R_FIRST,
     R_JOB,
     R_START,
-    REGISTERS,
-    RUN_COLUMNS,
     RUNS_N,
     SUBMIT,
 )
@@ -222,45 +214,3 @@ def sort_queue(job: Ints, queue: Ints32, reg: Ints, spare: Ints32) -> None:
                 merge(job, queue, place, middle, end, spare)
             place = end
             parts += 1
-
-
-@compiled
-def score_all(queue: Ints32, reg: Ints, scores: Floats, to_call: Ints) -> None:
-    """Ask the compiled order for the priority of each waiting job.
-
-    `to_call`: its address, that of its parameters and that of the view.
-    """
-    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
-        who = queue[place]
-        scores[who] = call_score(to_call[0], to_call[1], to_call[2] + who * (8 * VIEW_COLUMNS))
-
-
-def reorder(context: int, now: int) -> None:
-    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
-    at = carray(ints_at(context), ADDRESSES)
-    rooms = at[JOBS_ROOM]
-    job = carray(ints_at(at[A_JOB]), (rooms, JOB_COLUMNS))
-    queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
-    reg = carray(ints_at(at[A_REG]), REGISTERS)
-    view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
-    count = carray(ints_at(at[A_COUNT]), COUNTERS)
-    scores = carray(floats_at(at[A_SCORES]), rooms)
-    look(job, queue, reg, view, now)
-    if count[ACCOUNTS_N]:
-        runs = carray(ints_at(at[A_RUNS]), (at[RUNS_ROOM], RUN_COLUMNS))
-        numbers = carray(floats_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
-        accounts = carray(floats_at(at[A_ACCOUNTS]), (at[ACCOUNTS_ROOM], ACCOUNT_COLUMNS))
-        open_runs = carray(ints_at(at[A_OPEN]), at[OPEN_ROOM])
-        half_life = carray(floats_at(at[A_HALF_LIFE]), 1)[0]
-        count_usage(runs, view, accounts, open_runs, count, reg, now, half_life)
-        look_at_usage(queue, reg, view, numbers, accounts, count)
-    to_call = carray(ints_at(context + 8 * A_SCORE), 3)
-    score_all(queue, reg, scores, to_call)
-    set_keys(job, queue, reg, scores, carray(ints_at(at[A_SCORES]), rooms))
-    sort_queue(job, queue, reg, carray(ints32_at(at[A_SPARE]), rooms))
-
-
-@cache
-def hook() -> Any:
-    """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
-    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
@@ -15,6 +14,7 @@ from emulator.report.wording import duration, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from emulator.harness.record import RunRecord
 
@@ -204,6 +204,8 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b") -> Table:
     """The comparison as a table for the console."""
+    from rich.table import Table  # noqa: PLC0415 - slow to load; most runs and pages need none
+
     title = "Same run" if comparison.is_same else "The runs differ"
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("")

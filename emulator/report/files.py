@@ -40,9 +40,16 @@ class ResultsError(Exception):
 
 
 def write(
-    record: RunRecord, out_dir: Path, *, bounded_slowdown_threshold_s: float = 10, logs: Path | None = None
+    record: RunRecord,
+    out_dir: Path,
+    *,
+    bounded_slowdown_threshold_s: float = 10,
+    logs: Path | None = None,
+    report: bool = True,
 ) -> dict[str, Any]:
     """Write the results of a run into `out_dir` and return the summary; `logs` is copied to `out_dir/logs`.
+
+    Without `report` there is no `report.html`: `rewrite_report` makes it whenever it is wanted.
 
     Everything is written into a folder beside it first. A new folder appears by one rename; in a folder that
     holds results already the files are replaced one by one, `summary.json` last, so that a folder with a
@@ -58,6 +65,8 @@ def write(
         try:
             partial.chmod(0o755)
             _write_files(record, summary, partial)
+            if report:
+                (partial / REPORT).write_text(_page(record, summary), encoding="utf-8")
             if logs is not None:
                 shutil.copytree(logs, partial / LOGS)
             _put(partial, out_dir)
@@ -156,7 +165,6 @@ def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> No
     pq.write_table(jobs.replace_schema_metadata({_RECORD_KEY: kept}), folder / JOBS, compression="zstd")
     pq.write_table(tables.events_table(record), folder / EVENTS, compression="zstd")
     _write_csv(tables.batsim_table(record, jobs), folder / JOBS_CSV)
-    (folder / REPORT).write_text(_page(record, summary), encoding="utf-8")
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
 
 
@@ -186,7 +194,10 @@ def _put(partial: Path, out_dir: Path) -> None:
     if (partial / LOGS).exists():
         (partial / LOGS).rename(out_dir / LOGS)
     for name in RESULT_FILES:
-        (partial / name).replace(out_dir / name)
+        if (partial / name).exists():
+            (partial / name).replace(out_dir / name)
+        else:
+            (out_dir / name).unlink(missing_ok=True)  # a report of the run whose results go
 
 
 def _format_of(path: Path) -> object:

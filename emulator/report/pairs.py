@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from emulator.harness.record import RunRecord
 
@@ -111,6 +111,8 @@ class HeatMap:
 
     def render(self) -> Table:
         """For the console: largest jobs first, classes without jobs left out."""
+        from rich.table import Table  # noqa: PLC0415 - slow to load; most runs and pages need none
+
         used = np.flatnonzero(self.jobs.sum(axis=1))
         table = Table(title=f"{self.title} (below 1: less in b)", title_justify="left", box=None)
         table.add_column("nodes", justify="right")

@@ -25,7 +25,7 @@ def picture(folder: Path) -> str:
     record = files.load(folder)
     axis = plots.TimeAxis(record.begin_us, record.horizon_us)
     svg = plots.node_states(record, timeline(record), axis).wide
-    template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
+    template = Path(__file__).with_name("style.html.j2").read_text(encoding="utf-8")
     colours: dict[str, str] = {}
     for name, colour in re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", template):
         colours.setdefault(name, colour)  # the first ones are the page's light colours

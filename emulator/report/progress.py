@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, Group
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
-
 from balancer.clock import US, seconds, wall_us
 from emulator.report.wording import duration, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rich.console import Console, Group
+    from rich.progress import Progress
+    from rich.table import Table
 
 _SILENT_US = 2 * US
 _REDRAW_US = US // 5
@@ -42,7 +41,7 @@ class RunProgress:
         """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run."""
         self._jobs = jobs
         self._end_us = end_us
-        self._console = console or Console(stderr=True)
+        self._console = console
         self._quiet = quiet
         self._wall = wall
         self._begin_us = wall()
@@ -72,6 +71,10 @@ class RunProgress:
             self._bar = None
 
     def _show(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - slow to load; most runs and pages need none
+        from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+        self._console = self._console or Console(stderr=True)
         if not self._console.is_terminal:
             self._console.print(self._text(), markup=False, highlight=False, soft_wrap=True)
             self._due_us = self._wall() + _LINE_US
@@ -126,8 +129,12 @@ def clock_text(time_s: float) -> str:
     return f"{days} d {text}" if days else text
 
 
-def render_summary(summary: dict[str, Any], out_dir: Path | None = None) -> Group:
+def render_summary(summary: dict[str, Any], out_dir: Path | None = None, *, has_report: bool = True) -> Group:
     """What the console shows when a run is over: the main figures with their units, and where the rest is."""
+    from rich.console import Group  # noqa: PLC0415 - slow to load; most runs and pages need none
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -143,7 +150,12 @@ def render_summary(summary: dict[str, Any], out_dir: Path | None = None) -> Grou
     if shares := shares_rows(summary):
         lines.append(_shares_table(shares))
     if out_dir is not None:
-        lines.append(Text(f"Results are in {out_dir}; open {out_dir / 'report.html'}"))
+        then = (
+            f"open {out_dir / 'report.html'}"
+            if has_report
+            else f"`emulator report {out_dir}` makes a page of them"
+        )
+        lines.append(Text(f"Results are in {out_dir}; {then}"))
     return Group(*lines)
 
 
@@ -163,6 +175,8 @@ def shares_rows(summary: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _shares_table(rows: list[tuple[str, ...]]) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(title="Slow-down on shared processors", title_justify="left", box=None)
     for name in SHARES_HEAD:
         table.add_column(name, justify="right")

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from balancer.clock import US
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
 from emulator.metrics.runs import last_run_of_job
+from emulator.report import columns
+from emulator.report.columns import numbers, or_null
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
+
+
+def _nothing() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
 
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 _STATES = tuple(state.name.lower() for state in JobState)
@@ -55,6 +64,7 @@ _EVENTS = (
     "mark",
     "suspend",
 )
+_POOLS = {pool: code for code, pool in enumerate(NodePool)}
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
 _RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0])
 
@@ -62,31 +72,22 @@ _RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0])
 def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
     if len(names) > 1 and names[-1] in _LATE_NAMES and not (codes == len(names) - 1).any():
         names = names[:-1]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(names))
+    return columns.named(codes, names)
 
 
 def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> NDArray[np.int8]:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to load, and only to read
+
     codes = pc.index_in(column.cast(pa.string()), value_set=pa.array(names))
     if codes.null_count:
         raise ValueError(f"column has a value other than {', '.join(names)}")
     return np.asarray(codes.to_numpy(), np.int8)
 
 
-def _or_null(values: NDArray[Any]) -> pa.Array:
-    """Negative numbers stand for "unknown" or "none" inside, null in files."""
-    return pa.array(values, mask=values < 0)
-
-
 def _or_minus_one(column: pa.ChunkedArray, dtype: type[np.generic]) -> NDArray[Any]:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     return np.asarray(pc.fill_null(column, -1).to_numpy(), dtype)
-
-
-def _lists(first: NDArray[np.int64], node: NDArray[np.int32]) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(first, pa.int32()), pa.array(node, pa.int32()))
-
-
-def _run_nodes(record: RunRecord) -> pa.ListArray:
-    return _lists(record.runs.first, record.runs.node)
 
 
 def jobs_table(record: RunRecord) -> pa.Table:
@@ -94,24 +95,33 @@ def jobs_table(record: RunRecord) -> pa.Table:
     jobs, start_us, end_us = record.jobs, record.start_us, record.end_us
     has_run = (start_us >= 0) & (end_us >= 0)
     last = last_run_of_job(record)
-    columns: dict[str, pa.Array] = {
-        "job": pa.array(jobs.number),
+    found: dict[str, pa.Array] = {
+        "job": numbers(jobs.number),
         "kind": _names(jobs.kind, _KINDS),
         "state": _names(record.state, _STATES),
-        "submit_us": pa.array(jobs.submit_us),
-        "start_us": _or_null(start_us),
-        "end_us": _or_null(end_us),
-        "wait_us": pa.array(start_us - jobs.submit_us, mask=start_us < 0),
-        "response_us": pa.array(end_us - jobs.submit_us, mask=~has_run),
-        "run_us": pa.array(jobs.run_us),
-        "estimate_us": pa.array(jobs.estimate_us),
-        "nodes": pa.array(jobs.nodes),
-        "runs": pa.array(np.bincount(record.runs.job, minlength=len(jobs)).astype(np.int32)),
-        "node_list": _run_nodes(record).take(_or_null(last)),
-        **{name: _or_null(getattr(jobs, name)) for name in _UNKNOWN},
-        **{f"{_EXTRA}{name}": _or_null(values) for name, values in jobs.extra.items()},
+        "submit_us": numbers(jobs.submit_us),
+        "start_us": or_null(start_us),
+        "end_us": or_null(end_us),
+        "wait_us": numbers(start_us - jobs.submit_us, start_us >= 0),
+        "response_us": numbers(end_us - jobs.submit_us, has_run),
+        "run_us": numbers(jobs.run_us),
+        "estimate_us": numbers(jobs.estimate_us),
+        "nodes": numbers(jobs.nodes),
+        "runs": numbers(np.bincount(record.runs.job, minlength=len(jobs)).astype(np.int32)),
+        "node_list": columns.lists(record.runs.node, *_places(record, last)),
+        **{name: or_null(getattr(jobs, name)) for name in _UNKNOWN},
+        **{f"{_EXTRA}{name}": or_null(values) for name, values in jobs.extra.items()},
     }
-    return pa.table(columns)
+    return pa.table(found)
+
+
+def _places(record: RunRecord, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the nodes of these runs begin and how many they are; -1 for no run."""
+    first = record.runs.first
+    if len(first) == 1:
+        return np.zeros_like(rows), np.full_like(rows, -1)
+    at = np.maximum(rows, 0)
+    return first[at], np.where(rows >= 0, first[at + 1] - first[at], -1)
 
 
 def jobs_from(table: pa.Table) -> tuple[JobTable, NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
@@ -146,15 +156,39 @@ def events_table(record: RunRecord) -> pa.Table:
     something was done to running jobs.
     """
     parts = [*_job_events(record), *_lease_events(record), *_move_events(record), *_mark_events(record)]
-    table = pa.concat_tables(parts)
-    time_us, code = table["time_us"].to_numpy(), table["event"].to_numpy()
+    time_us, code = _joined(parts, "time_us"), _joined(parts, "code")
     order = np.lexsort((_rank(time_us, code), time_us))
-    table = table.take(pa.array(order)).combine_chunks()
-    event = _names(table["event"].to_numpy(), _EVENTS)
-    return table.set_column(table.schema.get_field_index("event"), "event", event)
+
+    def column(name: str) -> NDArray[np.int64]:
+        return _joined(parts, name)[order]
+
+    texts = list(dict.fromkeys(text for part in parts for text in part.texts))
+    place = {text: code for code, text in enumerate(texts)}
+    text = [np.array([place[text] for text in part.texts], np.int64) for part in parts]
+    text = [
+        codes if len(codes) else np.full(len(part.time_us), -1)
+        for part, codes in zip(parts, text, strict=True)
+    ]
+    pools, begins = [np.empty(0, np.int32)], []
+    for part in parts:
+        begins.append(part.first + sum(map(len, pools)))
+        pools.append(part.node)
+    return pa.table(
+        {
+            "time_us": numbers(time_us[order]),
+            "event": _names(code[order], _EVENTS),
+            "job": or_null(column("job")),
+            "run": or_null(column("run")),
+            "pool": columns.chosen(column("pool"), tuple(pool.value for pool in NodePool)),
+            "text": columns.chosen(np.concatenate(text)[order], texts),
+            "nodes": columns.lists(np.concatenate(pools), np.concatenate(begins)[order], column("width")),
+            "done_node_us": numbers(column("done_node_us"), column("has_work") > 0),
+            "lost_node_us": numbers(column("lost_node_us"), column("has_work") > 0),
+        }
+    )
 
 
-def _rank(time_us: NDArray[np.int64], code: NDArray[np.int8]) -> NDArray[np.int64]:
+def _rank(time_us: NDArray[np.int64], code: NDArray[np.int64]) -> NDArray[np.int64]:
     """Place of each event among those of its time; moves stay in the record's order among themselves.
 
     A failure comes before the moves that requests cause, unless the record has it after one of the same time.
@@ -167,35 +201,56 @@ def _rank(time_us: NDArray[np.int64], code: NDArray[np.int8]) -> NDArray[np.int6
     return np.asarray(rank)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some events: one array a column (-1: none), or nothing for a column that they do not have.
+
+    Nodes of an event are `node[first:first + width]`.
+    """
+
+    code: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    columns: dict[str, NDArray[np.int64]]
+    texts: Sequence[str] = ()
+    first: NDArray[np.int64] = field(default_factory=_nothing)
+    node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+
+
 def _part(
-    event: str | NDArray[np.int8],
+    event: str | NDArray[np.integer[Any]],
     time_us: NDArray[np.int64] | list[int],
     *,
-    job: NDArray[np.int64] | None = None,
-    run: NDArray[np.int64] | None = None,
-    pool: pa.Array | None = None,
-    text: pa.Array | None = None,
-    nodes: pa.Array | None = None,
-    work: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-) -> pa.Table:
+    texts: Sequence[str] = (),
+    nodes: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+    work: RunTable | None = None,
+    **found: NDArray[np.int64],
+) -> _Part:
+    """`nodes`: where those of each event begin (one more than events), and all of them."""
     count = len(time_us)
-    codes = np.full(count, _EVENT[event], np.int8) if isinstance(event, str) else event
-    return pa.table(
-        {
-            "time_us": pa.array(time_us, pa.int64()),
-            "event": pa.array(codes, pa.int8()),
-            "job": pa.nulls(count, pa.int64()) if job is None else pa.array(job),
-            "run": pa.nulls(count, pa.int64()) if run is None else pa.array(run),
-            "pool": pa.nulls(count, pa.string()) if pool is None else pool,
-            "text": pa.nulls(count, pa.string()) if text is None else text,
-            "nodes": pa.nulls(count, pa.list_(pa.int32())) if nodes is None else nodes,
-            "done_node_us": pa.nulls(count, pa.int64()) if work is None else pa.array(work[0]),
-            "lost_node_us": pa.nulls(count, pa.int64()) if work is None else pa.array(work[1]),
-        }
+    code = np.full(count, _EVENT[event]) if isinstance(event, str) else event
+    first, node = (np.zeros(count + 1, np.int64), np.empty(0, np.int32)) if nodes is None else nodes
+    if nodes is not None:
+        found["width"] = np.diff(first)
+    if work is not None and work.has_work:
+        found["done_node_us"], found["lost_node_us"] = work.done_node_us, work.lost_node_us
+        found["has_work"] = np.ones(count, np.int64)
+    return _Part(code.astype(np.int64), np.asarray(time_us, np.int64), found, texts, first[:-1], node)
+
+
+def _joined(parts: Sequence[_Part], name: str) -> NDArray[np.int64]:
+    """One column of all parts."""
+    if name in ("code", "time_us"):
+        return np.concatenate([getattr(part, name) for part in parts])
+    found = [part.columns.get(name) for part in parts]
+    return np.concatenate(
+        [
+            np.full(len(part.time_us), -1) if has is None else has
+            for part, has in zip(parts, found, strict=True)
+        ]
     )
 
 
-def _job_events(record: RunRecord) -> list[pa.Table]:
+def _job_events(record: RunRecord) -> list[_Part]:
     jobs, runs = record.jobs, record.runs
     arrived = record.state != JobState.FUTURE
     number, is_lease = jobs.number[runs.job], jobs.kind[runs.job] == Kind.ON_DEMAND
@@ -214,13 +269,13 @@ def _job_events(record: RunRecord) -> list[pa.Table]:
             runs.start_us,
             job=number,
             run=np.arange(len(number)),
-            nodes=_run_nodes(record),
-            work=(runs.done_node_us, runs.lost_node_us) if runs.has_work else None,
+            nodes=(runs.first, runs.node),
+            work=runs,
         ),
     ]
 
 
-def _lease_events(record: RunRecord) -> list[pa.Table]:
+def _lease_events(record: RunRecord) -> list[_Part]:
     if not record.leases:
         return []
     code = [_EVENT["lease_grant" if lease.granted else "lease_reject"] for lease in record.leases]
@@ -229,12 +284,12 @@ def _lease_events(record: RunRecord) -> list[pa.Table]:
             np.array(code, np.int8),
             [lease.decided_us for lease in record.leases],
             job=record.jobs.number[[lease.job for lease in record.leases]],
-            text=pa.array([lease.reason for lease in record.leases], pa.string()),
+            texts=[lease.reason for lease in record.leases],
         )
     ]
 
 
-def _move_events(record: RunRecord) -> list[pa.Table]:
+def _move_events(record: RunRecord) -> list[_Part]:
     if not record.moves:
         return []
     down: set[int] = set()
@@ -249,15 +304,17 @@ def _move_events(record: RunRecord) -> list[pa.Table]:
         _part(
             np.array(codes, np.int8),
             [move.at_us for move in record.moves],
-            pool=pa.array([move.pool.value for move in record.moves]),
-            nodes=_lists(first, node),
+            pool=np.array([_POOLS[move.pool] for move in record.moves]),
+            nodes=(first.astype(np.int64), node),
         )
     ]
 
 
-def _mark_events(record: RunRecord) -> list[pa.Table]:
-    texts = pa.array([mark.text for mark in record.marks], pa.string())
-    return [_part("mark", [mark.at_us for mark in record.marks], text=texts)] if record.marks else []
+def _mark_events(record: RunRecord) -> list[_Part]:
+    marks = record.marks
+    return (
+        [_part("mark", [mark.at_us for mark in marks], texts=[mark.text for mark in marks])] if marks else []
+    )
 
 
 def events_from(
@@ -294,6 +351,8 @@ def _runs_from(starts: pa.Table, ends: pa.Table, jobs: JobTable) -> RunTable:
     names |= {name: kind for kind, name in _ENDS.items()}
     by_code = np.array([names.get(name, RunOutcome.RUNNING) for name in _EVENTS], np.int8)
     outcome[run] = by_code[_codes(ends["event"], _EVENTS)]
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     nodes = starts["nodes"].combine_chunks()
     lengths = np.asarray(pc.fill_null(pc.list_value_length(nodes), 0).to_numpy(zero_copy_only=False))
     return RunTable(
@@ -351,7 +410,7 @@ def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
     outcome = np.full(len(last), RunOutcome.RUNNING, np.int8)
     outcome[has_run] = record.runs.outcome[last[has_run]]
     killed = (record.state == JobState.ENDED) & (outcome == RunOutcome.KILLED)
-    names = pa.array([*(_FINAL_STATE[state] for state in JobState), _WALLTIME_REACHED])
+    names = [*(_FINAL_STATE[state] for state in JobState), _WALLTIME_REACHED]
     final = np.where(killed, len(JobState), record.state).astype(np.int8)
     # A running job has a start but no end in its record; the start is that of its run.
     start_us = record.start_us.copy()
@@ -360,48 +419,37 @@ def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
     started, ended = start_us >= 0, (record.start_us >= 0) & (record.end_us >= 0)
     submit_us, run_us = record.jobs.submit_us, record.end_us - record.start_us
     turnaround_us = record.end_us - submit_us
-    number = pc.cast(jobs["job"], pa.string())
     count = len(last)
+    runs = np.bincount(record.runs.job, minlength=count)
 
     def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
-        return pa.array(values_us / US, mask=None if known is None else ~known)
+        return numbers(values_us / US, known)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        stretch = pa.array(turnaround_us / run_us, mask=~ended | (run_us <= 0))
-    columns = {
-        "job_id": number,
-        "workload_name": pa.repeat(pa.scalar(str(record.scenario.get("name", "workload"))), count),
-        "profile": jobs["kind"].cast(pa.string()),
+        stretch = numbers(turnaround_us / run_us, ended & (run_us > 0))
+    found = {
+        "job_id": jobs["job"],
+        "workload_name": columns.chosen(
+            np.zeros(count, np.int64), [str(record.scenario.get("name", "workload"))]
+        ),
+        "profile": columns.chosen(record.jobs.kind.astype(np.int64), _KINDS),
         "submission_time": seconds(submit_us),
         "requested_number_of_resources": jobs["nodes"],
         "requested_time": seconds(record.jobs.estimate_us),
-        "success": pa.array((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
-        "final_state": pa.DictionaryArray.from_arrays(pa.array(final), names).cast(pa.string()),
+        "success": numbers((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
+        "final_state": columns.chosen(final.astype(np.int64), names),
         "starting_time": seconds(start_us, started),
         "execution_time": seconds(run_us, ended),
         "finish_time": seconds(record.end_us, ended),
         "waiting_time": seconds(start_us - submit_us, started),
         "turnaround_time": seconds(turnaround_us, ended),
         "stretch": stretch,
-        "allocated_resources": intervals(record.runs.first, record.runs.node).take(
-            pa.array(last, mask=~started | ~has_run)
+        "allocated_resources": columns.intervals(
+            record.runs.first, record.runs.node, np.where(started & has_run, last, -1)
         ),
-        "consumed_energy": pa.repeat(pa.scalar(-1, pa.int8()), count),
-        "metadata": pc.binary_join_element_wise("runs=", jobs["runs"].cast(pa.string()), ""),
+        "consumed_energy": numbers(np.full(count, -1, np.int8)),
+        "metadata": columns.chosen(
+            runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
+        ),
     }
-    return pa.table(columns)
-
-
-def intervals(first: NDArray[np.int64], node: NDArray[np.int32]) -> pa.Array:
-    """Each run's nodes as text, consecutive ones joined: `0-3 7`."""
-    widths = np.diff(first)
-    run = np.repeat(np.arange(len(widths)), widths)
-    stride = int(node.max()) + 2 if len(node) else 1  # one free place, so that no two runs touch
-    key = np.sort(run * stride + node)
-    opens = np.flatnonzero(np.diff(key, prepend=-2) != 1)
-    closes = np.append(opens[1:], len(key)) - 1 if len(key) else opens
-    low, high = (pa.array(key[at] % stride).cast(pa.string()) for at in (opens, closes))
-    alone = pa.array(opens == closes)
-    text = pc.if_else(alone, low, pc.binary_join_element_wise(low, high, "-"))
-    offsets = np.searchsorted(key[opens], np.arange(len(widths) + 1) * stride)
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), text), " ")
+    return pa.table(found)

@@ -96,6 +96,19 @@ class TestRun:
         assert (summary["jobs_run"], summary["mean_wait_s"], summary["makespan_s"]) == (3, 59.0, 180.0)
         assert sorted(path.name for path in (tmp_path / "runs" / "good").iterdir()) == RESULTS
 
+    def test_without_a_report_all_else_is_the_same_and_it_can_be_made_later(
+        self, emulator, log_file, tmp_path
+    ):
+        log = log_file(1, 2, 2)
+        for folder, options in (("with", []), ("without", ["--no-report"]), ("with", ["--no-report"])):
+            assert emulator("run", "--trace", log, "--nodes", 4, "--out", folder, *options).exit_code == 0
+        assert digests(tmp_path / "with") == digests(tmp_path / "without")
+        for folder in ("with", "without"):  # that of the first run, whose results are gone, is gone too
+            found = sorted(path.name for path in (tmp_path / folder).iterdir())
+            assert found == [name for name in RESULTS if name != "report.html"]
+        assert emulator("report", "without").exit_code == 0
+        assert "<svg" in (tmp_path / "without" / "report.html").read_text()
+
     def test_json_is_all_that_stdout_has_and_no_figure_is_missing(self, emulator):
         result = emulator("run", DEFAULT, "--json", "--out", "out")
         summary = json.loads(result.stdout)
@@ -298,6 +311,25 @@ for words in ["compare", "--help"], ["trace", "info", {str(KTH)!r}]:
     assert not slow & set(sys.modules), (words, slow & set(sys.modules))
 """
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environ())
+
+    def test_a_run_loads_no_plotting_library_and_no_pandas(self, log_file, tmp_path):
+        run = ["run", "--trace", str(log_file(1, 2)), "--nodes", "4", "--out", str(tmp_path / "out")]
+        code = f"""
+import sys
+from click.testing import CliRunner
+from emulator.cli import main
+result = CliRunner().invoke(main, {run!r})
+assert result.exit_code == 0, result.output
+print(*sorted({{"matplotlib", "pandas", "pyarrow.compute"}} & set(sys.modules)))
+"""
+        # The first process compiles what nobody has compiled before.
+        _, again = (
+            subprocess.run(
+                [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environ()
+            )
+            for _ in range(2)
+        )
+        assert again.stdout == "\n"
 
     def test_help_loads_next_to_nothing(self):
         code = """

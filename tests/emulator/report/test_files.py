@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord, RunTable
 from emulator.metrics import summarize
-from emulator.report import files, tables
+from emulator.report import columns, files, tables
 from emulator.workload.table import JobTable, Kind
 
 US = 1_000_000
@@ -190,7 +191,26 @@ def test_moves_of_one_time_stay_in_their_order(small):
 def test_nodes_are_written_as_intervals():
     first, node = np.array([0, 4, 4, 5, 8]), np.array([7, 0, 2, 1, 3, 9, 5, 4], np.int32)
 
-    assert tables.intervals(first, node).to_pylist() == ["0-2 7", "", "3", "4-5 9"]
+    texts = columns.intervals(first, node, np.array([0, 1, -1, 3, 2]))
+
+    assert texts.to_pylist() == ["0-2 7", "", None, "4-5 9", "3"]
+
+
+def test_intervals_do_not_depend_on_how_many_are_made_at_once(monkeypatch):
+    rng = np.random.default_rng(1)
+    widths = rng.integers(0, 40, 200)
+    first = np.concatenate(([0], np.cumsum(widths)))
+    node = np.concatenate([rng.permutation(4000)[:width] for width in widths]).astype(np.int32)
+    whole = columns.intervals(first, node, np.arange(200)).to_pylist()
+
+    monkeypatch.setattr(columns, "_CHUNK", 1)
+
+    assert columns.intervals(first, node, np.arange(200)).to_pylist() == whole
+    for row, text in enumerate(whole):
+        ends = [part.split("-") for part in text.split()]
+        nodes = [at for end in ends for at in range(int(end[0]), int(end[-1]) + 1)]
+        assert nodes == sorted(node[first[row] : first[row + 1]])
+        assert all(int(b[0]) > int(a[-1]) + 1 for a, b in pairwise(ends))
 
 
 def test_the_same_run_gives_the_same_bytes_whatever_the_wall_time(simulated, tmp_path):

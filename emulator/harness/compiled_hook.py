@@ -1,0 +1,134 @@
+"""The hook of a queue order with a compiled `score`: look, ask, sort. Loaded for such orders only: it loads Numba."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba
+from llvmlite import ir
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+from emulator.harness.compiled import compiled
+from emulator.harness.reorder import (
+    A_ACCOUNTS,
+    A_COUNT,
+    A_HALF_LIFE,
+    A_JOB,
+    A_OPEN,
+    A_QUEUE,
+    A_REG,
+    A_RUNS,
+    A_SCORE,
+    A_SCORES,
+    A_SPARE,
+    A_VIEW,
+    ACCOUNT_COLUMNS,
+    ACCOUNTS_N,
+    ACCOUNTS_ROOM,
+    ADDRESSES,
+    COUNTERS,
+    JOBS_ROOM,
+    OPEN_ROOM,
+    RUNS_ROOM,
+    VIEW_COLUMNS,
+    count_usage,
+    look,
+    look_at_usage,
+    set_keys,
+    sort_queue,
+)  # fmt: skip
+from emulator.harness.tables import JOB_COLUMNS, QUEUE_HI, QUEUE_LO, REGISTERS, RUN_COLUMNS
+from emulator.schedulers.dynamic import WAITING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from emulator.harness.reorder import Floats
+    from emulator.harness.tables import Ints, Ints32
+
+_INT = ir.IntType(64)
+
+
+def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noqa: ARG001
+    def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
+        record = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.DoubleType(), [record, record])
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()),
+            [builder.inttoptr(each, record) for each in args[1:]],
+        )
+
+    return types.float64(types.int64, types.int64, types.int64), codegen
+
+
+call_score: Any = intrinsic(_call_score)
+"""`call_score(address, order, job)` calls `double score(record *order, record *job)`; all are addresses."""
+
+
+def _pointer(kind: Any, element: Any) -> Any:
+    def typed(_typing: Any, address: Any) -> Any:  # noqa: ARG001
+        def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], element.as_pointer())
+
+        return types.CPointer(kind)(types.int64), codegen  # type: ignore[no-untyped-call]
+
+    return intrinsic(typed)
+
+
+ints_at = _pointer(types.int64, _INT)
+"""`int64 *` of an address; `ints32_at` and `floats_at` are alike."""
+ints32_at = _pointer(types.int32, ir.IntType(32))
+floats_at = _pointer(types.float64, ir.DoubleType())
+
+
+@compiled
+def score_all(queue: Ints32, reg: Ints, scores: Floats, to_call: Ints) -> None:
+    """Ask the compiled order for the priority of each waiting job.
+
+    `to_call`: its address, that of its parameters and that of the view.
+    """
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        scores[who] = call_score(to_call[0], to_call[1], to_call[2] + who * (8 * VIEW_COLUMNS))
+
+
+def reorder(context: int, now: int) -> None:
+    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
+    at = carray(ints_at(context), ADDRESSES)
+    rooms = at[JOBS_ROOM]
+    job = carray(ints_at(at[A_JOB]), (rooms, JOB_COLUMNS))
+    queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
+    reg = carray(ints_at(at[A_REG]), REGISTERS)
+    view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
+    count = carray(ints_at(at[A_COUNT]), COUNTERS)
+    scores = carray(floats_at(at[A_SCORES]), rooms)
+    look(job, queue, reg, view, now)
+    if count[ACCOUNTS_N]:
+        runs = carray(ints_at(at[A_RUNS]), (at[RUNS_ROOM], RUN_COLUMNS))
+        numbers = carray(floats_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
+        accounts = carray(floats_at(at[A_ACCOUNTS]), (at[ACCOUNTS_ROOM], ACCOUNT_COLUMNS))
+        open_runs = carray(ints_at(at[A_OPEN]), at[OPEN_ROOM])
+        half_life = carray(floats_at(at[A_HALF_LIFE]), 1)[0]
+        count_usage(runs, view, accounts, open_runs, count, reg, now, half_life)
+        look_at_usage(queue, reg, view, numbers, accounts, count)
+    to_call = carray(ints_at(context + 8 * A_SCORE), 3)
+    score_all(queue, reg, scores, to_call)
+    set_keys(job, queue, reg, scores, carray(ints_at(at[A_SCORES]), rooms))
+    sort_queue(job, queue, reg, carray(ints32_at(at[A_SPARE]), rooms))
+
+
+@cache
+def hook() -> Any:
+    """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
+    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
+
+
+def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
+    """The machine code of an order's `score`, from the cache where its source is a file."""
+    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    try:
+        return numba.cfunc(signature, cache=True)(score)
+    except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
+        return numba.cfunc(signature)(score)
