@@ -17,6 +17,7 @@ from emulator.commands.run import InputError, interruptible
 from emulator.experiments.claims import judge, worlds
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import Options, find_paper
+from emulator.provenance import file_digest, versions
 from emulator.scenario import ScenarioError
 from emulator.sweep.cli import SweepProgress, choose_pool
 from emulator.sweep.store import PARQUET, Store
@@ -86,6 +87,9 @@ def reproduce(  # noqa: PLR0917
         "title": experiments.title,
         "about": experiments.about(options),
         "seeds": [world.seed for world in found],
+        "options": {"quick": quick, "stand_in": stand_in, "seeds": seeds},
+        "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
+        "versions": versions(),
         "claims": [verdict.as_json() for verdict in verdicts],
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from enum import Enum
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.timeline import InconsistentRecordError, timeline
+from emulator.provenance import file_digest, traces, versions
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ FORMAT = "emulator-results/1"
 """Value of `format` in `summary.json`: how a results folder is told from any other."""
 
 HOUR_US = 3600 * US
-_LIBRARIES = ("numpy", "numba", "pyarrow")
 
 
 def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> dict[str, Any]:
@@ -77,17 +75,9 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
         "wall_s": record.wall_s,
         "jobs_per_s": jobs_run / record.wall_s if record.wall_s > 0 else None,
         "seed": record.seed,
-        "scenario": plain(record.scenario),
+        "scenario": (scenario := plain(record.scenario)),
+        "traces": {path.name: file_digest(path) for path in traces(scenario.get("workload"))},
         "versions": versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the figures depend on."""
-    return {
-        "emulator": version("balancer-emulator"),
-        "python": platform.python_version(),
-        **{name: version(name) for name in _LIBRARIES},
     }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
-_LEFT_OUT = ("format", "scenario", "versions", "seed", "interrupted", "problems")
+_LEFT_OUT = ("format", "scenario", "versions", "traces", "seed", "interrupted", "problems")
 
 
 class RunStoppedError(Exception):

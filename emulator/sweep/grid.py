@@ -8,7 +8,6 @@ import itertools
 import json
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
+from emulator.provenance import file_digest, traces, versions
 from emulator.scenario import ScenarioError, from_mapping, set_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from balancer.plugins import Plugins
-    from emulator.scenario import Scenario
+from emulator.scenario import Scenario
 
 LABEL, SEED, REPEAT, CLOCK = "label", "seed", "repeat", "clock"
 """Columns that every row has besides the varied keys."""
@@ -75,13 +75,13 @@ class Run:
     is_live: bool = False
     """With real processes on an accelerated clock instead of in virtual time."""
     key: str = field(init=False)
-    """Hash of everything that the result depends on."""
+    """Hash of everything that the result depends on, our own code included."""
 
     def __post_init__(self) -> None:
         configuration = {
-            "version": version("balancer-emulator"),
+            "versions": versions(),
             "scenario": self.scenario.as_json() | {"name": ""},
-            "files": [_digest(file) for file in self.files],
+            "files": [file_digest(file) for file in self.files],
             "repeat": self.varied.get(REPEAT, 1),
             **({CLOCK: "live"} if self.is_live else {}),
         }
@@ -178,7 +178,7 @@ def make_run(
             raise ScenarioError(f"{where}: workload.trace: {trace} does not exist")
         workload = scenario.workload.model_copy(update={"trace": trace})
         scenario = scenario.model_copy(update={"workload": workload})
-    files = tuple(path for path in _traces(scenario.workload.model_dump(mode="json")) if path.exists())
+    files = traces(scenario.workload.model_dump(mode="json"))
     with scenario.plugged_in():
         problem = _mechanism_problem(json.dumps(scenario.mechanism), IN_USE.get())
     if problem:
@@ -209,31 +209,6 @@ def changed(base: Mapping[str, Any], changes: Iterable[tuple[str, Any]], where: 
         except ScenarioError as error:
             raise ScenarioError(f"{where}: {key}: {error}") from error
     return document
-
-
-def _traces(part: Any) -> Iterator[Path]:
-    """The files and folders that a workload reads: whatever is called `trace`, at any depth."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            if key == "trace" and isinstance(value, str):
-                yield Path(value)
-            else:
-                yield from _traces(value)
-    elif isinstance(part, list):
-        for value in part:
-            yield from _traces(value)
-
-
-@cache
-def _digest(path: Path) -> str:
-    """Hash of a file's content, or of a folder's files."""
-    digest = hashlib.sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.name.encode() if path.is_dir() else b"")
-            with file.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
-    return digest.hexdigest()
 
 
 def _where(where: str, varied: Mapping[str, Any]) -> str:

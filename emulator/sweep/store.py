@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from emulator.provenance import sources
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from emulator.sweep.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
-_KEY = "config_hash"
+_KEY, _SOURCES = "config_hash", "sources"
 
 
 class Store:
@@ -62,7 +63,7 @@ class Store:
             figures = self.row(run)
             if figures is not None:
                 varied = {key: _cell(run.varied.get(key)) for key in sweep.varied_keys}
-                rows.append(varied | figures | {_KEY: run.key})
+                rows.append(varied | figures | {_KEY: run.key, _SOURCES: sources()})
         names = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: _column([row.get(name) for row in rows]) for name in names})
         _replace(self.folder / PARQUET, lambda partial: pq.write_table(table, partial, compression="zstd"))

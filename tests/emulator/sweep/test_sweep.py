@@ -62,6 +62,17 @@ def test_the_key_of_a_run_is_its_whole_configuration_and_nothing_else(sweep_file
     assert load_sweep(sweep_file(grid={RESERVE: [2]}, seeds=[4])).runs[0].key != other[0].key
 
 
+def test_runs_of_other_code_have_other_keys_and_rows_name_theirs(sweep_file, tmp_path, monkeypatch):
+    before = load_sweep(sweep_file()).runs[0].key
+    monkeypatch.setattr("emulator.provenance.sources", lambda: "patched")
+    patched = load_sweep(sweep_file())
+    assert patched.runs[0].key != before
+    monkeypatch.setattr("emulator.sweep.store.sources", lambda: "patched")
+    store = Store(tmp_path / "out")
+    run_sweep(patched, store, Here())
+    assert [row["sources"] for row in rows(store)] == ["patched"]
+
+
 def test_another_content_of_a_trace_is_another_run(sweep_file, tmp_path):
     trace = tmp_path / "log.swf"
     line = "; MaxNodes: 8\n1 0 -1 {run} 1 -1 -1 1 100 -1 1 1 1 1 1 1 -1 -1\n"

@@ -1,0 +1,39 @@
+"""What results say of the code and the files that they were made with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import emulator
+from emulator.provenance import file_digest, sources, traces
+
+ROOT = Path(emulator.__file__).parents[1]
+
+
+def test_a_changed_line_of_our_code_is_another_code(tmp_path):
+    for package in ("balancer", "emulator"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def told():
+        asked = [sys.executable, "-c", "from emulator.provenance import sources; print(sources())"]
+        return subprocess.run(asked, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert told() == sources()
+    with (tmp_path / "balancer" / "lifecycle" / "nodes.py").open("a") as patched:
+        patched.write("# patched\n")
+    assert told() != sources()
+
+
+def test_files_of_a_workload_are_known_by_their_content_wherever_they_are_named(tmp_path):
+    one, other = tmp_path / "one.swf", tmp_path / "other.swf"
+    one.write_text("1 0 0 10\n")
+    other.write_text("1 0 0 10\n")
+    workload = {
+        "trace": str(one),
+        "transforms": [{"inject": {"trace": str(other), "rate": 2}}, {"trace": "gone.swf"}],
+    }
+    assert traces(workload) == (one, other)
+    assert file_digest(one) == file_digest(other)
