@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from balancer.plugins import Plugins
-from emulator.scenario import Scenario
+    from emulator.scenario import Scenario
 
 LABEL, SEED, REPEAT, CLOCK = "label", "seed", "repeat", "clock"
 """Columns that every row has besides the varied keys."""
