@@ -116,7 +116,7 @@ class LublinFeitelson:
             submit_us=submit_s * US,
             run_us=run_s * US,
             nodes=widths.astype(np.int32),
-            queue=queue if self.jobs == "both" else -1,
+            queue=queue.astype(np.int32) if self.jobs == "both" else -1,
         )
 
     def _one_class(
@@ -214,7 +214,8 @@ def seconds_of(passed: NDArray[np.float64], points: NDArray[np.float64]) -> NDAr
     edges = np.concatenate(([0.0], np.cumsum(points)))
     day, rest = np.divmod(passed, edges[-1])
     within_s = np.interp(rest, edges, np.arange(_BUCKETS + 1) * float(_BUCKET_S))
-    return np.floor(day * _DAY_S + within_s).astype(np.int64)
+    found: NDArray[np.int64] = np.floor(day * _DAY_S + within_s).astype(np.int64)
+    return found
 
 
 def _until(draw: Callable[[], NDArray[np.float64]], least: float) -> NDArray[np.float64]:
