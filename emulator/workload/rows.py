@@ -29,11 +29,12 @@ class Faults:
     count: int = 0
     complaints: list[str] = field(default_factory=list)
 
-    def add(self, path: Path, line: int, reason: object) -> None:
-        """Raises TraceError with file and line unless lenient."""
-        text = f"{path}:{line}: {reason}"
+    def add(self, path: Path, place: int | str, reason: object) -> None:
+        """`place`: a line's number, or the name of a job where there are no lines. Raises TraceError unless lenient."""
+        what, text = ("line", f"{path}:{place}") if isinstance(place, int) else ("job", f"{path}: {place}")
+        text = f"{text}: {reason}"
         if not self.lenient:
-            raise TraceError(f"{text}; mend the line, or read leniently to leave such lines out")
+            raise TraceError(f"{text}; mend the {what}, or read leniently to leave such {what}s out")
         self.count += 1
         if len(self.complaints) < _MOST_COMPLAINTS:
             self.complaints.append(text)
@@ -68,13 +69,14 @@ class Rows:
         for name, column in self.columns.items():
             column.append(values.get(name, UNKNOWN))
 
-    def log(self, source: Path, note: str, faults: Faults) -> SwfLog:
-        """All jobs so far. The header says where the log comes from and what the queues' names are."""
+    def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
+        """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",
             f"; MaxRecords: {len(self)}",
             f"; Note: {note}",
+            *more,
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
         ]
         named = {name: self.columns[name] for name in FIELDS}

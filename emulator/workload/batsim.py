@@ -1,0 +1,116 @@
+"""Workloads of Batsim: JSON with `nb_res`, `jobs` and `profiles` (Batsim's documentation, "Workload").
+
+A resource is a node. A job's run time is that of its `delay` profile; what other profiles take depends on Batsim's
+platform (SimGrid computes it), so jobs that have one are malformed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.rows import Faults, Malformed, Rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_BEGINNING = 1 << 16
+_KEYS = re.compile(r'"(?:nb_res|profiles|subtime)"\s*:')
+_NUMBER = re.compile(r"(?:.*!)?(\d+)$")
+"""Batsim writes `w0!17` for job 17 of the workload that it knows as w0."""
+_ENDED_BY_BATSIM = 10**12
+"""No time in seconds is as large; Batsim itself ends then."""
+
+
+class BatsimFormat:
+    """The trace format `batsim`."""
+
+    name = "batsim"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file is a JSON object that begins with what a workload has."""
+        with open_trace(path) as stream:
+            begin = stream.read(_BEGINNING).decode("utf-8", "replace")
+        return begin.lstrip().startswith("{") and _KEYS.search(begin) is not None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All jobs; `MaxNodes` is `nb_res`. Raises TraceError naming file and job, or line and column of bad JSON."""
+        document = _document(path)
+        rows, faults, taken = Rows(), Faults(lenient), set[int]()
+        for place, job in enumerate(document["jobs"], 1):
+            try:
+                _take(job, place, document["profiles"], rows, taken)
+            except Malformed as fault:
+                faults.add(path, f"job {_name(job, place)}", fault)
+        header = () if document["nb_res"] is None else (f"; MaxNodes: {document['nb_res']}",)
+        return rows.log(path, "from a workload of Batsim", faults, header)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    with open_trace(path) as stream:
+        content = stream.read()
+    try:
+        document: dict[str, Any] = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{path}: not valid JSON: {error}") from error
+    kinds = {"jobs": (list, "a list"), "profiles": (dict, "an object")}
+    for key, (kind, text) in kinds.items():
+        if not isinstance(document, dict) or not isinstance(document.get(key), kind):
+            raise TraceError(f"{path}: no workload of Batsim: `{key}` must be {text}")
+    nodes = document.get("nb_res")
+    if nodes is not None and (not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1):
+        raise TraceError(f"{path}: nb_res must be a whole number of resources from 1 on, not {nodes!r}")
+    return document | {"nb_res": nodes}
+
+
+def _take(job: Any, place: int, profiles: dict[str, Any], rows: Rows, taken: set[int]) -> None:
+    if not isinstance(job, dict):
+        raise Malformed(f"{job!r} is not an object")
+    numbered = _NUMBER.match(str(job.get("id", "")))
+    number = int(numbered[1]) if numbered else place
+    if number in taken:
+        raise Malformed(f"there is another job with the number {number}")
+    submit_s, nodes = _time(job, "subtime"), job.get("res")
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
+        raise Malformed(f"res is {nodes!r}, not a whole number of resources from 1 on")
+    # -1 or nothing: Batsim kills no such job.
+    walltime_s = -1 if job.get("walltime", -1) == -1 else _time(job, "walltime")
+    run_s = _run_s(job.get("profile"), profiles)
+    taken.add(number)
+    rows.add(
+        number=number,
+        submit_s=submit_s,
+        run_s=run_s,
+        allocated_procs=nodes,
+        requested_procs=nodes,
+        requested_s=walltime_s,
+        status=1,
+        nodes=nodes,
+    )
+
+
+def _run_s(name: Any, profiles: dict[str, Any]) -> float:
+    profile = profiles.get(name) if isinstance(name, str) else None
+    if not isinstance(profile, dict):
+        raise Malformed(f"profile {name!r} is not among `profiles`")
+    if profile.get("type") != "delay":
+        raise Malformed(
+            f"profile {name!r} is of type {profile.get('type')!r}: how long it takes depends on Batsim's platform; only"
+            " `delay` says it"
+        )
+    return _time(profile, "delay")
+
+
+def _time(said: dict[str, Any], name: str) -> float:
+    value = said.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _ENDED_BY_BATSIM:
+        raise Malformed(f"{name} is {value!r}, not a time in seconds from 0 on")
+    return value
+
+
+def _name(job: Any, place: int) -> str:
+    return str(job["id"]) if isinstance(job, dict) and "id" in job else f"number {place} of the list"
