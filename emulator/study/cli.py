@@ -61,6 +61,8 @@ def study() -> None:
 @click.option("--cores-per-node", type=click.IntRange(min=0),
               help="Pack on-demand jobs of one core onto nodes of so many; 0: do not pack. [default: 16 if the log"
               " has only such jobs, else 0]")  # fmt: skip
+@click.option("--lay-together", is_flag=True,
+              help="Take the first submits of both logs for the same time, if one does not say when.")  # fmt: skip
 @click.option("--weeks", "week_count", default="8", show_default=True,
               help="How many weeks, the most challenging first, or `all`.")  # fmt: skip
 @click.option("--pairings", type=click.IntRange(min=1), default=2, show_default=True,
@@ -211,6 +213,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         batch_nodes=batch_nodes,
         procs_per_node=options["procs_per_node"],
         cores_per_node=options["cores_per_node"],
+        lay_together=options["lay_together"],
     )
     weeks = usable_weeks(logs)
     if not weeks:

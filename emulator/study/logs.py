@@ -7,7 +7,7 @@ then the week before is replayed as well and left out of the figures.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,8 +72,11 @@ def read_logs(
     batch_nodes: int,
     procs_per_node: int = 1,
     cores_per_node: int | None = None,
+    lay_together: bool = False,
 ) -> Logs:
-    """The tables of both logs. Raises ScenarioError.
+    """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
+
+    `lay_together`: the first submits of both are taken to be at the same time.
 
     `cores_per_node`: pack on-demand jobs of single cores onto machines of so many cores; 0: each on-demand job is
     a lease of its own nodes; None: pack (16 cores) where the log has only single-core jobs of a machine with more
@@ -96,18 +99,46 @@ def read_logs(
         notes += _left_out("on-demand", asked, 0, batch_nodes)
     if not len(leases):
         raise ScenarioError(f"{ondemand.source}: there is nothing in it that ran on demand")
-    known = [bool(log.key_int("UnixStartTime")) for log in (batch, ondemand)]
-    unix_s = [log.key_int("UnixStartTime") or 0 for log in (batch, ondemand)]
-    offset_us = (unix_s[1] - unix_s[0]) * US
-    if not all(known):
-        notes.append(
-            "not both logs say when they begin (UnixStartTime): their first submits are laid together"
-        )
-        first = [float(log.column("submit_s").min()) for log in (batch, ondemand)]
-        offset_us = round((first[0] - first[1]) * US)
+    if lay_together:
+        first_s = [float(log.column("submit_s").min()) for log in (batch, ondemand)]
+        offset_us = round((first_s[0] - first_s[1]) * US)
+        notes.append("the first submits of both logs are laid together, whenever they were")
+    else:
+        offset_us, overlap = _common_clock(batch, ondemand)
+        notes.append(overlap)
     leases = replace(leases, submit_us=leases.submit_us + offset_us)
-    weeks = challenge.weeks([batch], [ondemand] if all(known) else [], nodes=batch_nodes)
+    weeks = challenge.weeks([batch], [] if lay_together else [ondemand], nodes=batch_nodes)
     return Logs(batch, work.jobs.take(fits), leases, tuple(weeks), batch_nodes, tuple(notes), procs_per_node)
+
+
+def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
+    """What is added to on-demand times (us) to have the batch log's, and from when to when both logs have submits."""
+    cure = "say --lay-together if their first submits are to be taken for the same time"
+    spans = []
+    for log in (batch, ondemand):
+        zero_s, submit_s = log.zero_unix_s, log.column("submit_s")
+        if zero_s is None:
+            raise ScenarioError(
+                f"{log.source}: it does not say when it was (no UnixStartTime in its header, and its times are no Unix"
+                f" times), so nobody knows which lease met which job; add that line, or {cure}"
+            )
+        spans.append((zero_s, zero_s + float(submit_s.min()), zero_s + float(submit_s.max())))
+    begin_s, end_s = max(span[1] for span in spans), min(span[2] for span in spans)
+    if begin_s > end_s:
+        said = [
+            f"{log.source} has submits from {_day(span[1])} to {_day(span[2])}"
+            for log, span in zip((batch, ondemand), spans, strict=True)
+        ]
+        raise ScenarioError(f"{said[0]}, {said[1]} (UTC): they have no time in common; {cure}")
+    weeks = (end_s - begin_s) / WEEK_S
+    overlap = (
+        f"both logs have submits from {_day(begin_s)} to {_day(end_s)} (UTC): {weeks:.1f} weeks in common"
+    )
+    return (spans[1][0] - spans[0][0]) * US, overlap
+
+
+def _day(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).date().isoformat()
 
 
 def _is_single_core(log: SwfLog) -> bool:
@@ -191,7 +222,7 @@ def history_of(logs: Logs, week: int) -> list[int]:
 def week_name(logs: Logs, week: int) -> str:
     """The day on which it begins, or its number where the log does not say when it was."""
     begin = logs.weeks[week].begin
-    if logs.log.key_int("UnixStartTime"):
+    if logs.log.zero_unix_s is not None:
         return begin.isoformat()
     return f"week {1 + (begin - logs.weeks[0].begin) // timedelta(weeks=1)}"
 
@@ -203,6 +234,6 @@ def _between(jobs: JobTable, begin_us: int, end_us: int) -> JobTable:
 
 def _origin_us(logs: Logs) -> int:
     """Midnight of the first week's day, at the batch log's own times."""
-    unix_s = logs.log.key_int("UnixStartTime") or 0
+    unix_s = logs.log.zero_unix_s or 0
     day_s = (logs.weeks[0].begin - date(1970, 1, 1)).days * 86_400
     return (day_s - unix_s) * US

@@ -177,7 +177,7 @@ def _in_use(
 
 
 def _unix_s(log: SwfLog) -> int:
-    return log.key_int("UnixStartTime") or 0
+    return log.zero_unix_s or 0
 
 
 def _begin(log: SwfLog) -> date:

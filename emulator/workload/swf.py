@@ -52,6 +52,8 @@ FIELDS = (
 
 UNKNOWN = -1
 
+_FIRST_UNIX_S = 10**8
+"""A time of 1973. No log runs for three years before its first job, so such submits are Unix times."""
 NODES_KEY = "NodesColumn"
 """Header key of ours: the column beyond the 18th that has the number of whole nodes, from accounting logs."""
 
@@ -139,6 +141,17 @@ class SwfLog:
                 key, value = match.groups()
                 found[key] = (*found.get(key, ()), value)
         return found
+
+    @cached_property
+    def zero_unix_s(self) -> int | None:
+        """The Unix time of the log's time 0, None if the log does not say when it was.
+
+        A header's UnixStartTime, or 0 where submits are Unix times themselves: accounting logs have no other.
+        """
+        submit_s = self.column("submit_s")
+        if len(submit_s) and float(submit_s.min()) >= _FIRST_UNIX_S:
+            return 0
+        return self.key_int("UnixStartTime") or None
 
     def key_int(self, key: str) -> int | None:
         """The number that a header value starts with (338 in `MaxNodes: 338 (batch)`), None if absent."""

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from emulator.cli import main
 from emulator.metrics.window import window_figures
 from emulator.runner import Prepared, run_virtual
-from emulator.scenario import from_mapping
-from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks
+from emulator.scenario import ScenarioError, from_mapping
+from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks, week_name
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import Kind
@@ -61,7 +61,7 @@ def test_a_log_without_waits_is_warmed_up_with_the_week_before():
 def test_jobs_wider_than_the_batch_part_are_left_out_and_counted():
     found = read_logs(log((0, 10, 9), (5, 10, 2)), log((0, 10, 1)), batch_nodes=8)
     assert len(found.batch) == 1
-    assert found.notes == ("batch: left out: 1 wider than the 8 nodes of the batch part",)
+    assert found.notes[0] == "batch: left out: 1 wider than the 8 nodes of the batch part"
 
 
 def test_single_core_jobs_of_shared_nodes_are_packed_unless_said_otherwise():
@@ -70,10 +70,36 @@ def test_single_core_jobs_of_shared_nodes_are_packed_unless_said_otherwise():
     assert len(read_logs(log((0, 10, 1)), ondemand, batch_nodes=8, cores_per_node=0).leases) == 20
 
 
-def test_logs_that_do_not_say_when_they_begin_are_laid_together():
-    found = read_logs(log((50, 10, 1), unix=0), log((9000, 10, 1)), batch_nodes=8)
+def test_logs_are_laid_together_only_if_somebody_says_so():
+    batch, ondemand = log((50, 10, 1), unix=0), log((9000, 10, 1))
+    with pytest.raises(ScenarioError, match=r"does not say when it was .* --lay-together"):
+        read_logs(batch, ondemand, batch_nodes=8)
+    found = read_logs(batch, ondemand, batch_nodes=8, lay_together=True)
     assert found.leases.submit_us.tolist() == [50_000_000]
     assert "laid together" in found.notes[-1]
+
+
+def test_submits_that_are_unix_times_say_when_they_were():
+    monday = 1_767_571_200  # 2026-01-05
+    batch = log(*[(monday + submit, run, width) for submit, run, width in daily(3, (0, 60, 2))], unix=0)
+    ondemand = log(*[(monday + day * DAY, 60, 1) for day in (10.5, 11.5, 15.5)], unix=0)
+    found = read_logs(batch, ondemand, batch_nodes=8)
+    assert found.leases.submit_us.tolist() == [(monday + day * DAY) * 1_000_000 for day in (10.5, 11.5, 15.5)]
+    assert [week_name(found, week) for week in sorted(usable_weeks(found))] == ["2026-01-12", "2026-01-19"]
+    assert found.notes[-1] == (
+        "both logs have submits from 2026-01-15 to 2026-01-20 (UTC): 0.7 weeks in common"
+    )
+    relative = log(*[(day * DAY, 60, 1) for day in (10.5, 11.5, 15.5)], unix=monday)
+    assert (
+        read_logs(batch, relative, batch_nodes=8).leases.submit_us.tolist() == found.leases.submit_us.tolist()
+    )
+
+
+def test_logs_of_different_years_have_nothing_to_say_about_each_other():
+    with pytest.raises(
+        ScenarioError, match=r"from 1970-01-12 to 1970-01-12, .* from 1970-01-19 .*no time in common"
+    ):
+        read_logs(log((0, 10, 1)), log((0, 10, 1), unix=SUNDAY + WEEK), batch_nodes=8)
 
 
 def test_only_complete_weeks_with_jobs_and_leases_count():
@@ -194,4 +220,4 @@ def test_two_logs_without_a_week_in_common_are_an_error(site, tmp_path):
     write_swf(log((5, 60, 1), unix=SUNDAY + 50 * WEEK), tmp_path / "ondemand.swf")
     done = study(site, *SMALL)
     assert done.exit_code == 2
-    assert "no complete week in common" in done.stderr
+    assert "they have no time in common; say --lay-together" in done.stderr
