@@ -270,6 +270,7 @@ def test_an_on_demand_job_cannot_leave_its_nodes_so():
         run(1, jobs_of((0, 10, 1, Kind.ON_DEMAND)), {3: leave(0)})
 
 
+@pytest.mark.slow
 def test_jobs_of_a_machine_of_ones_own_cannot_either():
     machine = HybridCluster(2, SchedulerConfig.parse("fcfs+easy"), jobs_of((0, 10, 1)))
     with pytest.raises(PluginError, match="jobs of a HybridCluster cannot leave their nodes"):

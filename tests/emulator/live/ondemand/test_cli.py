@@ -106,7 +106,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("user", "command"), COMMANDS)
 def test_other_commands_answer_as_recorded(manager, user, command):
     check(manager, command, user)
