@@ -15,7 +15,11 @@ from emulator.commands.options import plugin_option
 if TYPE_CHECKING:
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
+    from emulator.study.plausible import Today
     from emulator.study.settings import Setting
+    from emulator.sweep.grid import Sweep
+    from emulator.sweep.store import Store
+    from emulator.sweep.sweep import Outcome
 
 _QUICK_WEEKS = 2
 
@@ -79,6 +83,9 @@ def study() -> None:
               help="Per cent of the requests that may be rejected.")  # fmt: skip
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
               help="Minutes that an on-demand request may wait (W).")  # fmt: skip
+@click.option("--accept-today", type=click.FloatRange(min=1), default=5.0, show_default=True,
+              help="Stop if simulated waits of today are so many times the recorded ones, or less.")  # fmt: skip
+@click.option("--believe", is_flag=True, help="Go on although the log, or today, is not understood.")
 @click.option("--quick", is_flag=True, help="Two weeks as they were: a first look.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
@@ -104,16 +111,13 @@ def merge(**options: Any) -> None:
 
 
 def _merge(**options: Any) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-
-    from emulator.commands.run import interruptible  # noqa: PLC0415
-    from emulator.study import judge, show  # noqa: PLC0415
-    from emulator.study.logs import pairs  # noqa: PLC0415
+    from emulator.study import plausible  # noqa: PLC0415
+    from emulator.study.logs import pairs, week_name  # noqa: PLC0415
     from emulator.study.merge import plan  # noqa: PLC0415
-    from emulator.sweep.cli import SweepProgress, choose_pool  # noqa: PLC0415
-    from emulator.sweep.store import PARQUET, Store  # noqa: PLC0415
-    from emulator.sweep.sweep import describe, run_sweep  # noqa: PLC0415
+    from emulator.study.settings import SPLIT  # noqa: PLC0415
+    from emulator.sweep.grid import LABEL, Sweep  # noqa: PLC0415
+    from emulator.sweep.store import Store  # noqa: PLC0415
+    from emulator.sweep.sweep import describe  # noqa: PLC0415
 
     batch_nodes, ondemand_nodes = _split(options["nodes"])
     tried = _settings(options, ondemand_nodes)
@@ -137,38 +141,98 @@ def _merge(**options: Any) -> None:
         folder=folder / "weeks",
     )
     tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {pairings} pairing(s)")
+    said = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
+    _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
+    # Today first: if it is not understood, the other settings are not worth their time.
+    rows, _ = _run(
+        Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
+    )
+    today = plausible.beside_simulated(said, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
+    tell(plausible.sentence(today))
+    _doubt(plausible.doubts_of_today(today, options["accept_today"]), options)
+    rows, outcome = _run(sweep, store, options)
+    for run, reason in outcome.failed:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    _answer(
+        rows, tried, logs, weeks, today, ondemand_nodes=ondemand_nodes, pairings=pairings, options=options
+    )
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict[str, Any]], Outcome]:
+    """Do what is missing of these runs: their rows. Ends the process when somebody interrupts."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    from emulator.commands.run import interruptible  # noqa: PLC0415
+    from emulator.sweep.cli import SweepProgress, choose_pool  # noqa: PLC0415
+    from emulator.sweep.store import PARQUET  # noqa: PLC0415
+    from emulator.sweep.sweep import run_sweep  # noqa: PLC0415
+
+    silent = options["quiet"] or options["as_json"]
     with SweepProgress(quiet=silent) as progress, interruptible() as interrupted:
         outcome = run_sweep(
             sweep, store, choose_pool(options["jobs"], options["dask"]),
             stop=lambda: bool(interrupted), on_done=progress.update,
         )  # fmt: skip
     if outcome.interrupted:
-        click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
+        click.echo(
+            f"Interrupted: {outcome.rows} runs are in {store.folder}; the same command goes on.", err=True
+        )
         sys.exit(130)
-    for run, reason in outcome.failed:
-        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
-    rows = pq.read_table(folder / PARQUET).to_pylist()
+    return pq.read_table(store.folder / PARQUET).to_pylist(), outcome
+
+
+def _answer(
+    rows: list[dict[str, Any]],
+    tried: list[Setting],
+    logs: Logs,
+    weeks: list[int],
+    today: list[Today],
+    *,
+    ondemand_nodes: int,
+    pairings: int,
+    options: dict[str, Any],
+) -> None:
+    """Write page and document, and print the answer."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.study import judge, plausible, show  # noqa: PLC0415
+
+    folder: Path = options["out"]
     wishes = judge.Wishes(options["accept_rejected"] / 100, options["accept_wait_min"])
     found = judge.figures(rows, tried)
     advice = _advice(rows, tried, wishes, options["seed"])
-    html = show.page(found, advice, wishes, logs, weeks, ondemand_nodes=ondemand_nodes, pairings=pairings)
+    html = show.page(
+        found, advice, wishes, logs, weeks, today=today, ondemand_nodes=ondemand_nodes, pairings=pairings
+    )
     (folder / "report.html").write_text(html, encoding="utf-8")
     document = _document(found, advice, wishes, logs, weeks, ondemand_nodes)
+    document["today"] = [asdict(each) for each in today]
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     (folder / "study.json").write_text(text, encoding="utf-8")
     if options["as_json"]:
         click.echo(text, nl=False)
-    else:
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(show.terminal_table(found, [each for _, each in advice]))
-        for prefix, each in advice:
-            sentences = show.sentences(each, wishes, ondemand_nodes)
-            console.print("\n" + prefix + " ".join(sentences), markup=False)
-        for note in logs.notes:
-            console.print(f"({note})", markup=False)
-        console.print(f"\nRuns, study.json and report.html are in {folder}.", markup=False)
-    if outcome.failed:
-        sys.exit(1)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(show.terminal_table(found, [each for _, each in advice]))
+    for prefix, each in advice:
+        sentences = show.sentences(each, wishes, ondemand_nodes)
+        console.print("\n" + prefix + " ".join(sentences), markup=False)
+    console.print("\n" + plausible.sentence(today), markup=False)
+    for note in logs.notes:
+        console.print(f"({note})", markup=False)
+    console.print(f"\nRuns, study.json and report.html are in {folder}.", markup=False)
+
+
+def _doubt(doubts: list[str], options: dict[str, Any]) -> None:
+    """Raises InputError with what is not understood, unless the user goes on all the same."""
+    from emulator.commands.run import InputError  # noqa: PLC0415
+
+    if doubts and not options["believe"]:
+        raise InputError(" ".join([*doubts, "To go on all the same: --believe."]))
+    for doubt in doubts:
+        click.echo(f"emulator: {doubt}", err=True)
 
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:

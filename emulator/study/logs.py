@@ -21,6 +21,8 @@ from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from emulator.workload.swf import SwfLog
     from emulator.workload.workload import Workload
 
@@ -36,11 +38,13 @@ _MOST_NODES = 2**31 - 1
 class Logs:
     """Both logs as tables at the batch log's own times, and what was done to them.
 
-    `batch` has only jobs that fit the batch part; `notes` says in sentences what a reader must know.
+    `batch` has only jobs that fit the batch part; `waited_us` is what each of them waited by the log, negative where it
+    does not say; `notes` says in sentences what a reader must know.
     """
 
     log: SwfLog
     batch: JobTable
+    waited_us: NDArray[np.int64]
     leases: JobTable
     weeks: tuple[challenge.Week, ...]
     batch_nodes: int
@@ -108,7 +112,17 @@ def read_logs(
         notes.append(overlap)
     leases = replace(leases, submit_us=leases.submit_us + offset_us)
     weeks = challenge.weeks([batch], [] if lay_together else [ondemand], nodes=batch_nodes)
-    return Logs(batch, work.jobs.take(fits), leases, tuple(weeks), batch_nodes, tuple(notes), procs_per_node)
+    waited_us = np.rint(batch.column("wait_s")[work.rows][fits] * US).astype(np.int64)
+    return Logs(
+        batch,
+        work.jobs.take(fits),
+        waited_us,
+        leases,
+        tuple(weeks),
+        batch_nodes,
+        tuple(notes),
+        procs_per_node,
+    )
 
 
 def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
@@ -192,7 +206,7 @@ def pairs(weeks: list[int], pairings: int, seed: int) -> list[Pair]:
 
 def batch_of(logs: Logs, week: int) -> JobTable:
     """A week's batch jobs behind what ran when it began, or behind the week before."""
-    begin_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    begin_us = week_begin_us(logs, week) - logs.warm_up_us
     jobs = _between(logs.batch, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
     if not logs.has_waits:
         return jobs
@@ -204,14 +218,14 @@ def batch_of(logs: Logs, week: int) -> JobTable:
 
 def leases_of(logs: Logs, week: int) -> JobTable:
     """A week's leases, with those of the warm-up if there is one. Leases that began earlier are not among them."""
-    begin_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    begin_us = week_begin_us(logs, week) - logs.warm_up_us
     return _between(logs.leases, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
 
 
 def history_of(logs: Logs, week: int) -> list[int]:
     """Nodes requested in each slot of the four weeks before that, as a service would remember them."""
     slots = Slots()
-    end_us = _origin_us(logs) + week * _WEEK_US - logs.warm_up_us
+    end_us = week_begin_us(logs, week) - logs.warm_up_us
     leases = _between(logs.leases, end_us - _HISTORY_WEEKS * _WEEK_US, end_us)
     counts = np.bincount(
         leases.submit_us // slots.length_us, weights=leases.nodes, minlength=7 * _HISTORY_WEEKS * slots.a_day
@@ -225,6 +239,11 @@ def week_name(logs: Logs, week: int) -> str:
     if logs.log.zero_unix_s is not None:
         return begin.isoformat()
     return f"week {1 + (begin - logs.weeks[0].begin) // timedelta(weeks=1)}"
+
+
+def week_begin_us(logs: Logs, week: int) -> int:
+    """When a week begins, at the batch log's own times."""
+    return _origin_us(logs) + week * _WEEK_US
 
 
 def _between(jobs: JobTable, begin_us: int, end_us: int) -> JobTable:

@@ -11,6 +11,7 @@ from rich.table import Table
 from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.wording import duration
+from emulator.study.plausible import sentence
 from emulator.study.settings import BATCH_ONLY
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from emulator.report.drawing import Axes, Plot
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
+    from emulator.study.plausible import Today
 
 HEADINGS = (
     "setting",
@@ -119,6 +121,7 @@ def page(
     logs: Logs,
     weeks: Sequence[int],
     *,
+    today: Sequence[Today],
     ondemand_nodes: int,
     pairings: int,
 ) -> str:
@@ -149,8 +152,25 @@ def page(
             )
             for week in weeks
         ],
+        today=sentence(today),
+        today_headings=("week", "waited, min", "simulated", "in use", "simulated", "most nodes at once"),
+        today_rows=[
+            (
+                each.week,
+                _or_blank("{:,.0f}", each.recorded_wait_min),
+                _or_blank("{:,.0f}", each.simulated_wait_min),
+                _or_blank("{:.0%}", each.recorded_used),
+                _or_blank("{:.0%}", each.simulated_used),
+                _or_blank("{:,}", each.most_in_use),
+            )
+            for each in today
+        ],
         notes=logs.notes,
     )
+
+
+def _or_blank(form: str, value: float | None) -> str:
+    return "" if value is None else form.format(value)
 
 
 def _plots(found: Sequence[Figures]) -> list[tuple[str, str, Plot]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -16,9 +17,9 @@ from emulator.scenario import ScenarioError, from_mapping
 from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks, week_name
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
-from emulator.workload.table import Kind
+from emulator.workload.table import JobTable, Kind
 
-WEEK, DAY = 604_800, 86_400
+WEEK, DAY, US = 604_800, 86_400, 1_000_000
 SUNDAY = 1_000_000 // DAY * DAY
 
 
@@ -28,7 +29,7 @@ def log(*jobs, unix=SUNDAY, procs=10, nodes=10, waits=0):
     header = [f"; UnixStartTime: {unix}", f"; MaxProcs: {procs}", f"; MaxNodes: {nodes}"]
     return SwfLog.build(
         len(jobs), header, submit_s=submit, run_s=run, allocated_procs=width, requested_procs=width,
-        wait_s=[waits] * len(jobs), number=list(range(1, len(jobs) + 1)),
+        wait_s=waits if isinstance(waits, list) else [waits] * len(jobs), number=list(range(1, len(jobs) + 1)),
     )  # fmt: skip
 
 
@@ -123,6 +124,16 @@ def test_a_predictor_knows_the_four_weeks_before_and_nothing_later():
     assert sum(history_of(found, 0)) == 0
 
 
+def waits_of(batch):
+    """What these jobs wait on a cluster of 12 nodes of their own: what a site's log would say."""
+    submit, run, width = (np.array(column) for column in zip(*batch, strict=True))
+    jobs = JobTable.build(submit_us=submit * US, run_us=run * US, nodes=width)
+    record = run_virtual(
+        from_mapping({"nodes": 12, "workload": {"generate": ["bursty_leases"]}}), Prepared(jobs, 12)
+    )
+    return ((record.start_us - record.jobs.submit_us) / US).tolist()
+
+
 @pytest.fixture
 def site(tmp_path):
     """A small site: three weeks of a busy batch cluster of 12 nodes and an on-demand one of 4, as SWF files."""
@@ -135,7 +146,8 @@ def site(tmp_path):
         for day in range(21)
         for _ in range(6)
     ]
-    write_swf(log(*sorted(batch), procs=12, nodes=12, waits=30), tmp_path / "batch.swf")
+    batch.sort()
+    write_swf(log(*batch, procs=12, nodes=12, waits=waits_of(batch)), tmp_path / "batch.swf")
     write_swf(log(*sorted(leases), procs=4, nodes=4), tmp_path / "ondemand.swf")
     return tmp_path
 
@@ -177,6 +189,11 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     document = json.loads((site / "out" / "study.json").read_text())
     assert [each["setting"] for each in document["settings"]][:2] == ["split", "batch only"]
     assert {"confidence", "text", "unseen_weeks"} <= document["advice"][0].keys()
+    assert "Today in these weeks: batch jobs waited" in done.stdout
+    assert "Today, recorded and simulated" in page
+    for today in document["today"]:
+        assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=0.5)
+        assert today["simulated_used"] == pytest.approx(today["recorded_used"], abs=0.02)
 
     again = study(site, *SMALL, "--json")
     assert json.loads(again.stdout) == document
@@ -221,3 +238,15 @@ def test_two_logs_without_a_week_in_common_are_an_error(site, tmp_path):
     done = study(site, *SMALL)
     assert done.exit_code == 2
     assert "they have no time in common; say --lay-together" in done.stderr
+
+
+def test_a_today_that_is_not_understood_ends_the_study_before_anything_else_is_run(site):
+    calm = load(site / "batch.swf")
+    kept = ("number", "submit_s", "run_s", "allocated_procs", "requested_procs")
+    columns = {name: calm.column(name) for name in kept}
+    write_swf(SwfLog.build(len(calm), calm.header, wait_s=[0] * len(calm), **columns), site / "batch.swf")
+    done = study(site, "--nodes", "12+4", "--quick")
+    assert done.exit_code == 2, done.output
+    assert "up to" in done.stderr or "Today is not understood" in done.stderr
+    assert "--believe" in done.stderr
+    assert not (site / "out" / "report.html").exists()

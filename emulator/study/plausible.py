@@ -1,0 +1,176 @@
+"""Today as the log recorded it beside today as it is simulated: without that, no answer is to be believed.
+
+The simulated today is the setting `split`. Where it is far from what was recorded, something about the site is not
+known here, and what the other settings give is as far from the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.study.logs import WEEK_S, week_begin_us
+from emulator.study.merge import PAIRING, WEEK
+from emulator.study.settings import SPLIT
+from emulator.sweep.grid import LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from emulator.study.logs import Logs
+
+FARTHEST = 5.0
+"""Default of how many times longer or shorter simulated waits may be than recorded ones."""
+_SLACK_MIN = 10.0
+"""Added to both before they are compared: whether jobs wait one minute or five is no sign of anything."""
+_CROWDED = 1.1
+_CROWDED_SHARE = 0.05
+_LOADED = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """One week: waits are means in minutes of the jobs submitted in it, None where nobody knows them.
+
+    `used`: node-time of jobs over the nodes' time; `most_in_use`: nodes at once, `crowded`: share of the week in which
+    more nodes were in use than there are (by a tenth and more), `load`: node-time of the jobs submitted over the nodes'
+    time.
+    """
+
+    week: str
+    jobs: int
+    load: float
+    recorded_wait_min: float | None
+    simulated_wait_min: float | None
+    recorded_used: float | None
+    simulated_used: float | None
+    most_in_use: int | None
+    crowded: float | None
+
+
+def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Today]:
+    """What the log says of these weeks."""
+    jobs, waited_us = logs.batch, logs.waited_us
+    start_us = jobs.submit_us + waited_us
+    started = waited_us >= 0
+    found = []
+    for week, name in zip(weeks, names, strict=True):
+        begin_us = week_begin_us(logs, week)
+        end_us = begin_us + WEEK_S * US
+        mine = (jobs.submit_us >= begin_us) & (jobs.submit_us < end_us)
+        asked = float(jobs.run_us[mine] @ jobs.nodes[mine].astype(np.int64))
+        whole = WEEK_S * US * logs.batch_nodes
+        known = mine & started
+        ran = started & (start_us < end_us) & (start_us + jobs.run_us > begin_us)
+        used = most = crowded = None
+        if ran.any():
+            at_us = np.concatenate((start_us[ran], (start_us + jobs.run_us)[ran])).clip(begin_us, end_us)
+            change = np.concatenate((jobs.nodes[ran], -jobs.nodes[ran])).astype(np.int64)
+            # Ends before starts at the same instant: a node that is handed over is one node.
+            order = np.lexsort((change, at_us))
+            level, at_us = np.cumsum(change[order]), at_us[order]
+            lengths = np.diff(np.append(at_us, end_us))
+            used = float(level @ lengths) / whole
+            most = int(level.max())
+            crowded = float(lengths[level > _CROWDED * logs.batch_nodes].sum()) / (WEEK_S * US)
+        found.append(
+            Today(
+                week=name,
+                jobs=int(mine.sum()),
+                load=asked / whole,
+                recorded_wait_min=float(waited_us[known].mean()) / US / 60 if known.any() else None,
+                simulated_wait_min=None,
+                recorded_used=used,
+                simulated_used=None,
+                most_in_use=most,
+                crowded=crowded,
+            )
+        )
+    return found
+
+
+def beside_simulated(
+    found: Sequence[Today], rows: Sequence[Mapping[str, Any]], *, batch_nodes: int, ondemand_nodes: int
+) -> list[Today]:
+    """The same weeks with the figures of the runs of `split`."""
+    split = {str(row[WEEK]): row for row in rows if row[LABEL] == SPLIT and row[PAIRING] == 1}
+    together: list[Today] = []
+    for each in found:
+        row = split.get(each.week)
+        values = {name: getattr(each, name) for name in Today.__slots__}
+        if row is not None:
+            share = (batch_nodes + ondemand_nodes) / batch_nodes
+            values["simulated_wait_min"] = float(row["window.mean_wait_after_begin_s"] or 0) / 60
+            values["simulated_used"] = float(row["window.batch_utilization"]) * share
+        together.append(Today(**values))
+    return together
+
+
+def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
+    """What cannot be true of a cluster of so many nodes, before anything is simulated."""
+    crowded = [each for each in found if each.crowded is not None and each.crowded > _CROWDED_SHARE]
+    loaded = [each for each in found if each.load > _LOADED]
+    said = []
+    if crowded:
+        worst = max(crowded, key=lambda each: each.most_in_use or 0)
+        said.append(
+            f"By the batch log up to {worst.most_in_use:,} nodes were in use at once (week {worst.week}), and for"
+            f" {100 * (worst.crowded or 0):.0f} % of it more than the {nodes:,} that --nodes says."
+        )
+    if loaded:
+        worst = max(loaded, key=lambda each: each.load)
+        said.append(
+            f"The jobs of week {worst.week} ask for {worst.load:.1f} times the node-time of {nodes:,} nodes."
+        )
+    if said:
+        said.append(
+            "Likely the log counts processors, or jobs share nodes: say --procs-per-node; or there were more nodes: say"
+            " so in --nodes."
+        )
+    return said
+
+
+def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
+    """Why the simulated today is not the recorded one; nothing if it is near enough, or nobody knows."""
+    pairs = [
+        (each.recorded_wait_min, each.simulated_wait_min)
+        for each in found
+        if each.recorded_wait_min is not None and each.simulated_wait_min is not None
+    ]
+    if not pairs:
+        return []
+    was, now = fmean(was for was, _ in pairs), fmean(now for _, now in pairs)
+    ratio = (now + _SLACK_MIN) / (was + _SLACK_MIN)
+    if 1 / farthest <= ratio <= farthest:
+        return []
+    said = (
+        f"Today is not understood: by the log batch jobs of these weeks waited {was:,.0f} min on average, simulated"
+        f" they wait {now:,.0f} min."
+    )
+    more = (
+        "Likely there were more nodes than --nodes says, jobs share nodes (--procs-per-node), or jobs ran on nodes"
+        " that others do not get."
+    )
+    fewer = (
+        "Likely nodes were down or reserved, the site's priorities and limits kept jobs waiting that had room, or"
+        " there were fewer nodes than --nodes says."
+    )
+    return [said, more if ratio > 1 else fewer]
+
+
+def sentence(found: Sequence[Today]) -> str:
+    """Today in one line, for those who read no table."""
+    known = [each for each in found if each.recorded_wait_min is not None]
+    if not known:
+        return "The batch log has no waits: whether the simulated today is the real one cannot be seen."
+    was = fmean(each.recorded_wait_min or 0 for each in known)
+    now = fmean(each.simulated_wait_min or 0 for each in known)
+    used = [fmean(getattr(each, name) or 0 for each in known) for name in ("recorded_used", "simulated_used")]
+    return (
+        f"Today in these weeks: batch jobs waited {was:,.0f} min by the log and wait {now:,.0f} min simulated; batch"
+        f" nodes were {100 * used[0]:.0f} % in use and are {100 * used[1]:.0f} % simulated."
+    )

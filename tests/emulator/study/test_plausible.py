@@ -1,0 +1,107 @@
+"""A study's first question: is today, as it is simulated, what the log recorded?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.study.logs import read_logs
+from emulator.study.plausible import (
+    Today,
+    beside_simulated,
+    doubts_of_the_log,
+    doubts_of_today,
+    recorded,
+    sentence,
+)
+from emulator.workload.swf import SwfLog
+
+WEEK, DAY = 604_800, 86_400
+SUNDAY = 1_000_000 // DAY * DAY
+KNOWN = Today(
+    week="1970-01-12", jobs=10, load=0.5, recorded_wait_min=60, simulated_wait_min=60, recorded_used=0.5,
+    simulated_used=0.5, most_in_use=8, crowded=0.0,
+)  # fmt: skip
+
+
+def logs(*jobs, nodes=8, **options):
+    """(submit_s, wait_s, run_s, procs) each, and one lease."""
+    submit, wait, run, width = zip(*jobs, strict=True)
+    header = [f"; UnixStartTime: {SUNDAY}", "; MaxProcs: 99", "; MaxNodes: 99"]
+    numbers = list(range(1, len(jobs) + 1))
+    batch = SwfLog.build(
+        len(jobs), header, submit_s=submit, run_s=run, allocated_procs=width, requested_procs=width, wait_s=wait,
+        number=numbers,
+    )  # fmt: skip
+    lease = SwfLog.build(
+        1, header, submit_s=[0], run_s=[60], allocated_procs=[1], requested_procs=[1], number=[1]
+    )
+    return read_logs(batch, lease, batch_nodes=nodes, **options)
+
+
+def test_a_week_has_the_waits_of_its_submits_and_the_nodes_in_use_in_it():
+    found = logs(
+        (0, 60, WEEK / 2, 4),
+        (100, 180, WEEK, 2),  # runs on into the second week
+        (WEEK + 10, 600, 100, 8),
+    )
+    first, second = recorded(found, [0, 1], ["one", "two"])
+    assert (first.jobs, first.recorded_wait_min, first.most_in_use) == (2, 2.0, 6)
+    assert first.recorded_used == pytest.approx((4 / 2 + 2 * (1 - 280 / WEEK)) / 8)
+    assert first.load == pytest.approx((4 / 2 + 2) / 8)
+    assert (second.jobs, second.recorded_wait_min, second.most_in_use) == (1, 10.0, 8)
+    assert second.recorded_used == pytest.approx((2 * 280 + 8 * 100) / WEEK / 8)
+
+
+def test_a_log_without_waits_says_nothing_and_that_is_said():
+    (only,) = recorded(logs((0, -1, 100, 4)), [0], ["one"])
+    assert (only.recorded_wait_min, only.recorded_used, only.most_in_use) == (None, None, None)
+    assert "cannot be seen" in sentence([only])
+    assert doubts_of_today([only], 5) == []
+
+
+def test_one_core_jobs_of_shared_nodes_cannot_be_jobs_of_whole_nodes():
+    """The log of 8 nodes of 16 cores, half busy: 64 jobs of one core at any time."""
+    jobs = [(0, 0, WEEK, 1)] * 64
+    whole = recorded(logs(*jobs), [0], ["one"])
+    said = " ".join(doubts_of_the_log(whole, 8))
+    assert "up to 64 nodes were in use at once" in said
+    assert "8.0 times the node-time of 8 nodes" in said
+    assert "--procs-per-node" in said
+
+
+def test_a_busy_cluster_of_whole_nodes_is_no_reason_to_doubt():
+    jobs = [(at * DAY, 3600, DAY, 8) for at in range(7)]
+    assert doubts_of_the_log(recorded(logs(*jobs), [0], ["one"]), 8) == []
+
+
+@pytest.mark.parametrize(
+    ("recorded_min", "simulated_min", "likely"),
+    [
+        (60, 60, None),
+        (0, 30, None),  # 10 minutes are added to both: 40 to 10
+        (392, 117, None),  # the Balancer paper's own weeks
+        (0, 34_560, "there were more nodes"),
+        (600, 20, "nodes were down or reserved"),
+    ],
+)
+def test_waits_that_are_far_apart_are_doubted_with_what_is_likely(recorded_min, simulated_min, likely):
+    week = replace(KNOWN, recorded_wait_min=recorded_min, simulated_wait_min=simulated_min)
+    said = " ".join(doubts_of_today([week], 5))
+    assert (likely in said) if likely else not said
+    assert not doubts_of_today([week], 1e9)
+
+
+def test_figures_of_the_split_stand_beside_those_of_the_log_week_by_week():
+    week = replace(KNOWN, simulated_wait_min=None, simulated_used=None)
+    rows = [
+        {"label": label, "week": KNOWN.week, "pairing": 1, "window.mean_wait_after_begin_s": wait_s,
+         "window.batch_utilization": 0.4}
+        for label, wait_s in (("split", 1800), ("basic R=0 W=0", 60))
+    ]  # fmt: skip
+    (found,) = beside_simulated([week], rows, batch_nodes=8, ondemand_nodes=2)
+    assert found == replace(KNOWN, simulated_wait_min=30, simulated_used=0.5)
+    assert sentence([found]).startswith(
+        "Today in these weeks: batch jobs waited 60 min by the log and wait 30 min simulated"
+    )
