@@ -223,7 +223,8 @@ class Measured:
 def turn(
     url: str, pid: int, measured: Measured, *, seconds: float, pairs_per_s: float, connections: int
 ) -> None:
-    """Load for so long; what it took is added."""
+    """Load for so long; what it took is added. The first look at the nodes since the last turn is not part of it."""
+    wait_for_reserve(url, 1)
     interval_us = round(connections / pairs_per_s * US)
     start_us = wall_us()
     until_us = start_us + round(seconds * US)
