@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.records import Changes
     from balancer.metrics import Metrics
     from balancer.reader import Reader
+    from balancer.reconciler import Reconciler
     from balancer.writer import Writer
 
 CONCURRENT_UPDATE = "concurrent_update"
@@ -84,6 +85,7 @@ class Calls:
     _writer: Writer
     _commander: Commander
     _reader: Reader
+    _reconciler: Reconciler
     _keys: Keys
 
     @property

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from balancer.decided import Key
-    from balancer.reconciler import Reconciler
     from balancer.timers import Timers
 
 
 class NodeCalls(Calls):
-    _reconciler: Reconciler
     _timers: Timers
 
     def update_nodes(

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
+_LEAD = 3
+"""So many times as long as the last one took a reading begins before it is needed; within limits."""
+
 
 class Reconciler:
     """`carry_out` takes the instructions of what was observed. Methods may be called from any thread."""
@@ -77,6 +80,10 @@ class Reconciler:
         self._refresh_age_us = micros(refresh_age_s)
         self._latest: tuple[Reading, int] | None = None
         """The latest reading that no event has told of yet, and the last event stored before it began."""
+        self._took_us = 0
+        """How long the last reading took."""
+        self._is_ahead = False
+        """Requests come in: the next reading is a new one and told, though nobody waits for it yet."""
         self.is_refused = False
         """The batch system said no to it: asking again will not help."""
         self.reader = Reader(self._attempt, clock, refresh_age_s, threaded=threaded)
@@ -85,11 +92,22 @@ class Reconciler:
         """Compare the ledger with batch system and cloud, and set right what can be set right; False: no answer."""
         return self._attempt(with_cloud=True)
 
+    def look_ahead(self) -> None:
+        """A request came: have a reading for the next ones before the last reading is too old for them.
+
+        Otherwise all of them would wait for the batch system whenever one has become too old.
+        """
+        age_us, limit_us = self.batch.silent_us(self._clock.now_us()), self._refresh_age_us
+        lead_us = min(max(_LEAD * self._took_us, limit_us // 4), limit_us // 2)
+        if age_us is not None and age_us > limit_us - lead_us and limit_us and self.reader.is_idle:
+            self._is_ahead = True
+            self.reader.ask()
+
     def _attempt(self, with_cloud: bool) -> bool:
         with self._reading:
             latest = self._latest
             is_young = latest is not None and self._clock.now_us() - latest[0].at_us < self._refresh_age_us
-            if latest is not None and is_young and not with_cloud:
+            if latest is not None and is_young and not (with_cloud or self._is_ahead):
                 # For whoever asks the age of a reading counts, not who it was made for.
                 self._use(*latest, cloud=None)
                 return True
@@ -128,6 +146,7 @@ class Reconciler:
             self.is_refused = is_refused
         else:
             self.batch.answered(reading.at_us)
+            self._took_us = self._clock.now_us() - asked_us
             self.is_refused, self.readings = False, reading.states
             self._check_site()
             unknown = self._doubt(reading.states)
@@ -192,9 +211,10 @@ class Reconciler:
             is_news = bool(
                 difference.observed or difference.jobs or difference.contested or difference.cleared
             )
-            if not is_news and not self._writer.wants_look():
+            if not (is_news or self._is_ahead or self._writer.wants_look()):
                 self._latest = reading, before
                 return None
+            self._is_ahead = False
             return NodesObserved(
                 at_us=at_us,
                 states={node: (state, reading.at_us) for node, state in difference.observed.items()},

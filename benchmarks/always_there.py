@@ -2,8 +2,9 @@
 
     python benchmarks/always_there.py --seconds 20
 
-The real service answers a prober, first alone; then beside 40 callers each that send a header or a body byte by byte,
-that send nothing, and that wait for nodes, while `pbsnodes` hangs. Milliseconds; `ratio_p99`: beside by alone.
+A prober asks two real services in turns: one that has no other callers, and one beside 40 callers each that send a
+header or a body byte by byte, that send nothing, and that wait for nodes, while its `pbsnodes` hangs. What else the
+machine does is the same for both. Milliseconds; the last line is besieged by alone.
 """
 
 from __future__ import annotations
@@ -27,22 +28,30 @@ if TYPE_CHECKING:
 
 _NODES, _RESERVE = 64, 8
 _HEAD = b"POST /v1/request_nodes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-_WAITS = json.dumps({"nodes": _NODES, "wait_s": 600}).encode()
-_KINDS = (
-    _HEAD + b"X: ",
-    _HEAD + b"Content-Length: 4000\r\n\r\n{",
-    b"",
-    _HEAD + b"Content-Length: %d\r\n\r\n" % len(_WAITS) + _WAITS,
-)
+
+
+def kinds(without: str) -> tuple[bytes, ...]:
+    """What slow callers send: the first two go on byte by byte, the last one waits for all nodes but one."""
+    waits = json.dumps({"nodes": _NODES - 1, "exclude": [without], "wait_s": 600}).encode()
+    return (
+        _HEAD + b"X: ",
+        _HEAD + b"Content-Length: 4000\r\n\r\n{",
+        b"",
+        _HEAD + b"Content-Length: %d\r\n\r\n" % len(waits) + waits,
+    )
+
+
+_ASKED = ("livez", "hook", "status", "nodes")
 
 
 class Prober:
-    """Asks one thing after the other over connections that stay open; latencies in microseconds by kind of call."""
+    """Asks one service one thing after the other over open connections; `found`: microseconds by kind of call."""
 
     def __init__(self, url: str, busy: str) -> None:
         self._url = url
-        self._busy = busy
+        self.busy = busy
         self._others: dict[str, Connection] = {}
+        self.found: dict[str, list[int]] = {kind: [] for kind in _ASKED}
 
     def _took_us(self, kind: str, call: bytes) -> int:
         connection = self._others.setdefault(kind, Connection(self._url))
@@ -50,19 +59,14 @@ class Prober:
         connection.send(call)
         return wall_us() - begin_us
 
-    def run(self, seconds: float) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {"livez": [], "hook": [], "status": [], "nodes": []}
-        pause, until_us, number = threading.Event(), wall_us() + round(seconds * US), 0
-        while wall_us() < until_us:
-            number += 1
-            state = "busy" if number % 2 else "idle"
-            hook = json.dumps({"states": {self._busy: state}, "job": f"{(number + 1) // 2}.server"}).encode()
-            found["livez"].append(self._took_us("livez", _get("/livez")))
-            found["hook"].append(self._took_us("hook", _post("/v1/update_nodes", hook)))
-            found["status"].append(self._took_us("status", _get("/v1/status")))
-            found["nodes"].append(self._took_us("nodes", _get(f"/v1/nodes/{self._busy}")))
-            pause.wait(0.01)
-        return found
+    def ask(self, number: int) -> None:
+        """One call of each kind; the hook tells of the start and of the end of a job in turns."""
+        state = "busy" if number % 2 else "idle"
+        hook = json.dumps({"states": {self.busy: state}, "job": f"{(number + 1) // 2}.server"}).encode()
+        self.found["livez"].append(self._took_us("livez", _get("/livez")))
+        self.found["hook"].append(self._took_us("hook", _post("/v1/update_nodes", hook)))
+        self.found["status"].append(self._took_us("status", _get("/v1/status")))
+        self.found["nodes"].append(self._took_us("nodes", _get(f"/v1/nodes/{self.busy}")))
 
 
 def _get(path: str) -> bytes:
@@ -93,29 +97,30 @@ def hang(programs: Path) -> None:
 
 
 def figures(found: dict[str, list[int]]) -> dict[str, float]:
-    """Median, p99 and maximum of each kind."""
+    """Percentiles of each kind."""
     made: dict[str, float] = {}
     for kind, taken in found.items():
         taken.sort()
-        made[f"{kind}_p50_ms"] = taken[len(taken) // 2] / 1000
-        made[f"{kind}_p99_ms"] = taken[len(taken) * 99 // 100] / 1000
+        for name, percent in (("p50", 50), ("p90", 90), ("p99", 99)):
+            made[f"{kind}_{name}_ms"] = taken[len(taken) * percent // 100] / 1000
         made[f"{kind}_max_ms"] = taken[-1] / 1000
     return made
 
 
-def besieged(prober: Prober, address: tuple[str, int], seconds: float, each: int) -> dict[str, list[int]]:
+def besiege(stack: ExitStack, url: str, each: int, without: str) -> None:
+    """Slow callers of all kinds, until the stack is closed."""
     end = threading.Event()
-    with ExitStack() as stack:
-        slow: list[socket.socket] = []
-        for kind in _KINDS * each:
-            caller = stack.enter_context(closing(socket.create_connection(address, timeout=30)))
-            caller.sendall(kind)
-            slow += [caller] if kind in _KINDS[:2] else []
-        sender = threading.Thread(target=_drip, args=(slow, end))
-        sender.start()
-        stack.callback(sender.join)
-        stack.callback(end.set)
-        return prober.run(seconds)
+    slow: list[socket.socket] = []
+    parts, sent = urlsplit(url), kinds(without)
+    for kind in sent * each:
+        address = str(parts.hostname), int(parts.port or 0)
+        caller = stack.enter_context(closing(socket.create_connection(address, timeout=30)))
+        caller.sendall(kind)
+        slow += [caller] if kind in sent[:2] else []
+    sender = threading.Thread(target=_drip, args=(slow, end))
+    sender.start()
+    stack.callback(sender.join)
+    stack.callback(end.set)
 
 
 def _drip(callers: Sequence[socket.socket], end: threading.Event) -> None:
@@ -134,23 +139,26 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--callers", type=int, default=40, help="of each kind")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        service, url = start_service(folder, _NODES, 32, reserve=_RESERVE)
-        try:
+    with ExitStack() as stack:
+        probers: list[Prober] = []
+        for _ in range(2):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            service, url = start_service(folder, _NODES, 32, reserve=_RESERVE)
+            stack.callback(service.wait)
+            stack.callback(service.kill)
             wait_for_reserve(url, _RESERVE)
-            parts = urlsplit(url)
-            prober = Prober(url, batch_node(url))
-            alone = figures(prober.run(options.seconds))
-            hang(folder / "bin")
-            address = (str(parts.hostname), int(parts.port or 0))
-            beside = figures(besieged(prober, address, options.seconds, options.callers))
-        finally:
-            service.kill()
-            service.wait()
+            probers.append(Prober(url, batch_node(url)))
+        hang(folder / "bin")
+        besiege(stack, url, options.callers, probers[-1].busy)
+        pause, until_us, number = threading.Event(), wall_us() + round(options.seconds * US), 0
+        while wall_us() < until_us:
+            number += 1
+            for prober in probers:
+                prober.ask(number)
+            pause.wait(0.01)
+    alone, beside = (figures(prober.found) for prober in probers)
     ratios = {
-        f"{kind}_ratio_p99": round(beside[f"{kind}_p99_ms"] / alone[f"{kind}_p99_ms"], 2)
-        for kind in ("livez", "hook", "status", "nodes")
+        key.replace("_ms", "_ratio"): round(beside[key] / alone[key], 2) for key in alone if "max" not in key
     }
     for line in ({"alone": alone}, {"besieged": beside}, ratios):
         print(json.dumps(line))

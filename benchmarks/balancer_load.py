@@ -1,11 +1,15 @@
 """Load on the real service: request/release pairs over keep-alive connections, each answer durable.
 
     python benchmarks/balancer_load.py --seconds 60 --nodes 372 --pairs-per-s 264
+    python benchmarks/balancer_load.py --nodes 372 --pairs-per-s 264 --against ../another-checkout
 
 The service runs as a process of its own with SQLite in FULL synchronous mode and R = all nodes, so that every
 pair moves a node OD_RESERVE -> OD_ALLOC -> OD_RESERVE without a batch command (a fake `pbsnodes`, which keeps
 its states in a file, serves the start and the periodic reading). Latencies are those of single calls as the
 caller sees them; a pair that is due while its connection is busy starts late and counts in the rate.
+
+With `--against` the services of both checkouts run side by side, on the libraries of this one, and the load goes to one
+and the other in turns: what else the machine does meanwhile is the same for both.
 """
 
 from __future__ import annotations
@@ -19,11 +23,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from balancer.clock import US, wall_us
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HERE = Path(__file__).parents[1]
 
 _PBSNODES = """#!{python} -S
 import fcntl, json, sys
@@ -96,7 +107,7 @@ def drive(url: str, load: Load, *, interval_us: int, offset_us: int, until_us: i
     pause = threading.Event()
     due_us = start_us + offset_us
     try:
-        while due_us < until_us:
+        while max(due_us, wall_us()) < until_us:
             ahead_us = due_us - wall_us()
             if ahead_us > 0:
                 pause.wait(ahead_us / US)
@@ -129,9 +140,9 @@ def cpu_s(pid: int) -> float:
 
 
 def start_service(
-    folder: Path, count: int, threads: int, *, reserve: int | None = None
+    folder: Path, count: int, threads: int, *, reserve: int | None = None, checkout: Path = _HERE
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """`reserve`: None: all nodes."""
+    """`reserve`: None: all nodes. `checkout`: whose code runs."""
     programs = folder / "bin"
     programs.mkdir()
     state = folder / "offline.json"
@@ -145,7 +156,10 @@ def start_service(
     command += ["--nodes", f"n[00001-{count:05d}]", "--port", "0"]
     command += ["--reserve", str(count if reserve is None else reserve)]
     command += ["--db", str(folder / "ledger.db"), "--ready-file", str(ready), "--threads", str(threads)]
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    environment = os.environ | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(checkout.resolve()),
+    }
     with (folder / "service.log").open("wb") as log:
         service = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     pause = threading.Event()
@@ -182,58 +196,84 @@ def fsync_ms(folder: Path, count: int = 200) -> list[float]:
     return sorted(taken)
 
 
-def measure(
-    seconds: float, count: int, pairs_per_s: float, connections: int, threads: int
-) -> dict[str, float]:
-    """Run the load once; the figures that are printed."""
-    with tempfile.TemporaryDirectory() as name:
-        disk = fsync_ms(Path(name))
-        service, url = start_service(Path(name), count, threads)
-        try:
-            wait_for_reserve(url, count)
-            interval_us = round(connections / pairs_per_s * US)
-            start_us = wall_us()
-            until_us = start_us + round(seconds * US)
-            loads = [Load() for _ in range(connections)]
-            before_s, own_s = cpu_s(service.pid), sum(os.times()[:2])
-            workers = [
-                threading.Thread(
-                    target=drive,
-                    args=(url, load),
-                    kwargs={
-                        "interval_us": interval_us,
-                        "offset_us": interval_us * number // connections,
-                        "until_us": until_us,
-                        "start_us": start_us,
-                    },
-                )
-                for number, load in enumerate(loads)
-            ]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            took_s = (wall_us() - start_us) / US
-            used_s, own_s = cpu_s(service.pid) - before_s, sum(os.times()[:2]) - own_s
-        finally:
-            service.send_signal(signal.SIGTERM)
-            service.wait(timeout=30)
+@dataclass
+class Measured:
+    """What one service did in all its turns. Processor time is that of its process."""
+
+    pairs: int = 0
+    took_s: float = 0.0
+    cpu_s: float = 0.0
+    load_cpu_s: float = 0.0
+    latencies_us: list[int] = field(default_factory=list)
+
+    def figures(self) -> dict[str, float]:
+        latencies = sorted(self.latencies_us)
+        return {
+            "pairs_per_s": round(self.pairs / self.took_s, 1),
+            "calls": len(latencies),
+            "p50_ms": latencies[len(latencies) // 2] / 1000,
+            "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
+            "max_ms": latencies[-1] / 1000,
+            "service_cpu_cores": round(self.cpu_s / self.took_s, 2),
+            "service_cpu_ms_per_pair": round(1000 * self.cpu_s / self.pairs, 3),
+            "load_cpu_cores": round(self.load_cpu_s / self.took_s, 2),
+        }
+
+
+def turn(
+    url: str, pid: int, measured: Measured, *, seconds: float, pairs_per_s: float, connections: int
+) -> None:
+    """Load for so long; what it took is added. The first look at the nodes since the last turn is not part of it."""
+    wait_for_reserve(url, 1)
+    interval_us = round(connections / pairs_per_s * US)
+    start_us = wall_us()
+    until_us = start_us + round(seconds * US)
+    loads = [Load() for _ in range(connections)]
+    before_s, own_s = cpu_s(pid), sum(os.times()[:2])
+    workers = [
+        threading.Thread(
+            target=drive,
+            args=(url, load),
+            kwargs={
+                "interval_us": interval_us,
+                "offset_us": interval_us * number // connections,
+                "until_us": until_us,
+                "start_us": start_us,
+            },
+        )
+        for number, load in enumerate(loads)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    measured.took_s += (wall_us() - start_us) / US
+    measured.cpu_s += cpu_s(pid) - before_s
+    measured.load_cpu_s += sum(os.times()[:2]) - own_s
+    measured.pairs += sum(load.pairs for load in loads)
+    measured.latencies_us += [each for load in loads for each in load.latencies_us]
     errors = [error for load in loads for error in load.errors]
     if errors:
         raise SystemExit(f"{len(errors)} connections failed: {errors[0]}")
-    latencies = sorted(each for load in loads for each in load.latencies_us)
-    return {
-        "nodes": count,
-        "pairs_per_s": round(sum(load.pairs for load in loads) / took_s, 1),
-        "calls": len(latencies),
-        "p50_ms": latencies[len(latencies) // 2] / 1000,
-        "p99_ms": latencies[len(latencies) * 99 // 100] / 1000,
-        "max_ms": latencies[-1] / 1000,
-        "disk_fsync_p50_ms": disk[len(disk) // 2],
-        "disk_fsync_p99_ms": disk[len(disk) * 99 // 100],
-        "service_cpu_cores": round(used_s / took_s, 2),
-        "load_cpu_cores": round(own_s / took_s, 2),
-    }
+
+
+def measure(
+    checkouts: Sequence[Path], count: int, threads: int, *, turns: int, **load: Any
+) -> list[dict[str, float]]:
+    """The figures of each checkout, whose services are loaded in turns."""
+    with ExitStack() as stack:
+        running: list[tuple[str, int, Measured]] = []
+        for checkout in checkouts:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            service, url = start_service(folder, count, threads, checkout=checkout)
+            stack.callback(service.wait, timeout=30)
+            stack.callback(service.send_signal, signal.SIGTERM)
+            wait_for_reserve(url, count)
+            running.append((url, service.pid, Measured()))
+        for _ in range(turns):
+            for url, pid, measured in running:
+                turn(url, pid, measured, **load)
+    return [measured.figures() for _, _, measured in running]
 
 
 def main() -> None:
@@ -245,11 +285,35 @@ def main() -> None:
     parser.add_argument("--pairs-per-s", type=float, default=264.0)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--against", type=Path, help="another checkout, to be compared with this one")
+    parser.add_argument("--turns", type=int, default=10, help="with --against: parts of the seconds")
     options = parser.parse_args()
+    checkouts = [options.against, _HERE] if options.against else [_HERE]
+    turns = options.turns if options.against else 1
+    with tempfile.TemporaryDirectory() as name:
+        taken = fsync_ms(Path(name))
+    disk = {
+        "disk_fsync_p50_ms": taken[len(taken) // 2],
+        "disk_fsync_p99_ms": taken[len(taken) * 99 // 100],
+    }
     for count in options.nodes or [372, 10_000]:
-        figures = measure(options.seconds, count, options.pairs_per_s, options.connections, options.threads)
-        print(json.dumps(figures))
+        found = measure(
+            checkouts,
+            count,
+            options.threads,
+            turns=turns,
+            seconds=options.seconds / turns,
+            pairs_per_s=options.pairs_per_s,
+            connections=options.connections,
+        )
+        for checkout, figures in zip(checkouts, found, strict=True):
+            print(json.dumps({"nodes": count, "checkout": str(checkout)} | figures | disk))
+        if options.against:
+            ratios = {f"{key}_ratio": round(found[1][key] / found[0][key], 2) for key in _COMPARED}
+            print(json.dumps({"nodes": count} | ratios))
 
+
+_COMPARED = ("pairs_per_s", "p50_ms", "p99_ms", "service_cpu_ms_per_pair")
 
 if __name__ == "__main__":
     main()

@@ -145,6 +145,18 @@ def test_a_reserve_node_that_somebody_else_marks_is_not_granted(world, kit):
     assert w.engine.wait_for_request(record.request_id).record.nodes == ("n02",)
 
 
+def test_while_requests_come_the_next_reading_is_there_before_the_last_is_too_old(world, kit):
+    w = world(nodes=4, reserve=4, wait_s=600, reconcile_period_s=0, refresh_age_s=1.0)
+    a_while_later(w)
+    assert w.asked(1).nodes == ("n01",)
+    w.clock.advance_to(w.clock.now_us() + micros(0.8))
+    assert w.engine.submit_request(1).nodes == ("n02",)
+    w.settled()
+    w.clock.advance_to(w.clock.now_us() + micros(0.6))
+    w.batch.gate.clear()
+    assert w.engine.submit_request(1).nodes == ("n03",)
+
+
 def test_one_reading_serves_all_who_ask_and_a_failure_is_not_repeated_at_once(world, kit):
     w = world(nodes=4, reserve=4, wait_s=600, reconcile_period_s=0, refresh_age_s=1.0)
     a_while_later(w)
