@@ -74,7 +74,9 @@ class RealSlurm:
             for number, at in enumerate(ports, 1)
         )
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
-        text = CONFIG.format(host=host, user=user, home=home, port=port, nodes=nodes, hooks=hooks, partitions=partitions)
+        text = CONFIG.format(
+            host=host, user=user, home=home, port=port, nodes=nodes, hooks=hooks, partitions=partitions
+        )
         (home / "etc" / "slurm.conf").write_text(text, encoding="utf-8")
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (home / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
@@ -114,7 +116,18 @@ class RealSlurm:
 
     def queue_jobs(self, count: int, run_s: int) -> list[str]:
         """So many jobs of one node each, on whatever node there is; they may not be started twice."""
-        command = ["sbatch", "--parsable", "-N", "1", "-t", "10", "-o", "/dev/null", "--wrap", f"sleep {run_s}"]
+        command = [
+            "sbatch",
+            "--parsable",
+            "-N",
+            "1",
+            "-t",
+            "10",
+            "-o",
+            "/dev/null",
+            "--wrap",
+            f"sleep {run_s}",
+        ]
         return [
             subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
             for _ in range(count)
