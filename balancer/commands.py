@@ -36,6 +36,7 @@ from balancer.drivers.base import (
     DriverError,
     NodeStatus,
     RefusedError,
+    Tidies,
     UnclearError,
 )
 from balancer.ledger.errors import LedgerError
@@ -61,6 +62,9 @@ _MANY_REFUSALS = 5
 """So many in a row are no accident."""
 
 _LONGEST_POLL_S = 60.0
+
+_TIDY_EVERY_US = micros(5)
+"""Wall time between looks at what drivers keep beside their marks; not each of a storm of readings needs one."""
 
 
 class CommandObserver(Protocol):
@@ -152,6 +156,8 @@ class Commander:
         self._stopped = False
         self._threaded = threaded
         self._looked_us = 0
+        self._tidies = driver if isinstance(driver, Tidies) else None
+        self._tidied_us = -_TIDY_EVERY_US
         self._troubles = {"status": "", "change": ""}
         self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
@@ -314,6 +320,19 @@ class Commander:
             readers, self._readers = self._readers, []
         if readers:
             self._read_all(readers)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self._tidies is None or wall_us() - self._tidied_us < _TIDY_EVERY_US:
+            return
+        self._tidied_us = wall_us()
+        try:
+            self._check_writer()
+            self._tidies.tidy()
+        except (LedgerError, DriverError) as error:
+            _log.warning("what belongs to our marks could not be looked after", error=str(error))
+        except Exception:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
+            _log.exception("what belongs to our marks could not be looked after")
 
     def _open_all(self, tickets: Iterable[_Ticket]) -> None:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)

@@ -537,7 +537,9 @@ def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Seque
 def _add_commands() -> None:
     from balancer.auth.console import hook_key, token
     from balancer.freeze_console import freeze, thaw
+    from balancer.site import check
 
+    cli.add_command(check)
     cli.add_command(freeze)
     cli.add_command(thaw)
     cli.add_command(token)

@@ -35,6 +35,7 @@ class Gate:
     fuzz_examples: int = 100
     reference_workloads: int = 400
     bit_flips: int = 300
+    slurm_outage_s: int = 5
 
 
 GATES = {
@@ -60,6 +61,7 @@ GATES = {
         fuzz_examples=2000,
         reference_workloads=5000,
         bit_flips=10_000,
+        slurm_outage_s=60,
     ),
 }
 

@@ -119,6 +119,14 @@ class SiteCheck:
 
 
 @runtime_checkable
+class Tidies(Protocol):
+    """A driver that keeps something beside its marks which others may have changed."""
+
+    def tidy(self) -> None:
+        """Make it what the marks that are there ask for. Now and then after a reading. Raises DriverError."""
+
+
+@runtime_checkable
 class ChecksSite(Protocol):
     """A driver that can tell whether the batch system is set up for it."""
 

@@ -21,13 +21,14 @@ from balancer.drivers.slurm_text import (
     NodeLine,
     parse_jobs,
     parse_nodes,
+    parse_partition,
     parse_reservations,
     status_of,
 )
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _UNREACHABLE_WORDS = ("unable to contact slurm controller", "connection refused", "could not resolve")
 # These change what the commands print, whom they ask, or which jobs they leave out.
@@ -39,8 +40,9 @@ class SlurmSettings:
     """Where the commands are and how long each may take. A drain of ours has the reason `MARK: REASON (...)`.
 
     `hold`: what keeps a lent node: `drain`, or `reservation` (and a Slurm reservation `MARK-NODE`, so that no job
-    starts there also when somebody resumes the node). A controller that is down makes the commands take about 9 s:
-    `timeout_s` should be more than that.
+    starts there also when somebody resumes the node). `awake_partition`: one with SuspendTime=INFINITE, which is given
+    exactly the lent nodes: power saving leaves them alone ("": there is none). A controller that is down makes the
+    commands take about 9 s: `timeout_s` should be more than that.
     """
 
     scontrol: str = "scontrol"
@@ -49,6 +51,7 @@ class SlurmSettings:
     mark: str = "balancer"
     reason: str = "lent to on-demand"
     hold: Literal["drain", "reservation"] = "drain"
+    awake_partition: str = ""
 
     def __post_init__(self) -> None:
         check_number("slurm", "timeout_s", self.timeout_s, above=0)
@@ -66,6 +69,8 @@ class SlurmDriver:
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
+        self._loose: frozenset[str] = frozenset()
+        """Nodes that were in the partition without anything of ours when `tidy` looked last."""
 
     @property
     def _note(self) -> str:
@@ -75,6 +80,9 @@ class SlurmDriver:
         """`scontrol update state=drain`, except for nodes that somebody else has drained."""
         lines = self._lines()
         wanted = [node for node in nodes if node in lines and not self._is_foreign(lines[node])]
+        if wanted:
+            # First: a node that would be switched off must not be lent.
+            self._keep_awake(lambda now: now.union(wanted))
         groups: list[tuple[list[str], tuple[str, ...]]] = []
         for kept, some in self._by_kept(wanted, lines).items():
             reason = noted(self._note, why, kept)
@@ -87,6 +95,11 @@ class SlurmDriver:
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`scontrol update state=resume`, for the nodes that we have drained; it clears the reason."""
         lines = self._lines()
+        left = self._not_ours(nodes, lines)
+        try:
+            self._keep_awake(lambda now: now.difference(nodes))
+        except RefusedError as error:
+            left.append(str(error))  # a node goes home all the same
         if self._reserves:
             # First: a node that is resumed and still reserved would be nobody's.
             held = self._held()
@@ -97,7 +110,7 @@ class SlurmDriver:
             if node in lines and lines[node].is_drained and not self._is_foreign(lines[node])
         ]
         kept = [(some, (f"reason={kept}",)) for kept, some in self._by_kept(ours, lines).items() if kept]
-        self._update([(ours, ("state=resume",)), *kept], left=self._not_ours(nodes, lines))
+        self._update([(ours, ("state=resume",)), *kept], left=left)
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""
@@ -117,7 +130,50 @@ class SlurmDriver:
         }
 
     def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
-        return check_site(lambda command: self._run(tuple(command)), self.settings.scontrol, nodes)
+        settings = self.settings
+        return check_site(
+            lambda command: self._run(tuple(command)),
+            settings.scontrol,
+            nodes,
+            awake_partition=settings.awake_partition,
+        )
+
+    def tidy(self) -> None:
+        """After a restart of the controller the partition has the nodes that slurm.conf gives it.
+
+        One without anything of ours leaves at the second look: its mark may be set again in between.
+        """
+        if not self.settings.awake_partition:
+            return
+        lines = self._lines()
+        lent = self._lent(lines)
+
+        def tidied(now: frozenset[str]) -> frozenset[str]:
+            # What somebody else has drained may still be lent: who knows that gives it back.
+            loose = frozenset(name for name in now - lent if name not in lines or not lines[name].is_drained)
+            leaving, self._loose = loose & self._loose, loose
+            return (now | lent) - leaving
+
+        self._keep_awake(tidied)
+
+    # Power saving
+
+    def _lent(self, lines: Mapping[str, NodeLine]) -> set[str]:
+        """The nodes that something of ours keeps from batch."""
+        marked = {name for name, line in lines.items() if line.is_drained and not self._is_foreign(line)}
+        return marked | (self._held() if self._reserves else frozenset())
+
+    def _keep_awake(self, changed: Callable[[frozenset[str]], frozenset[str]]) -> None:
+        """Change the nodes of the partition that is not switched off. Raises DriverError."""
+        settings, name = self.settings, self.settings.awake_partition
+        if not name:
+            return
+        said = self._run((settings.scontrol, "--all", "--oneliner", "show", "partition", name))
+        now = parse_partition(said, name).nodes
+        wanted = changed(now)
+        if wanted != now:
+            nodes = ",".join(sorted(wanted))
+            self._run((settings.scontrol, "update", f"partitionname={name}", f"nodes={nodes}"))
 
     # Reservations
 

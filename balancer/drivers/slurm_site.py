@@ -1,4 +1,4 @@
-"""What a Slurm site must be like so that nodes can be lent: `scontrol show config`, looked through once at the start.
+"""What a Slurm site must be like so that nodes can be lent: `balancer check`, and once at the start of the service.
 
 Nothing here stops the service: a site may know better, and Slurm is read back after every command in any case.
 """
@@ -10,7 +10,8 @@ import pwd
 import re
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import DriverError, SiteCheck, UnclearError
+from balancer.drivers.base import DriverError, RefusedError, SiteCheck, UnclearError
+from balancer.drivers.slurm_text import parse_partition
 from balancer.nodelist import NodeListError, expand
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"(\w+)(?:\[\d+\])?\s+= (.*)")
 _NOTHING = ("", "(null)", "none", "NONE", "N/A", "INFINITE", "-1")
-_MAY_DRAIN = ("Operator", "Administrator")
+_SEE_ALL = ("Operator", "Administrator", "SlurmUser")
+_MAY_DRAIN = ("Administrator", "SlurmUser")
+"""An operator sees all jobs and may make reservations, and may not change a node (Slurm's user permissions)."""
 _COUNTED = re.compile(r":\d+(?=,|$)")
 
 
@@ -32,18 +35,22 @@ def parse_config(text: str) -> dict[str, str]:
 
 
 def check_site(
-    run: Callable[[Sequence[str]], str], scontrol: str, nodes: Iterable[str]
+    run: Callable[[Sequence[str]], str], scontrol: str, nodes: Iterable[str], *, awake_partition: str = ""
 ) -> tuple[SiteCheck, ...]:
     """`run` gives the output of a command. Raises DriverError."""
     config = parse_config(run((scontrol, "show", "config")))
     user = _user()
     level = _admin_level(run, config, user)
     return (
-        SiteCheck("may drain nodes", "" if level else _cannot_drain(config, user)),
+        SiteCheck("may drain nodes", "" if level in _MAY_DRAIN else _cannot_drain(config, user)),
         SiteCheck(
-            "sees all jobs", "" if level or "jobs" not in config.get("PrivateData", "") else _cannot_see(user)
+            "sees all jobs",
+            "" if level in _SEE_ALL or "jobs" not in config.get("PrivateData", "") else _cannot_see(user),
         ),
-        SiteCheck("power saving leaves lent nodes alone", _power_saving(config, nodes)),
+        SiteCheck(
+            "power saving leaves lent nodes alone",
+            _partition(run, scontrol, awake_partition) if awake_partition else _power_saving(config, nodes),
+        ),
         SiteCheck("hooks run on the controller", _hooks(config)),
     )
 
@@ -56,7 +63,7 @@ def _user() -> str:
 
 
 def _admin_level(run: Callable[[Sequence[str]], str], config: Mapping[str, str], user: str) -> str:
-    """What makes this user an operator; "": nothing that is known."""
+    """`SlurmUser`, `Administrator` or `Operator`; "": nothing that is known."""
     if os.geteuid() == 0 or user == config["SlurmUser"].partition("(")[0]:
         return "SlurmUser"
     try:
@@ -65,19 +72,34 @@ def _admin_level(run: Callable[[Sequence[str]], str], config: Mapping[str, str],
         ).strip()
     except DriverError:
         return ""
-    return said if said in _MAY_DRAIN else ""
+    return said if said in _SEE_ALL else ""
 
 
 def _cannot_drain(config: Mapping[str, str], user: str) -> str:
     slurm_user = config["SlurmUser"].partition("(")[0]
     return (
-        f"{user} is not {slurm_user}, nor known to be a Slurm operator: "
-        f"sacctmgr modify user {user} set adminlevel=operator"
+        f"{user} is not {slurm_user}, nor known to be a Slurm administrator (an operator may not): "
+        f"sacctmgr modify user {user} set adminlevel=admin"
     )
 
 
 def _cannot_see(user: str) -> str:
     return f"PrivateData has `jobs`, and {user} is no operator: a node with a hidden job would read as empty"
+
+
+def _partition(run: Callable[[Sequence[str]], str], scontrol: str, name: str) -> str:
+    """Whether the partition of the lent nodes is what it is there for."""
+    line = f"PartitionName={name} Nodes=<all nodes of the Balancer> State=INACTIVE Hidden=YES SuspendTime=INFINITE"
+    try:
+        found = parse_partition(run((scontrol, "--all", "--oneliner", "show", "partition", name)), name)
+    except RefusedError:
+        return f"there is no partition {name}, so nothing is lent; put into slurm.conf: {line}"
+    if found.suspend_time != "INFINITE":
+        said = found.suspend_time or "not known to this Slurm (22.05 is needed)"
+        return f"SuspendTime of partition {name} is {said}: lent nodes are switched off; put into slurm.conf: {line}"
+    if found.state == "UP":
+        return f"partition {name} is UP, and jobs could be sent there; put into slurm.conf: {line}"
+    return ""
 
 
 def _power_saving(config: Mapping[str, str], nodes: Iterable[str]) -> str:
@@ -97,8 +119,8 @@ def _power_saving(config: Mapping[str, str], nodes: Iterable[str]) -> str:
         return ""
     more = f" and {len(left) - 1} more" if len(left) > 1 else ""
     return (
-        f"SuspendTime is {config['SuspendTime']}, and {left[0]}{more} would be switched off while lent: put them in "
-        "SuspendExcNodes, or DRAIN in SuspendExcStates (Slurm 23.02)"
+        f"SuspendTime is {config['SuspendTime']}, and {left[0]}{more} would be switched off while lent: set "
+        "awake_partition (docs/balancer/drivers.md), or put them in SuspendExcNodes"
     )
 
 

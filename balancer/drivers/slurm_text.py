@@ -113,6 +113,30 @@ def parse_reservations(text: str, prefix: str) -> frozenset[str]:
     return frozenset(held)
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What scontrol says of a partition. `suspend_time`: as Slurm words it; "": it does not say."""
+
+    nodes: frozenset[str]
+    state: str
+    suspend_time: str
+
+
+def parse_partition(text: str, name: str) -> Partition:
+    """The output of `scontrol show partition NAME -o`."""
+    lines = _lines(text, "scontrol show partition")
+    words = lines[0].split() if len(lines) == 1 else []
+    fields = {key: value for key, _, value in (word.partition("=") for word in words)}
+    if fields.get("PartitionName") != name or "Nodes" not in fields:
+        raise UnclearError(f"scontrol show partition {name} printed what is no such partition: {text[:80]!r}")
+    listed = fields["Nodes"]
+    try:
+        nodes = frozenset(expand(listed)) if listed and listed != "(null)" else frozenset()
+    except NodeListError as error:
+        raise UnclearError(f"the nodes of partition {name} cannot be read: {error}") from error
+    return Partition(nodes, fields.get("State", ""), fields.get("SuspendTime", ""))
+
+
 def status_of(
     node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool, is_held: bool = False
 ) -> NodeStatus:

@@ -139,12 +139,14 @@ class Lease:
 
     def _try(self, now_us: int) -> Seen:
         """Take it if it is free. Raises SQLAlchemyError."""
-        with self._writes.begin() as connection:
+        with self.engine.connect() as connection:
             seen = read(connection)
-            free = self.exclusive or self.watch.may_take(seen, now_us)
-            taken = free and self._swap(connection, seen)
-        if taken:
-            self.epoch = seen.epoch + 1
+        # Only who may take it keeps the holder from writing for a moment.
+        if self.exclusive or self.watch.may_take(seen, now_us):
+            with self._writes.begin() as connection:
+                taken = self._swap(connection, seen)
+            if taken:
+                self.epoch = seen.epoch + 1
         return seen
 
     def _swap(self, connection: sa.Connection, seen: Seen) -> bool:
@@ -179,10 +181,10 @@ class Lease:
         try:
             with self._writes.begin() as connection:
                 renewed = _RENEW.run(connection, {"mine": self.epoch}).rowcount == 1
-                seen = read(connection)
+                seen = None if renewed else read(connection)
         except SQLAlchemyError as error:
             raise LedgerError(f"the ledger cannot be written: {cause(error)}") from error
-        if not renewed:
+        if seen is not None:
             raise self.lose(seen)
         self._renewed_us = start_us
 

@@ -140,11 +140,11 @@ class Reader:
         """Of the events with these numbers, those that are (still) in the log and have a digest."""
         wanted = sorted(set(numbers))
         found: dict[int, str] = {}
-        for start in range(0, len(wanted), _PAGE):
-            query = sa.select(events.c.seq, events.c.digest).where(
-                events.c.seq.in_(wanted[start : start + _PAGE])
-            )
-            found.update((row.seq, row.digest) for row in self._rows(query) if row.digest)
+        for start in range(0, len(wanted), len(_PLACES)):
+            some = wanted[start : start + len(_PLACES)]
+            some += some[-1:] * (len(_PLACES) - len(some))
+            rows = self._found(_DIGESTS, dict(zip(_PLACES, some, strict=True)))
+            found.update((seq, digest) for seq, digest in rows if digest)
         return found
 
     def contradiction(self, noted_in: HeadFile) -> str:
@@ -251,6 +251,20 @@ def open_to_read(target: str | Path) -> Reader:
     return reader
 
 
+_PLACES = tuple(f"b_{number}" for number in range(100))
+_DIGESTS = Statement(
+    sa.select(events.c.seq, events.c.digest).where(events.c.seq.in_([sa.bindparam(name) for name in _PLACES]))
+)
+_NODES = Statement(sa.select(nodes))
+_OPEN_REQUESTS = Statement(sa.select(requests).where(requests.c.open).order_by(requests.c.order))
+_RESERVES = Statement(sa.select(reserves).where(reserves.c.ended.is_(False)).order_by(reserves.c.order))
+_NEWEST_TWO = Statement(
+    sa.select(events)
+    .order_by(events.c.seq.desc())
+    .limit(sa.literal_column("2", sa.Integer))
+    .offset(sa.literal_column("0", sa.Integer))
+)
+_START = Statement(sa.select(base.c.seq, base.c.head))
 _REQUEST = Statement(sa.select(requests).where(requests.c.request_id == sa.bindparam("b_id")))
 _ANSWER = Statement(sa.select(answers).where(answers.c.key == sa.bindparam("b_key")))
 
@@ -312,35 +326,34 @@ def read_snapshot(connection: sa.Connection) -> Snapshot | None:
     last = _newest(connection)
     if last is None:
         return None
-    open_ones = sa.select(requests).where(requests.c.open)
     return Snapshot(
-        now_us=last.at_us,
-        serial=last.serial,
-        nodes=_by_name(node_of(row) for row in connection.execute(sa.select(nodes))),
-        requests=tuple(request_of(row) for row in connection.execute(open_ones.order_by(requests.c.order))),
+        now_us=last["at_us"],
+        serial=last["serial"],
+        nodes=_by_name(node_of(row) for row in _NODES.run(connection, {}).fetchall()),
+        requests=tuple(request_of(row) for row in _OPEN_REQUESTS.run(connection, {}).fetchall()),
         reserves=tuple(_reserves(connection)),
     )
 
 
-def _newest(connection: sa.Connection) -> Any:
+def _newest(connection: sa.Connection) -> Row | None:
     """The last event, if it is the one that the ledger was left with. Raises DamagedError."""
-    rows = list(connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(2)))
+    found = _NEWEST_TWO.run(connection, {}).fetchall()
+    rows = [dict(zip(events.columns.keys(), row, strict=True)) for row in found]
     who = read_writer(connection)
-    if (rows[0].seq if rows else 0) != who.seq:
-        raise DamagedError(f"the log ends at event {rows[0].seq if rows else 0}, and the newest is {who.seq}")
-    start = connection.execute(sa.select(base.c.seq, base.c.head)).one()
-    digest = start.head
-    for row in reversed([row for row in rows if row.seq > start.seq]):
+    last = rows[0]["seq"] if rows else 0
+    if last != who.seq:
+        raise DamagedError(f"the log ends at event {last}, and the newest is {who.seq}")
+    ((begins, digest),) = _START.run(connection, {}).fetchall()
+    for row in reversed([row for row in rows if row["seq"] > begins]):
         # The older of the two is only what the newest follows.
-        digest = row.digest if row is not rows[0] else link(digest, row._mapping)  # noqa: SLF001 - public name
+        digest = row["digest"] if row is not rows[0] else link(digest, row)
     if digest != who.head:
         raise DamagedError(f"event {who.seq}, the newest, does not read as it was written")
     return rows[0] if rows else None
 
 
 def _reserves(connection: sa.Connection) -> list[ReserveRecord]:
-    active = sa.select(reserves).where(reserves.c.ended.is_(False)).order_by(reserves.c.order)
-    return [reserve_of(row) for row in connection.execute(active)]
+    return [reserve_of(row) for row in _RESERVES.run(connection, {}).fetchall()]
 
 
 def _slot(start_us: int, slot_us: int, asked: list[tuple[int, str]]) -> Slot:

@@ -39,6 +39,9 @@ _RESERVE = tuple(each.name for each in fields(ReserveRecord))
 _LISTS = ("nodes", "candidates", "exclude")
 """The lists in a request."""
 
+_FLAGS = ("at_once", "confirmed", "overdue")
+"""What is true or false in a request; SQLite's own driver says 1 or 0."""
+
 
 def node_row(record: NodeRecord) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(record, name) for name in _NODE}
@@ -68,6 +71,7 @@ def request_of(row: Any) -> RequestRecord:
     values = _checked(requests, row)
     del values["open"]
     values |= {name: tuple(json.loads(values[name])) for name in _LISTS}
+    values |= {name: bool(values[name]) for name in _FLAGS}
     return RequestRecord(**values | {"status": RequestStatus(values["status"])})
 
 
@@ -76,7 +80,8 @@ def reserve_row(record: ReserveRecord) -> dict[str, Any]:
 
 
 def reserve_of(row: Any) -> ReserveRecord:
-    return ReserveRecord(**_checked(reserves, row))
+    values = _checked(reserves, row)
+    return ReserveRecord(**values | {"ended": bool(values["ended"])})
 
 
 def answer_row(answer: StoredAnswer, at_us: int) -> dict[str, Any]:

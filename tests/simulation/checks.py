@@ -45,6 +45,7 @@ class Checks:
         """Lent nodes on which a job was reported, and not seen to be empty since (I21)."""
         self.last_seq = 0
         self.done = 0
+        self._connection: sqlite3.Connection | None = None
 
     # I1, I2: in the fake systems
 
@@ -135,11 +136,15 @@ class Checks:
         return dict(self._rows("SELECT name, state FROM nodes"))
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        connection = sqlite3.connect(self.world.db)
-        try:
-            return connection.execute(query, values).fetchall()
-        finally:
-            connection.close()
+        if self._connection is None:
+            self._connection = sqlite3.connect(self.world.db, isolation_level=None)
+        return self._connection.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Before anything is done to the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     # I7, I8, I9, I13, I14: what was committed
 

@@ -133,12 +133,14 @@ class Instance:
             return
         ledger, self.engine = self.engine.ledger, None
         self._generation += 1
+        self.world.checks.close()
         has_power = self.is_shared or not self.world.chance("power_cut")
         with nullcontext() if has_power else _power_cut(self.world):
             ledger.abandon()
         drawn_us = self.world.rng.choice((1, 1, 2, 30, 600)) * US
         self._later(drawn_us if down_us is None else down_us, self.boot)
         self.world.checks.history()
+        self.world.checks.close()
 
     def _abandon(self) -> None:
         if self._standby is not None:
@@ -148,6 +150,7 @@ class Instance:
     def close(self) -> None:
         """The world ends."""
         self._abandon()
+        self.world.checks.close()
         if self.engine is not None:
             self.engine.ledger.abandon()
 

@@ -42,7 +42,7 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=0
 SlurmdParameters=config_overrides
 {hooks}{nodes}
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
-"""
+{partitions}"""
 
 
 def is_installed() -> bool:
@@ -50,10 +50,17 @@ def is_installed() -> bool:
 
 
 class RealSlurm:
-    """Nodes n01..n03 (`count`); `close` ends everything it has started. `hooks`: further lines of slurm.conf."""
+    """Nodes n01..n03 (`count`); `close` ends everything it has started. `hooks`, `partitions`: lines of slurm.conf."""
 
     def __init__(
-        self, home: Path, monkeypatch: Any, *, hooks: str = "", hold: Any = "drain", count: int = 3
+        self,
+        home: Path,
+        monkeypatch: Any,
+        *,
+        hooks: str = "",
+        partitions: str = "",
+        hold: Any = "drain",
+        count: int = 3,
     ) -> None:
         self.home = home
         self.names = [f"n0{number}" for number in range(1, count + 1)]
@@ -67,7 +74,9 @@ class RealSlurm:
             for number, at in enumerate(ports, 1)
         )
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
-        text = CONFIG.format(host=host, user=user, home=home, port=port, nodes=nodes, hooks=hooks)
+        text = CONFIG.format(
+            host=host, user=user, home=home, port=port, nodes=nodes, hooks=hooks, partitions=partitions
+        )
         (home / "etc" / "slurm.conf").write_text(text, encoding="utf-8")
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (home / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
@@ -104,6 +113,36 @@ class RealSlurm:
         ]
         run = subprocess.run(command, check=True, capture_output=True, text=True)
         self.jobs[node] = run.stdout.strip()
+
+    def queue_jobs(self, count: int, run_s: int) -> list[str]:
+        """So many jobs of one node each, on whatever node there is; they may not be started twice."""
+        command = [
+            "sbatch",
+            "--parsable",
+            "-N",
+            "1",
+            "-t",
+            "10",
+            "-o",
+            "/dev/null",
+            "--wrap",
+            f"sleep {run_s}",
+        ]
+        return [
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+            for _ in range(count)
+        ]
+
+    def ended_well(self, jobs: list[str]) -> bool:
+        """All of these have run to their end, once. Raises CalledProcessError for one that is forgotten."""
+        said = [self.scontrol("--oneliner", "show", "job", job) for job in jobs]
+        return all("JobState=COMPLETED" in each and " Restarts=0 " in each for each in said)
+
+    def states(self) -> dict[str, str]:
+        """Node -> its state in Slurm's words."""
+        lines = self.scontrol("--all", "--oneliner", "show", "node").splitlines()
+        words = [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
+        return {each["NodeName"]: each["State"] for each in words}
 
     def end_job(self, node: str) -> None:
         subprocess.run(["scancel", self.jobs.pop(node)], check=True)

@@ -18,7 +18,7 @@ NODES = ("n01", "n02", "n03")
 def site(recorded_config, monkeypatch):
     """`site(SuspendTime="NONE", ...)`: problems of a site that is the recorded one with these changes."""
 
-    def make(*, user=0, level=None, **changes):
+    def make(*, user=0, level=None, awake_partition="", partition="", **changes):
         lines = [
             line for line in recorded_config.splitlines() if line.partition("=")[0].strip() not in changes
         ]
@@ -26,13 +26,18 @@ def site(recorded_config, monkeypatch):
         monkeypatch.setattr(os, "geteuid", lambda: user)
 
         def run(command):
+            if "partition" in command:
+                if not partition:
+                    raise RefusedError("Partition lent not found")
+                return f"PartitionName=lent Nodes=n01 {partition}\n"
             if command[0] != "sacctmgr":
                 return config
             if level is None:
                 raise RefusedError("no accounting")
             return f"{level}\n"
 
-        return {each.what: each.problem for each in check_site(run, "scontrol", NODES) if each.problem}
+        found = check_site(run, "scontrol", NODES, awake_partition=awake_partition)
+        return {each.what: each.problem for each in found if each.problem}
 
     return make
 
@@ -45,7 +50,7 @@ def recorded_config(slurm_recording):
 def test_power_saving_that_would_switch_lent_nodes_off_and_a_hook_that_is_missing_are_told(site):
     assert site() == {
         "power saving leaves lent nodes alone": "SuspendTime is 8 sec, and n01 and 1 more would be switched off while "
-        "lent: put them in SuspendExcNodes, or DRAIN in SuspendExcStates (Slurm 23.02)",
+        "lent: set awake_partition (docs/balancer/drivers.md), or put them in SuspendExcNodes",
         "hooks run on the controller": "EpilogSlurmctld not set: jobs are seen at the next reading only "
         "(docs/balancer/drivers.md)",
     }
@@ -75,13 +80,37 @@ def test_nodes_that_are_excluded_by_number_only_are_not_safe(site):
 def test_an_ordinary_user_may_not_drain_and_does_not_see_all_jobs(site, level):
     found = site(user=987654, level=level, PrivateData="jobs,usage", SuspendTime="NONE")
     assert found["may drain nodes"] == (
-        "987654 is not root, nor known to be a Slurm operator: sacctmgr modify user 987654 set adminlevel=operator"
+        "987654 is not root, nor known to be a Slurm administrator (an operator may not): "
+        "sacctmgr modify user 987654 set adminlevel=admin"
     )
     assert "a hidden job would read as empty" in found["sees all jobs"]
 
 
-def test_an_operator_may(site):
-    found = site(user=987654, level="Operator", PrivateData="jobs", SuspendTime="NONE", EpilogSlurmctld="/e")
+@pytest.mark.parametrize(("level", "problems"), [("Administrator", set()), ("Operator", {"may drain nodes"})])
+def test_an_operator_sees_all_jobs_and_only_an_administrator_may_drain(site, level, problems):
+    found = site(user=987654, level=level, PrivateData="jobs", SuspendTime="NONE", EpilogSlurmctld="/e")
+    assert set(found) == problems
+
+
+@pytest.mark.parametrize(
+    ("partition", "problem"),
+    [
+        ("State=INACTIVE SuspendTime=INFINITE", None),
+        ("State=DOWN SuspendTime=INFINITE", None),
+        ("", "there is no partition lent, so nothing is lent"),
+        (
+            "State=INACTIVE SuspendTime=GLOBAL",
+            "SuspendTime of partition lent is GLOBAL: lent nodes are switched off",
+        ),
+        ("State=INACTIVE", "SuspendTime of partition lent is not known to this Slurm"),
+        ("State=UP SuspendTime=INFINITE", "partition lent is UP, and jobs could be sent there"),
+    ],
+)
+def test_the_partition_that_keeps_lent_nodes_awake_must_be_so(site, partition, problem):
+    found = site(EpilogSlurmctld="/e", awake_partition="lent", partition=partition)
+    said = found.pop("power saving leaves lent nodes alone", None)
+    assert (said is None) == (problem is None)
+    assert said is None or (said.startswith(problem) and "SuspendTime=INFINITE" in said)
     assert found == {}
 
 

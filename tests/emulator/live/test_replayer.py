@@ -102,7 +102,9 @@ class Fleet:
         clock = SharedClock(self.clock_file)
         source = self.source(clock) if callable(self.source) else self.source
         manager_clock = SharedClock(self.clock_file)
-        with OndemandServer(OndemandConfig(pool=()), source=source, clock=manager_clock) as manager:
+        # The next server of the same lease is deleted at once, but this machine may be slow to say so.
+        config = OndemandConfig(pool=(), release_linger_s=60)
+        with OndemandServer(config, source=source, clock=manager_clock) as manager:
             replayer, log = self.replayer(table, manager.auth_url, clock, **options)
             with self.master:
                 replayer.run()

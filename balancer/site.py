@@ -1,0 +1,97 @@
+"""`balancer check`: what batch system and cloud must be like, before the service runs. It only reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from balancer.config import Config
+    from balancer.drivers.base import BatchDriver
+    from balancer.drivers.cloud import CloudDriver
+
+_NAMED = 3
+
+
+def site_checks(config: Config) -> tuple[SiteCheck, ...]:
+    """Asks batch system and cloud. Raises ConfigError where nobody could be asked."""
+    config.check_bind()
+    nodes, driver, cloud = config.node_names(), config.make_driver(), config.make_cloud()
+    return (*_batch(nodes, driver), *(() if cloud is None else _cloud(nodes, cloud)))
+
+
+def _batch(nodes: Sequence[str], driver: BatchDriver) -> Iterator[SiteCheck]:
+    answers = f"{driver.name} answers"
+    try:
+        listed = driver.get_status_of_all_nodes()
+    except DriverError as error:
+        yield SiteCheck(answers, f"{error}; the service starts all the same, and is not ready until it does")
+        return
+    yield SiteCheck(answers, "")
+    unread = [name for name in nodes if name in listed and listed[name].state == "unknown"]
+    yield SiteCheck(f"{driver.name} lists the nodes", _missing(nodes, listed, driver.name))
+    yield SiteCheck(
+        "what it says of them can be read",
+        f"{_some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
+    )
+    if isinstance(driver, ChecksSite):
+        try:
+            yield from driver.check_site(nodes)
+        except DriverError as error:
+            yield SiteCheck("it can tell how it is set up", str(error))
+
+
+def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
+    answers = f"{cloud.name} answers"
+    try:
+        listed = cloud.get_status_of_hosts()
+    except DriverError as error:
+        yield SiteCheck(answers, f"{error}; leases do not end and doubts are not settled until it does")
+        return
+    yield SiteCheck(answers, "")
+    yield SiteCheck(f"{cloud.name} lists the nodes", _missing(nodes, listed, cloud.name))
+
+
+def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:
+    absent = [name for name in nodes if name not in listed]
+    return f"{_some(absent)} not known to {who}: mend `nodes`, or add them there" if absent else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
+@click.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The service's configuration."
+)
+@click.option("--nodes", metavar="FILE|PATTERN", help="The nodes to move, where no file says so.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(config: Path | None, nodes: str | None, as_json: bool) -> None:
+    """Ask batch system and cloud whether they are set up for the service, which need not run. Nothing is changed.
+
+    A line for each thing, with what to do where it is not so. Exit status: 0 all is well, 1 something is not, 2 the
+    configuration cannot be used.
+    """
+    from balancer.config import ConfigError, read_config  # noqa: PLC0415 - the other commands start fast
+
+    try:
+        found = site_checks(read_config(config, {"nodes": nodes}))
+    except (ConfigError, ValueError) as error:
+        click.echo(f"balancer: {error}", err=True)
+        raise SystemExit(2) from error
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        for each in found:
+            click.echo(f"not so  {each.what}: {each.problem}" if each.problem else f"ok      {each.what}")
+    raise SystemExit(1 if any(each.problem for each in found) else 0)
