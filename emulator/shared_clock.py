@@ -167,6 +167,26 @@ class SharedClock:
         )
 
 
+class ClockReader:
+    """Only tells the time of a clock file, for those whom the clock need not wait for: they take no place at it."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("r+b") as file:
+                self._words = _words_of(path, file.fileno())
+        except OSError as error:
+            raise ValueError(f"there is no clock {path}: {error.strerror}") from error
+        self.speed = self._words[_SPEED_AT] / 1000
+
+    def now_us(self) -> int:
+        return self._words[_NOW_AT]
+
+    @property
+    def stopped(self) -> bool:
+        """True when the run is over and nobody paces the clock any more."""
+        return bool(self._words[_STOPPED_AT])
+
+
 class SharedAlarm:
     """One limit on a shared clock."""
 

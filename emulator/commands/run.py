@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _ENDING = b"emulator: ending the run; once more stops at once, without results\n"
-_SIGNAL = 128
+SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
 
 
@@ -95,6 +95,10 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
 @click.option("--overrun", type=click.Choice(["extend", "kill"]),
               help="Jobs that ran longer than their estimate: extend the estimate (default) or kill.")  # fmt: skip
+@click.option("--from-accounting", "accounting", metavar="sacct|FILE",
+              help="Run nothing: what became of a replay (--replay), by sacct, a file with what it printed, "
+              "Slurm's job log, or the folder of PBS's accounting.")  # fmt: skip
+@click.option("--replay", type=click.Path(path_type=Path), help="Folder of `emulator replay`.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: runs/NAME).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -113,6 +117,8 @@ def run(  # noqa: PLR0917
     nodes: int | None,
     scheduler: str | None,
     overrun: str | None,
+    accounting: str | None,
+    replay: Path | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -131,14 +137,19 @@ def run(  # noqa: PLR0917
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
-        scenario = _scenario(
-            scenario_file, changes, trace=trace, nodes=nodes, scheduler=scheduler, overrun=overrun,
-            seed=seed, speed=speed,
-        )  # fmt: skip
-        folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
-        record, summary, status = _run(
-            scenario, clock, folder, quiet=quiet or as_json, check=check, report=not no_report
-        )
+        if accounting is not None or replay is not None:
+            folder, record, summary, status = _from_accounting(
+                accounting, replay, scenario_file or trace, out, check=check, report=not no_report
+            )
+        else:
+            scenario = scenario_of(
+                scenario_file, changes, trace=trace, nodes=nodes, scheduler=scheduler, overrun=overrun,
+                seed=seed, speed=speed,
+            )  # fmt: skip
+            folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
+            record, summary, status = _run(
+                scenario, clock, folder, quiet=quiet or as_json, check=check, report=not no_report
+            )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
     except PluginError as error:  # before anything has run
@@ -147,7 +158,7 @@ def run(  # noqa: PLR0917
         raise RunError(str(error)) from error
     except KeyboardInterrupt:
         click.echo("emulator: stopped at once; no results were written", err=True)
-        sys.exit(_SIGNAL + signal.SIGINT)
+        sys.exit(SIGNAL + signal.SIGINT)
     from emulator.report.files import to_json  # noqa: PLC0415
     from emulator.report.progress import render_summary  # noqa: PLC0415
 
@@ -164,16 +175,16 @@ def run(  # noqa: PLR0917
     sys.exit(status)
 
 
-def _scenario(
+def scenario_of(
     path: Path | None,
     changes: tuple[str, ...],
     *,
     trace: Path | None,
     nodes: int | None,
-    scheduler: str | None,
-    overrun: str | None,
-    seed: int | None,
-    speed: float | None,
+    scheduler: str | None = None,
+    overrun: str | None = None,
+    seed: int | None = None,
+    speed: float | None = None,
 ) -> Scenario:
     """The scenario file with the command line's changes, or one made of the command line alone."""
     given = {
@@ -220,8 +231,43 @@ def _run(
             record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
         )
         if interrupted and record.interrupted:
-            return record, summary, _SIGNAL + interrupted.number
+            return record, summary, SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))
+
+
+def _from_accounting(
+    accounting: str | None,
+    replay: Path | None,
+    given: Path | None,
+    out: Path | None,
+    *,
+    check: bool,
+    report: bool,
+) -> tuple[Path, RunRecord, dict[str, Any], int]:
+    """The folder of the results, the record of what happened, its summary and the exit status."""
+    from emulator.live.own_cluster import OwnClusterError, read_back  # noqa: PLC0415
+    from emulator.live.slurm.accounting import AccountingError  # noqa: PLC0415
+    from emulator.report import files  # noqa: PLC0415
+
+    if given is not None:
+        raise ScenarioError(f"a replay knows its scenario; leave {given} out")
+    if accounting is None or replay is None:
+        raise ScenarioError(
+            "--from-accounting and --replay go together: what was submitted, and what became of it"
+        )
+    folder = out or replay / "results"
+    files.check_target(folder)
+    try:
+        scenario, record = read_back(accounting, replay)
+    except (OwnClusterError, AccountingError) as error:
+        raise ScenarioError(str(error)) from error
+    if check:
+        from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+
+        assert_lawful(record)
+    threshold_s = scenario.results.bounded_slowdown_threshold_s
+    summary = files.write(record, folder, bounded_slowdown_threshold_s=threshold_s, report=report)
+    return folder, record, summary, int(bool(record.interrupted))
 
 
 def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *, quiet: bool) -> RunRecord:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from emulator.harness.machine import HasSlots
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import Mark
     from emulator.live.collect import BatchSide
@@ -57,6 +57,8 @@ class Site(Protocol):
     def clock_file(self) -> Path: ...
     @property
     def workload(self) -> Path: ...
+    @property
+    def replay_log(self) -> Path: ...
     @property
     def processes(self) -> dict[str, FleetProcess]: ...
 
@@ -122,8 +124,10 @@ class BatchSystem(Protocol):
     can_wait: bool
     """Its processes keep to the run's clock, which waits for them (`live.pace: held`)."""
 
-    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
-        """Raise ScenarioError for what it cannot do: nothing has begun yet."""
+    def check(
+        self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
+    ) -> None:
+        """Raise ScenarioError for what it cannot do: nothing has begun yet. `machine`: the mechanism's own."""
 
     def at(self, site: Site) -> Batch: ...
 

@@ -26,6 +26,7 @@ from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, re
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from emulator.runner import Prepared
@@ -54,6 +55,10 @@ class BatchSide:
     """The whole run, by a server that has the mechanism."""
     tick_us: int = 1
     """Its times are rounded down to multiples of this."""
+    refused: Mapping[int, tuple[int, str]] | None = None
+    """Of a batch system with a mechanism: number of each on-demand job that got nothing -> when (us), and why."""
+    contradictions: tuple[str, ...] = ()
+    """What jobs say of their work and their runs do not."""
     now_us: int = 0
     """When it was asked, where time goes on without us: the end of the record is not earlier."""
 
@@ -100,6 +105,8 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     offline = None if batch.offline is None else _handed_over(batch.offline, runs)
     outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state, batch.tick_us)
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
+    if batch.refused is not None:
+        outcomes = _decided_by_the_batch_system(jobs, rows, batch.refused, runs, state)
     now_us = fleet.now_us
     last_us = max((run[2] for run in runs), default=0)
     horizon_us = now_us if interrupted or not runs else last_us
@@ -123,7 +130,30 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
+        contradictions=batch.contradictions,
     )
+
+
+def _decided_by_the_batch_system(
+    jobs: JobTable,
+    rows: dict[int, int],
+    refused: Mapping[int, tuple[int, str]],
+    runs: list[Run],
+    state: np.ndarray[Any, np.dtype[np.int8]],
+) -> list[LeaseOutcome]:
+    """An on-demand job was granted when it first started; sets the states of those that were refused."""
+    first_us: dict[int, int] = {}
+    for start_us, row, *_ in runs:
+        first_us.setdefault(row, start_us)
+    outcomes = [
+        LeaseOutcome(row, granted=True, decided_us=at_us)
+        for row, at_us in first_us.items()
+        if jobs.kind[row] == Kind.ON_DEMAND
+    ]
+    for number, (at_us, reason) in refused.items():
+        state[rows[number]] = JobState.REJECTED
+        outcomes.append(LeaseOutcome(rows[number], granted=False, decided_us=at_us, reason=reason))
+    return sorted(outcomes, key=lambda each: each.decided_us)
 
 
 def _mechanism_record(fleet: Source, found: dict[str, Any], interrupted: str) -> RunRecord:
@@ -278,9 +308,14 @@ def _last_runs(
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
     start_us = np.full(count, -1, np.int64)
     end_us = np.full(count, -1, np.int64)
+    went_on: dict[int, int] = {}
+    """Jobs that were resized -> when that run of them began."""
     for begun_us, row, over_us, outcome, _ in runs:
-        if outcome != RunOutcome.REQUEUED:
-            start_us[row], end_us[row] = begun_us, over_us
+        first_us = went_on.pop(row, begun_us)
+        if outcome == RunOutcome.RESIZED:
+            went_on[row] = first_us
+        elif outcome != RunOutcome.REQUEUED:
+            start_us[row], end_us[row] = first_us, over_us
     return start_us, end_us
 
 

@@ -86,7 +86,7 @@ class Fleet:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        self.slots_per_node, slotted = 1, None
+        self.slots_per_node, slotted, machine = 1, None, None
         if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
             # What it cannot run is an error before anything has begun.
             machine = make_machine(scenario, prepared, mechanism)
@@ -97,7 +97,7 @@ class Fleet:
             self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, slotted)
-        system.check(scenario, mechanism, slotted)
+        system.check(scenario, prepared, mechanism, machine)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:

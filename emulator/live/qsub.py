@@ -30,25 +30,28 @@ class QsubUnreachableError(QsubError):
     """Nobody answered: the same command may succeed later."""
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job, to run in `folder`. `estimate_us` is its limit.
+
+    `trace_numbers`: its queue, user and group in the trace; `variables`: for its environment, NAME or NAME=VALUE.
+    """
+
+    name: str
+    nodes: int
+    estimate_us: int
+    script: str
+    trace_numbers: str = "-1/-1/-1"
+    queue: str | None = None
+    variables: Sequence[str] = ()
+    folder: Path | None = None
+
+
 class Submitter(Protocol):
     """A batch system's own way of taking jobs; a plug-in (`emulator.submitters`)."""
 
-    def submit(
-        self,
-        name: str,
-        nodes: int,
-        estimate_us: int,
-        script: str,
-        *,
-        trace_numbers: str = "-1/-1/-1",
-        queue: str | None = None,
-        variables: Sequence[str] = (),
-        folder: Path | None = None,
-    ) -> str:
-        """Submit a job, to run in `folder`; the identifier it got. Raises QsubError.
-
-        `trace_numbers`: its queue, user and group in the trace; `variables`: for its environment, NAME or NAME=VALUE.
-        """
+    def submit(self, job: Submission) -> str:
+        """The identifier that the job got. Raises QsubError."""
 
     def find(self, name: str) -> str | None:
         """The identifier of a job with this name that waits or runs, or was over a short while ago."""
@@ -62,25 +65,14 @@ class Qsub:
     queue: str = "batch"
     environment: Mapping[str, str] | None = None
 
-    def submit(
-        self,
-        name: str,
-        nodes: int,
-        estimate_us: int,
-        script: str,
-        *,
-        trace_numbers: str = "-1/-1/-1",
-        queue: str | None = None,
-        variables: Sequence[str] = (),
-        folder: Path | None = None,
-    ) -> str:
-        resources = f"nodes={nodes},walltime={walltime(estimate_us)}"
-        more = ["-v", ",".join([f"{TRACE_NUMBERS}={trace_numbers}", *variables])]
-        more += [] if folder is None else ["-d", str(folder)]
+    def submit(self, job: Submission) -> str:
+        resources = f"nodes={job.nodes},walltime={walltime(job.estimate_us)}"
+        more = ["-v", ",".join([f"{TRACE_NUMBERS}={job.trace_numbers}", *job.variables])]
+        more += [] if job.folder is None else ["-d", str(job.folder)]
         try:
             done = subprocess.run(
-                [*self.command, "-N", name, "-l", resources, "-q", queue or self.queue, *more],
-                input=script,
+                [*self.command, "-N", job.name, "-l", resources, "-q", job.queue or self.queue, *more],
+                input=job.script,
                 capture_output=True,
                 text=True,
                 timeout=_TIMEOUT_S,
@@ -118,10 +110,24 @@ def sleeping(run_us: int) -> str:
     return f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
 
 
-def working(run_us: int, nodes: int, checkpoints: Path) -> str:
-    """The script of a job that owes so much work, as a process that proves it."""
-    command = f"{sys.executable} -m emulator.live.job.program --work {seconds_text(run_us * nodes)}"
-    return f"#!/bin/sh\nexec {command} --checkpoints {shlex.quote(str(checkpoints))}\n"
+def working(run_us: int, nodes: int, checkpoints: Path, *options: str) -> str:
+    """The script of a job that owes so much work, as a process that proves it; `options`: more of `emulator-job`'s."""
+    words = [sys.executable, "-m", "emulator.live.job.program", "--work", seconds_text(run_us * nodes)]
+    words += ["--checkpoints", str(checkpoints), *options]
+    if options:
+        words = [
+            "env",
+            "-u",
+            "LD_PRELOAD",
+            *words,
+        ]  # its time comes from a file; a faster machine's would confuse it
+    return f"#!/bin/sh\nexec {shlex.join(words)}\n"
+
+
+def following(clock: Path, name: str, nodes: int, orders: Path | None) -> list[str]:
+    """Options of a job that nobody tells the time: it reads the clock itself, and orders, if somebody gives them."""
+    told = [] if orders is None else ["--orders", str(orders / name)]
+    return ["--free-clock", str(clock), "--name", name, "--nodes", str(nodes), *told]
 
 
 def computing() -> str:

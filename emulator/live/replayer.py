@@ -32,8 +32,10 @@ from emulator.live.qsub import (
     Qsub,
     QsubError,
     QsubUnreachableError,
+    Submission,
     Submitter,
     computing,
+    following,
     sleeping,
     working,
 )
@@ -47,7 +49,7 @@ from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from emulator.live.replay_log import ReplayResult
 
@@ -81,6 +83,12 @@ class ReplayerConfig(Pluggable, Settings):
     queue: str = "batch"
     qnotice: tuple[str, ...] = ()
     """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
+    takes_all: bool = False
+    """On-demand jobs are submitted as all others are: who decides about them is with the batch system."""
+    follow_clock: bool = False
+    """Processes of jobs read the clock file themselves: nobody tells them the time."""
+    orders: Path | None = None
+    """With `follow_clock`: the folder where each of them finds its orders."""
     job_folder: Path | None = None
     """Submit processes instead of jobs that sleep; they write their output and checkpoints there."""
     program: Literal["emulator-job", "cpu-bound"] = "emulator-job"
@@ -123,6 +131,10 @@ class Job:
     """Queue, user and group in the trace: a queue order may ask for them."""
 
     @property
+    def name(self) -> str:
+        return f"j{self.number}"
+
+    @property
     def lease_name(self) -> str:
         return f"lease{self.number}"
 
@@ -154,6 +166,9 @@ class Replayer:
         self._entry = count()
         self._stopping = False
         self._alarm = alarm_of(clock, Rank.TIMER)
+        self.job_count = len(table)
+        self.last_us = int(table.submit_us.max(initial=0))
+        """The last submit, since the trace started."""
         self._fill(table)
         self._set_alarm()
 
@@ -195,7 +210,7 @@ class Replayer:
         # Due by now: the earlier one may have asked, and been killed before it wrote that down.
         if job.kind == Kind.ON_DEMAND and self._cloud is not None:
             self._add(job.submit_us, Rank.ARRIVAL, self._ask_once(job, self._cloud))
-        elif (job_id := self._qsub.find(f"j{job.number}")) is not None:
+        elif (job_id := self._qsub.find(job.name)) is not None:
             self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
         else:
             return False
@@ -239,6 +254,17 @@ class Replayer:
             notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
         if notice_us >= 0:
             self._add(notice_us + self._origin_us, Rank.NOTICE, self._announce(job))
+
+    # To be looked at meanwhile, from any thread.
+
+    def now_us(self) -> int:
+        """Since the trace started."""
+        return self._clock.now_us() - self._origin_us
+
+    @property
+    def counted(self) -> Mapping[str, int]:
+        """Events so far, by their names in the log."""
+        return self._log.counted
 
     # The loop
 
@@ -286,9 +312,7 @@ class Replayer:
     def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
-                job_id = self._qsub.submit(
-                    f"j{job.number}", job.nodes, job.estimate_us, self._script(job), **self._place(job)
-                )
+                job_id = self._qsub.submit(self._submission(job))
             except QsubError as error:
                 self._log.count("qsub_errors")
                 if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
@@ -307,16 +331,28 @@ class Replayer:
             return sleeping(job.run_us)
         if self._config.program == "cpu-bound":
             return computing()
-        return working(job.run_us, job.nodes, folder / "checkpoints")
+        clock, options = self._config.clock, []
+        if self._config.follow_clock and clock is not None:
+            options = following(clock, job.name, job.nodes, self._config.orders)
+        return working(job.run_us, job.nodes, folder / "checkpoints", *options)
 
-    def _place(self, job: Job) -> dict[str, Any]:
+    def _submission(self, job: Job) -> Submission:
         """Where a job goes, whose it is in the trace, and, for a mechanism, which of the workload it is."""
         variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
         if self._config.job_folder is not None:
             variables.append("PYTHONPATH")  # ours, so that the job finds the same program
         queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None
-        place = {"folder": self._config.job_folder, "variables": variables, "queue": queue}
-        return place | {"trace_numbers": job.trace_numbers}
+        folder = self._config.job_folder
+        return Submission(
+            job.name,
+            job.nodes,
+            job.estimate_us,
+            self._script(job),
+            job.trace_numbers,
+            queue,
+            variables,
+            folder,
+        )
 
     def _announce(self, job: Job) -> Callable[[int], None]:
         """Tell the batch server's mechanism of an on-demand job that is to come."""
@@ -454,7 +490,7 @@ class Replayer:
 
 def check(config: ReplayerConfig, table: JobTable) -> None:
     """Raise SettingsError if this workload cannot be replayed with these settings."""
-    if config.qnotice:
+    if config.qnotice or config.takes_all:
         return
     if config.notice_s is not None and config.balancer_url is None:
         raise SettingsError("notice_s is set, so balancer_url is needed: notices go to the Balancer")

@@ -35,14 +35,19 @@ class RunProgress:
         jobs: int,
         end_us: int | None = None,
         quiet: bool = False,
+        deed: str = "done",
         console: Console | None = None,
         wall: Callable[[], int] = wall_us,
     ) -> None:
-        """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run."""
+        """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run.
+
+        `deed`: what is done to the jobs.
+        """
         self._jobs = jobs
         self._end_us = end_us
         self._console = console
         self._quiet = quiet
+        self._deed = deed
         self._wall = wall
         self._begin_us = wall()
         self._due_us = self._begin_us + _SILENT_US
@@ -108,9 +113,9 @@ class RunProgress:
         cluster_us, jobs_done, granted, rejected = self._last
         parts = [
             f"cluster time {clock_text(seconds(cluster_us))}",
-            f"{number(jobs_done)} of {number(self._jobs)} jobs done"
+            f"{number(jobs_done)} of {number(self._jobs)} jobs {self._deed}"
             if self._jobs
-            else f"{number(jobs_done)} jobs done",
+            else f"{number(jobs_done)} jobs {self._deed}",
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US, US, SystemClock
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.control import OVER, MessageKind, SignalControl, agent_control
+from emulator.live.job.orders import OrderControl
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
-from emulator.shared_clock import SharedClock
+from emulator.shared_clock import ClockReader, SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -205,6 +206,12 @@ def _parser() -> argparse.ArgumentParser:
     plain.add_argument("--nodes", type=int, default=1, help="how many nodes it has (default 1)")
     plain.add_argument("--nodes-file", type=Path, help="a number, or names of nodes, such as $PBS_NODEFILE")
     plain.add_argument("--clock", type=Path, help="clock file of a run (default: the machine's time)")
+    plain.add_argument(
+        "--free-clock", type=Path, metavar="FILE", help="clock file of a run whose clock waits for nobody"
+    )
+    plain.add_argument(
+        "--orders", type=Path, metavar="FILE", help="with --free-clock: what to do, read again at SIGUSR2"
+    )
     plain.add_argument("--speed", type=float, default=1.0, help="seconds of work in a second (default 1)")
     return parser
 
@@ -213,7 +220,9 @@ def _job(options: argparse.Namespace) -> Job:
     if options.nodes < 1 or options.speed <= 0 or options.work <= 0 or options.step == 0:
         raise ValueError("--work, --step, --nodes and --speed must be more than 0")
     control: JobControl | None = agent_control()
-    if control is None:
+    if control is None and options.free_clock is not None:
+        control = OrderControl(ClockReader(options.free_clock), options.orders, options.nodes)
+    elif control is None:
         clock = SharedClock(options.clock) if options.clock else SystemClock()
         control = SignalControl(clock, options.nodes_file, options.nodes, options.speed)
     return Job(

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
@@ -24,11 +25,13 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.counts import Counts, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-_FIELDS = ("JobId", "JobState", "StartTime", "EndTime", "NodeList", "SubmitTime")
-_FIELD = re.compile(rf"({'|'.join(_FIELDS)})=(\S*)")
+_FIELDS = ("JobId", "Name", "JobState", "StartTime", "EndTime", "NodeList", "SubmitTime")
+_FIELD = re.compile(rf"\b({'|'.join(_FIELDS)})=(\S*)")
+HELPER_NAME = "emulator-expand"
+"""The name of allocations that are only there to be merged into a job of the workload."""
 _OUTCOMES = {
     **dict.fromkeys(("COMPLETED", "FAILED", "OUT_OF_MEMORY", "BOOT_FAIL"), RunOutcome.FINISHED),
     **dict.fromkeys(("TIMEOUT", "DEADLINE"), RunOutcome.KILLED),
@@ -44,6 +47,9 @@ _STATES = {
     RunOutcome.RESIZED: JobState.RUNNING,
 }
 _FINAL = {RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED}
+_STARTED = re.compile(r"\[([^\]]+)\] sched.*: (?:Allocate|_start_job: Started) JobId=(\d+) ")
+SACCT_FIELDS = ("JobIDRaw", "State", "Submit", "Start", "End", "NodeList")
+_UNTOLD = {"", "(null)", "None", "None assigned", "Unknown", "N/A"}
 _DRAINED = re.compile(r"\[([^\]]+)\] update_node: node (\S+) state set to (\S+)")
 QUEUE_FORMAT = "%A|%T|%V|%S|%N"
 _HAS_NODES = {
@@ -62,8 +68,12 @@ class AccountingError(ValueError):
     """A line that cannot be read; the text quotes it."""
 
 
-def _unix_s(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+def _unix_s(text: str, zone: tzinfo | None = UTC) -> int:
+    """`zone`: that of the text; None: this machine's."""
+    if text.isdecimal():
+        return int(text)
+    at = datetime.fromisoformat(text)
+    return int((at.astimezone() if zone is None else at.replace(tzinfo=zone)).timestamp())
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -80,44 +90,145 @@ def _outcome(state: str) -> RunOutcome:
         raise AccountingError(f"Slurm's job log has an unknown job state {state}") from None
 
 
+def read_line(line: str) -> tuple[str, RunOutcome]:
+    """(name of the job, what became of its run), of a line of the job log. Raises AccountingError."""
+    told = _fields(line)
+    return told["Name"], _outcome(told["JobState"])
+
+
+def read_starts(lines: Iterable[str]) -> dict[str, list[int]]:
+    """Job id -> when its runs began (unix s), by the log of slurmctld."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for line in lines:
+        if match := _STARTED.match(line):
+            found[match[2]].append(_unix_s(match[1]))
+    return found
+
+
 def read_jobs(
-    lines: Iterable[str], queue: Iterable[str], names: Sequence[str], epoch_s: int
+    lines: Iterable[str],
+    queue: Iterable[str],
+    names: Sequence[str],
+    epoch_s: int,
+    *,
+    starts: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    zone: tzinfo | None = UTC,
 ) -> list[dict[str, Any]]:
     """Jobs as `BatchSide` has them, by the job log and by `squeue --format=QUEUE_FORMAT` for those that are not over.
 
-    The queue was asked first: what it says of a run that the log has is older.
+    The queue was asked first: what it says of a run that the log has is older. Of a job that was resized the log has
+    the time of that as the start of each row from then on; when it began says `starts` (`read_starts`).
     Cluster time 0 is `epoch_s`; what was before (while Slurm started) is at 0.
     """
     place = {name: index for index, name in enumerate(names)}
 
     def at_us(text: str) -> int:
-        return max(0, _unix_s(text) - epoch_s) * US
+        return max(0, _unix_s(text, zone) - epoch_s) * US
 
     def nodes_of(text: str) -> list[int]:
-        return [] if text in {"", "(null)"} else [place[name] for name in expand(text)]
+        return [] if text in _UNTOLD else [place[name] for name in expand(text)]
 
     jobs: dict[int, dict[str, Any]] = {}
     for line in lines:
         told = _fields(line)
         number, outcome = int(told["JobId"]), _outcome(told["JobState"])
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(told["SubmitTime"]), "runs": []})
-        job["state"] = _STATES[outcome].name
-        nodes = nodes_of(told["NodeList"])
-        if nodes:
-            times = {"start_us": at_us(told["StartTime"]), "end_us": at_us(told["EndTime"])}
-            job["runs"].append(times | {"outcome": outcome.name, "nodes": nodes})
+        begun = [max(0, at_s - epoch_s) * US for at_s in starts.get(told["JobId"], ())]
+        times_us = at_us(told["StartTime"]), at_us(told["EndTime"])
+        _add_run(job, outcome, times_us, nodes_of(told["NodeList"]), begun)
     for line in queue:
         job_id, state, submitted, started, nodelist = line.split("|")
         number = int(job_id)
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(submitted), "runs": []})
-        is_told = state in _HAS_NODES and any(run["start_us"] == at_us(started) for run in job["runs"])
+        goes_on = _was_resized(job)
+        is_told = not goes_on and any(run["start_us"] == at_us(started) for run in job["runs"])
         if state in _HAS_NODES and not is_told:
-            open_run = {"start_us": at_us(started), "end_us": -1, "outcome": RunOutcome.RUNNING.name}
+            start_us = job["runs"][-1]["end_us"] if goes_on else at_us(started)
+            open_run = {"start_us": start_us, "end_us": -1, "outcome": RunOutcome.RUNNING.name}
             job["runs"].append(open_run | {"nodes": nodes_of(nodelist)})
             job["state"] = JobState.RUNNING.name
         else:
             job.setdefault("state", JobState.QUEUED.name)
     return list(jobs.values())
+
+
+def _add_run(
+    job: dict[str, Any],
+    outcome: RunOutcome,
+    times_us: tuple[int, int],
+    nodes: list[int],
+    begun: Sequence[int],
+) -> None:
+    """What a row says of a job; `begun`: when its runs began, as far as that is known."""
+    job["state"] = _STATES[outcome].name
+    if not nodes:
+        return
+    start_us, end_us = times_us
+    if goes_on := _was_resized(job):
+        start_us = job["runs"][-1]["end_us"]
+    elif outcome == RunOutcome.RESIZED or (job["runs"] and start_us < job["runs"][-1]["end_us"]):
+        start_us = max((at_us for at_us in begun if at_us <= end_us), default=start_us)
+    if not (goes_on and start_us == end_us and outcome == RunOutcome.RESIZED):
+        job["runs"].append({"start_us": start_us, "end_us": end_us, "outcome": outcome.name, "nodes": nodes})
+
+
+def read_sacct(
+    lines: Iterable[str], names: Sequence[str], epoch_s: int, zone: tzinfo | None = UTC
+) -> list[dict[str, Any]]:
+    """The same of what `sacct -X -D --parsable2` printed, heading first, with SACCT_FIELDS at least."""
+    place = {name: index for index, name in enumerate(names)}
+    rows = iter(lines)
+    heading = next(rows, "").split("|")
+    if missing := [name for name in SACCT_FIELDS if name not in heading]:
+        raise AccountingError(f"sacct's output has no column {missing[0]}; ask for {','.join(SACCT_FIELDS)}")
+    jobs: dict[int, dict[str, Any]] = {}
+    for line in rows:
+        told = dict(zip(heading, line.split("|"), strict=False))
+        if not told.get("JobIDRaw", "").isdecimal():
+            continue  # a step, or a part of an array
+        number = int(told["JobIDRaw"])
+        state = told["State"].split(" ")[0]
+        submit_us = max(0, _unix_s(told["Submit"], zone) - epoch_s) * US
+        job = jobs.setdefault(number, {"number": number, "submit_us": submit_us, "runs": []})
+        start_us, end_us = (
+            -1 if told[name] in _UNTOLD else max(0, _unix_s(told[name], zone) - epoch_s) * US
+            for name in ("Start", "End")
+        )
+        nodes = (
+            []
+            if told["NodeList"] in _UNTOLD or start_us < 0
+            else [place[name] for name in expand(told["NodeList"])]
+        )
+        if state in _HAS_NODES - {"RESIZING"}:
+            begun_us = job["runs"][-1]["end_us"] if _was_resized(job) else start_us
+            run = {"start_us": begun_us, "end_us": -1, "outcome": RunOutcome.RUNNING.name, "nodes": nodes}
+            job["state"] = JobState.RUNNING.name
+            job["runs"].append(run)
+        elif state == "PENDING":
+            job["state"] = JobState.QUEUED.name
+        else:
+            _add_run(job, _outcome(state), (start_us, end_us), nodes, ())
+    return list(jobs.values())
+
+
+def nodes_named(lines: Iterable[str]) -> list[str]:
+    """All nodes in lines of the job log, or of sacct, in order."""
+    found: set[str] = set()
+    heading: list[str] = []
+    for line in lines:
+        if "NodeList=" in line:
+            text = _fields(line)["NodeList"]
+        elif heading:
+            text = dict(zip(heading, line.split("|"), strict=False)).get("NodeList", "")
+        else:
+            heading, text = line.split("|"), ""
+        if text not in _UNTOLD:
+            found.update(expand(text))
+    return sorted(found)
+
+
+def _was_resized(job: dict[str, Any]) -> bool:
+    return bool(job["runs"]) and job["runs"][-1]["outcome"] == RunOutcome.RESIZED.name
 
 
 def read_marks(lines: Iterable[str], names: Sequence[str], epoch_s: int) -> list[tuple[int, int, bool]]:
@@ -146,4 +257,5 @@ class SlurmCounts(Counts):
 
     def look_at_accounting(self) -> None:
         for line in self._jobs_tail.lines(self._jobcomp):
-            self.ended += _outcome(_fields(line.decode())["JobState"]) in _FINAL
+            name, outcome = read_line(line.decode())
+            self.ended += outcome in _FINAL and name != HELPER_NAME

@@ -152,6 +152,19 @@ def _partition(line: str, where: str, names: set[str]) -> tuple[str, list[str]]:
     return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped
 
 
+def _for_a_mechanism(fragment: Fragment) -> Fragment:
+    """Jobs may expand, and what a mechanism does to a job does not count as its overrun."""
+    expands, lines = "permit_job_expansion", []
+    for line in fragment.lines:
+        key, _, value = line.partition("=")
+        if key.lower() == "schedulerparameters":
+            expands = ",".join(dict.fromkeys([*value.split(","), expands]))
+        elif key.lower() != "overtimelimit":
+            lines.append(line)
+    lines += [f"SchedulerParameters={expands}", "OverTimeLimit=UNLIMITED"]
+    return Fragment(tuple(lines), fragment.left_out)
+
+
 def slurm_conf(
     fragment: Fragment,
     names: Sequence[str],
@@ -166,8 +179,11 @@ def slurm_conf(
     node_ports: Sequence[int],
     speed: float,
     hooks: dict[str, Path],
+    has_mechanism: bool = False,
 ) -> str:
-    """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld."""
+    """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs."""
+    if has_mechanism:
+        fragment = _for_a_mechanism(fragment)
     keys = fragment.keys
     lines = [_BASE.format(host=host, user=user, home=home, spool=spool, log=log, jobcomp=jobcomp, port=port)]
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]

@@ -14,37 +14,49 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from balancer.clock import US
+import numpy as np
+
+from balancer.clock import US, micros
+from emulator.harness.machine import HasSlots
+from emulator.harness.mechanism import ability, plugin_name
 from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide
-from emulator.live.fleet_process import FleetProcessError
-from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks
+from emulator.live.failure import read_failure
+from emulator.live.fleet_process import FleetProcessError, read_ready
+from emulator.live.job.proof import ProofError, prove
+from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.conf import ConfError, Fragment, read_fragment, slurm_conf
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
+from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
+from emulator.workload import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from emulator.harness.machine import HasSlots
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.live.batch_system import Site
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
+    from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
 _SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo", "scancel")
+_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel")
 _EPOCH_S = 1_767_225_600
 _READY_S = 120.0
 _MOST_RESTARTS = 5
 _SLURMCTLD = "slurmctld"
 _TAG = "EMULATOR_RUN"
 _HOOKS = "hooks"
+_MECHANISM = "mechanism"
+_COMPILES_S = 600.0
+"""The first time after an installation a mechanism's kernels may have to be compiled."""
 
 
 class SlurmSystem:
@@ -69,18 +81,22 @@ class SlurmSystem:
         self.users = users or {}
         self._libfaketime = libfaketime
 
-    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
+    def check(
+        self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
+    ) -> None:
         """What Slurm, or this machine, cannot do."""
         problem = ""
-        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            name = (
-                next(iter(scenario.mechanism)) if isinstance(scenario.mechanism, dict) else scenario.mechanism
-            )
+        decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
+        if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]
             problem = (
-                f"Slurm decides about its jobs itself; it runs with mechanism balancer or none, not {name}"
+                f"jobs on Slurm have whole nodes, which {plugin_name(scenario.mechanism)} shares among them"
             )
-        elif scenario.live.jobs != "sleep" or slotted is not None:
-            problem = "jobs on Slurm sleep and have whole nodes; set live.jobs to sleep"
+        elif machine is not None and not np.array_equal(machine.job_table().nodes, prepared.jobs.nodes):
+            problem = "jobs on Slurm have the nodes that they ask for; use a topology that gives them so many"
+        elif decides and scenario.live.jobs != "emulator-job":
+            problem = "a job that sleeps cannot be stopped and go on: with this mechanism set live.jobs to emulator-job"
+        elif self.users and scenario.live.jobs != "sleep":
+            problem = "users: processes of others cannot write into the folder of the run; leave it out"
         elif self.users and os.geteuid() != 0:
             problem = "users: only root can submit jobs for others; leave it out, and all jobs are yours"
         elif unknown := [name for name in self.users.values() if not _is_user(name)]:
@@ -138,7 +154,8 @@ class SlurmBatch:
 
     def start_steps(self) -> Sequence[Callable[[], None]]:
         hooks = [self._start_hooks] if self._site.has_balancer and self._hooks_in_process else []
-        return [self._install, *hooks, self._start_controller, self._start_nodes]
+        mechanism = [self._start_mechanism] if self._site.batch_decides else []
+        return [self._install, *hooks, self._start_controller, self._start_nodes, *mechanism]
 
     @property
     def _hooks_in_process(self) -> bool:
@@ -179,6 +196,7 @@ class SlurmBatch:
             host=socket.gethostname().partition(".")[0], user=pwd.getpwuid(os.geteuid()).pw_name,
             port=port, node_ports=node_ports, spool=self._spool, speed=site.scenario.live.speed,
             hooks=self._hook_scripts() if site.has_balancer else {},
+            has_mechanism=site.batch_decides,
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
@@ -233,6 +251,31 @@ class SlurmBatch:
             self._launch(f"slurmd-{name}", "slurmd", "-D", "-N", name)
         site.processes[_SLURMCTLD].wait_until(self._all_idle, _READY_S)
 
+    @property
+    def _orders(self) -> Path:
+        return self.home / "orders"
+
+    @property
+    def _refusals(self) -> Path:
+        return self._site.logs / "refused.jsonl"
+
+    def _start_mechanism(self) -> None:
+        site, home = self._site, self._site.work / _MECHANISM
+        store.save(site.prepared.jobs, site.workload)
+        config = site.config(
+            _MECHANISM,
+            {
+                "scenario": site.scenario.as_json(), "nodes": site.names, "workload": site.workload, "home": home,
+                "programs": site.bin, "orders": self._orders, "refusals": self._refusals,
+                "replay_log": site.replay_log, "jobcomp": self.jobcomp, "partitions": self._system.partitions,
+            },
+        )  # fmt: skip
+        process = site.launch(
+            _MECHANISM, "-m", "emulator.live.slurm.mechanism", "--config", config, "--clock", site.clock_file,
+            environ={_TAG: self._tag},
+        )  # fmt: skip
+        process.wait_until(lambda: read_ready(home / "ready") is not None, _COMPILES_S)
+
     def _all_idle(self) -> bool:
         self._look_for_dead()
         states = self._ask("sinfo", "--noheader", "--Node", "--format=%t", check=False).split()
@@ -264,8 +307,12 @@ class SlurmBatch:
             "command": [str(self._site.bin / "sbatch")],
             "partitions": system.partitions,
             "users": system.users,
+            "held": self._site.batch_decides,
         }
-        return {"submit": {"sbatch": sbatch}}, {}
+        settings: dict[str, Any] = {"submit": {"sbatch": sbatch}, "follow_clock": True}
+        if self._site.batch_decides:
+            settings |= {"takes_all": True, "orders": self._orders}
+        return settings, {}
 
     def own_time(self) -> Callable[[], int] | None:
         if self._time is None or not self._time.has_begun:
@@ -280,7 +327,7 @@ class SlurmBatch:
 
     @property
     def failure(self) -> Failure | None:
-        return None
+        return read_failure(self._site.work / _MECHANISM) if self._site.batch_decides else None
 
     def is_settled(self) -> bool:
         return True
@@ -297,6 +344,8 @@ class SlurmBatch:
         del site.processes[name]
         process.stop()
         text = f"{name} ended with status {process.exit_status}"
+        if name == _MECHANISM:
+            return process.obituary()
         if name != _SLURMCTLD:
             site.marks.append(Mark(now_us, text))
             return None
@@ -316,9 +365,10 @@ class SlurmBatch:
         lines = _lines(self.jobcomp)  # afterwards: who ended meanwhile is told here
         names = self._site.names
         if failed := sum(" JobState=FAILED " in line for line in lines):
-            said = f"{failed} jobs failed on Slurm, though all they do is sleep (see jobcomp.txt)"
+            said = f"{failed} jobs failed on Slurm, which none of them should (see jobcomp.txt)"
             self._site.marks.append(Mark(self._site.now_us, said))
-        jobs = read_jobs(lines, queue or [], names, self._begun_s)
+        log = _lines(self.log)
+        jobs = read_jobs(lines, queue or [], names, self._begun_s, starts=read_starts(log))
         known = {job["number"] for job in jobs}
         # A controller that is gone cannot be asked what waits.
         jobs += [
@@ -326,9 +376,18 @@ class SlurmBatch:
             for text in job_ids.values()
             if int(text) not in known
         ]
-        marks = read_marks(_lines(self.log), names, self._begun_s)
+        marks = read_marks(log, names, self._begun_s)
         now_us = self._time.now_us() - self._begun_s * US if self._time.has_begun else 0
-        return BatchSide(jobs, marks, tick_us=US, now_us=now_us)
+        refused = None
+        if self._site.batch_decides:
+            refused = {
+                number: (micros(at_s), why) for number, (at_s, why) in refusals_in(self._refusals).items()
+            }
+        ended = {str(job["number"]) for job in jobs if job["state"] == "ENDED"}
+        return BatchSide(
+            jobs, marks, tick_us=US, now_us=now_us, refused=refused,
+            contradictions=tuple(_unproved(self._site.logs / "jobs", ended)),
+        )  # fmt: skip
 
     def _queue(self) -> list[str] | None:
         """Jobs that are not over; None: the controller does not answer."""
@@ -348,6 +407,21 @@ class SlurmBatch:
             self._ports.close()
         if self._time is not None:
             self._time.close()
+
+
+def _unproved(folder: Path, ended: set[str]) -> Iterator[str]:
+    """A sentence for each job that is over and whose output does not prove its work."""
+    for path in sorted(folder.glob("j*.o*")):
+        name, _, job_id = path.name.partition(".o")
+        if job_id not in ended:
+            continue
+        try:
+            with path.open(encoding="utf-8") as output:
+                problem = "" if prove(output).finished else "its output does not come to an end"
+        except ProofError as error:
+            problem = f"its output: {error}"
+        if problem:
+            yield f"job {name.removeprefix('j')} is over, and {problem}"
 
 
 def _is_user(name: str) -> bool:

@@ -6,7 +6,7 @@ The log tells whole seconds, so the times are rounded down to them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
@@ -32,11 +32,28 @@ class _Job:
             self.runs[-1] |= {"end_us": at_us, "outcome": outcome.name}
 
 
-def read_accounting(folder: Path, nodes: Sequence[str], epoch_s: int) -> list[dict[str, Any]]:
-    """Jobs and runs in the form of the batch server's export. A last line without its end is left out."""
+def nodes_named(folder: Path) -> list[str]:
+    """All nodes on which something ran, by the records of starts."""
+    return sorted(
+        {
+            host.partition("/")[0]
+            for _, kind, _, text in _records(folder, 0)
+            if kind == "S"
+            for host in _fields(text)["exec_host"].split("+")
+        }
+    )
+
+
+def read_accounting(
+    folder: Path, nodes: Sequence[str], epoch_s: int, zone: tzinfo | None = UTC
+) -> list[dict[str, Any]]:
+    """Jobs and runs in the form of the batch server's export. A last line without its end is left out.
+
+    `zone`: the log's; None: this machine's.
+    """
     places = {name: place for place, name in enumerate(nodes)}
     jobs: dict[int, _Job] = {}
-    for at_us, kind, number, text in _records(folder, epoch_s):
+    for at_us, kind, number, text in _records(folder, epoch_s, zone):
         if kind == "Q":
             jobs[number] = _Job(at_us)
         elif number in jobs:
@@ -47,14 +64,17 @@ def read_accounting(folder: Path, nodes: Sequence[str], epoch_s: int) -> list[di
     ]
 
 
-def _records(folder: Path, epoch_s: int) -> Iterator[tuple[int, str, int, str]]:
+def _records(folder: Path, epoch_s: int, zone: tzinfo | None = UTC) -> Iterator[tuple[int, str, int, str]]:
     """(cluster time, type, job number, text) of each record, oldest first."""
     for path in sorted(folder.glob("*")):
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
             if not line.endswith("\n"):
                 return
             date, kind, job, text = line.rstrip("\n").split(";", _FIELDS - 1)
-            at = datetime.strptime(date, "%m/%d/%Y %H:%M:%S").replace(tzinfo=UTC)
+            if not job.split(".", 1)[0].isdecimal():
+                continue  # a licence record, or a part of an array
+            told = datetime.strptime(date, "%m/%d/%Y %H:%M:%S")  # noqa: DTZ007 - the next line gives it its zone
+            at = told.astimezone() if zone is None else told.replace(tzinfo=zone)
             yield (int(at.timestamp()) - epoch_s) * US, kind, int(job.split(".", 1)[0]), text
 
 

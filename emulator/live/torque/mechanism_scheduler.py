@@ -18,7 +18,8 @@ from emulator.harness.loop import points_of
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
 from emulator.harness.record import JobState
-from emulator.live.torque.workload import Workload, as_json, phase_in
+from emulator.live.torque.workload import announced, row_of
+from emulator.live.workload import Workload, as_json, phase_in
 from emulator.ranks import Rank
 from emulator.workload.table import Kind
 
@@ -72,7 +73,7 @@ class MechanismScheduler:
     # What comes in.
 
     def row_of(self, request: JobRequest, number: int, now_us: int) -> int:  # noqa: ARG002 - the workload has both
-        return self._workload.submitted(request)
+        return row_of(self._workload, request)
 
     def nodes_are_up(self, now_us: int) -> None:
         if self._has_begun:
@@ -99,7 +100,7 @@ class MechanismScheduler:
         """Users hold nothing here."""
 
     def notice(self, number: int, now_us: int) -> None:
-        row = self._workload.announced(number)
+        row = announced(self._workload, number)
         if self._hears_notices:
             self._enter(now_us)
             self._decisions.handle(now_us, NOTICE, row)

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from emulator.harness.machine import HasSlots
+    from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.live.batch_system import Site
     from emulator.live.fleet_process import FleetProcess
+    from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
 _COMPILES_S = 600.0
@@ -39,7 +40,9 @@ class TorqueSystem:
 
     can_wait = True
 
-    def check(self, scenario: Scenario, mechanism: Mechanism | None, slotted: HasSlots | None) -> None:
+    def check(
+        self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
+    ) -> None:
         """It runs every mechanism."""
 
     def at(self, site: Site) -> TorqueBatch:

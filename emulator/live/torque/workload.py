@@ -1,92 +1,37 @@
-"""The workload that a mechanism in the batch server has: which submission is which job, and what the run is told as."""
+"""Which submission to the batch server is which job of the workload that its mechanism has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emulator.live.torque import errors
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from emulator.harness.account import Account
-    from emulator.harness.decisions import Decisions
     from emulator.live.torque.jobs import JobRequest
-    from emulator.ranks import Rank
-    from emulator.workload.table import JobTable
+    from emulator.live.workload import Workload
 
 ON_DEMAND_QUEUE = "ondemand"
 ROW_VARIABLE = "WORKLOAD_JOB"
 """`qsub -v WORKLOAD_JOB=17`: the job of the workload with this number."""
 
 
-def phase_in(account: Account, rank: Rank) -> dict[str, Any]:
-    """What an agent and its job are told of an account (`emulator.live.runs.Phase`)."""
-    return {
-        "since_us": account.since_us,
-        "end_us": account.end_us,
-        "num": account.num,
-        "den": account.den,
-        "interval_us": account.interval_us,
-        "cost_us": account.cost_us,
-        "suspended": account.suspended,
-        "begun": account.done,
-        "rank": int(rank),
-    }
+def row_of(workload: Workload, request: JobRequest) -> int:
+    """The row of a submission. Raises PbsError."""
+    text = dict(request.variables).get(ROW_VARIABLE, "")
+    row = workload.row_of(int(text)) if text.isdecimal() else None
+    if row is None or row not in workload.missing:
+        problem = f"this server replays a workload: {ROW_VARIABLE} must be a job of it that was not submitted"
+        raise errors.not_in_workload(problem)
+    queue_is_right = (request.queue == ON_DEMAND_QUEUE) == (workload.kind[row] == Kind.ON_DEMAND)
+    if not queue_is_right or request.nodes != workload.nodes[row]:
+        raise errors.not_in_workload(f"job {text} of the workload has another queue or number of nodes")
+    return workload.submitted(int(text))
 
 
-class Workload:
-    """Which submission is which job of the workload."""
-
-    def __init__(self, jobs: JobTable) -> None:
-        self.kind = jobs.kind
-        self._nodes = jobs.nodes
-        self._rows = {int(number): row for row, number in enumerate(jobs.number)}
-        self.missing = set(range(len(jobs)))
-        """Rows that were not submitted yet."""
-
-    def submitted(self, request: JobRequest) -> int:
-        """The row of a submission. Raises PbsError."""
-        number = dict(request.variables).get(ROW_VARIABLE, "")
-        row = self._rows.get(int(number)) if number.isdecimal() else None
-        if row is None or row not in self.missing:
-            problem = (
-                f"this server replays a workload: {ROW_VARIABLE} must be a job of it that was not submitted"
-            )
-            raise errors.not_in_workload(problem)
-        queue_is_right = (request.queue == ON_DEMAND_QUEUE) == (self.kind[row] == Kind.ON_DEMAND)
-        if not queue_is_right or request.nodes != self._nodes[row]:
-            raise errors.not_in_workload(f"job {number} of the workload has another queue or number of nodes")
-        self.missing.discard(row)
-        return row
-
-    def announced(self, number: int) -> int:
-        """The row of an on-demand job. Raises PbsError."""
-        row = self._rows.get(number)
-        if row is None or self.kind[row] == Kind.BATCH:
-            raise errors.unknown_job(str(number))
-        return row
-
-
-def as_json(decisions: Decisions, contradictions: Sequence[str]) -> dict[str, Any]:
-    """The run so far without its input; times in us, jobs are rows, nodes places in the list of nodes."""
-    record = decisions.record()
-    runs = record.runs
-    return {
-        "node_names": list(record.node_names),
-        "submit_us": record.jobs.submit_us.tolist(),
-        "nodes": record.jobs.nodes.tolist(),
-        "extra": {name: column.tolist() for name, column in record.jobs.extra.items()},
-        "state": record.state.tolist(),
-        "start_us": record.start_us.tolist(),
-        "end_us": record.end_us.tolist(),
-        "runs": {name: getattr(runs, name).tolist() for name in runs.__slots__},
-        "moves": [[move.at_us, list(move.nodes), move.pool.value] for move in record.moves],
-        "leases": [[each.job, each.granted, each.decided_us, each.reason] for each in record.leases],
-        "figures": record.figures,
-        "contradictions": list(contradictions),
-        "interrupted": record.interrupted,
-        "traceback": record.traceback,
-        "horizon_us": record.horizon_us,
-    }
+def announced(workload: Workload, number: int) -> int:
+    """The row of an on-demand job. Raises PbsError."""
+    row = workload.row_of(number)
+    if row is None or workload.kind[row] == Kind.BATCH:
+        raise errors.unknown_job(str(number))
+    return row

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from balancer.clock import US
-from emulator.live.slurm.accounting import AccountingError, SlurmCounts, read_jobs, read_marks
+from emulator.live.slurm.accounting import (
+    HELPER_NAME,
+    AccountingError,
+    SlurmCounts,
+    nodes_named,
+    read_jobs,
+    read_marks,
+    read_sacct,
+    read_starts,
+)
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "slurm" / "jobcomp-filetxt.txt"
 NAMES = [f"n{number:02d}" for number in range(1, 9)]
@@ -103,3 +112,55 @@ def test_counting_knows_who_is_over_and_not_who_waits_again(tmp_path):
     jobcomp.write_text("".join(f"{line}\n" for line in recorded(1, 2, 29, 4, 28)), encoding="utf-8")
     counts.look()
     assert counts.ended == 3
+
+
+def row(number, state, start, end, nodes, *, name="j1"):
+    times = f"StartTime=2026-01-01T00:{start} EndTime=2026-01-01T00:{end}"
+    submitted = "SubmitTime=2026-01-01T00:00:00"
+    return (
+        f"JobId={number} Name={name} JobState={state} {times} NodeList={nodes} ReservationName= {submitted} "
+    )
+
+
+def test_a_job_that_was_resized_has_its_nodes_at_each_time_though_slurm_tells_the_time_of_the_change_as_its_start():
+    """As Slurm 22.05 wrote it: shrunk, expanded, requeued and started again."""
+    rows = [
+        row(1, "RESIZING", "20:00", "20:00", "n[01-03]"),
+        row(2, "RESIZING", "30:00", "30:00", "n[02-03]", name=HELPER_NAME),
+        row(1, "RESIZING", "30:00", "30:00", "n01"),
+        row(1, "PENDING", "30:00", "40:00", "n[01-03]"),
+        row(1, "COMPLETED", "30:00", "59:00", "n[02-03]"),
+    ]
+    log = [
+        "[2026-01-01T00:10:00.358] sched: Allocate JobId=1 NodeList=n[01-03] #CPUs=3 Partition=batch",
+        "[2026-01-01T00:25:00.422] sched: Allocate JobId=2 NodeList=n[02-03] #CPUs=2 Partition=batch",
+        "[2026-01-01T00:50:00.783] sched/backfill: _start_job: Started JobId=1 in batch on n[02-03]",
+    ]
+    job = read_jobs(rows, [], NAMES, 1_767_225_600, starts=read_starts(log))[0]
+    assert [
+        (run["start_us"] // (60 * US), run["end_us"] // (60 * US), run["outcome"], run["nodes"])
+        for run in job["runs"]
+    ] == [
+        (10, 20, "RESIZED", [0, 1, 2]),
+        (20, 30, "RESIZED", [0]),
+        (30, 40, "REQUEUED", [0, 1, 2]),
+        (50, 59, "FINISHED", [1, 2]),
+    ]
+    assert job["state"] == "ENDED"
+
+
+def test_sacct_tells_the_same_of_a_job_that_was_shrunk():
+    recording = (RECORDED.parent / "sacct-shrunk-job.txt").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in recording if "|" in line and not line.startswith("$")]
+    assert nodes_named(lines) == ["n01", "n02", "n03", "n04"]
+    (job,) = read_sacct(lines, NAMES, 1_795_224_411)
+    assert [(run["start_us"], run["end_us"], run["outcome"], run["nodes"]) for run in job["runs"]] == [
+        (US, 5 * US, "RESIZED", [0, 1, 2, 3]),
+        (5 * US, 13 * US, "FINISHED", [0, 1]),
+    ]
+    assert (job["number"], job["submit_us"], job["state"]) == (31, 0, "ENDED")
+
+
+def test_sacct_without_a_column_is_told_what_to_ask_for():
+    with pytest.raises(AccountingError, match="no column NodeList; ask for JobIDRaw,State,"):
+        read_sacct(["JobIDRaw|State|Submit|Start|End"], NAMES, 0)

@@ -1,16 +1,14 @@
 """docs/live-slurm.md takes an administrator from a slurm.conf to a report; here it is done as written, on few nodes."""
 
 import json
-import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.slurm.fake_time import FakeTimeError, find_library
+from fleet_kit import real_slurm
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 PAGE = Path(__file__).parents[4] / "docs" / "live-slurm.md"
@@ -28,16 +26,7 @@ PartitionName=batch Nodes=ALL Default=YES
 """
 
 
-def has_slurm():
-    try:
-        find_library()
-    except FakeTimeError:
-        return False
-    return shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
-
-
-if not has_slurm() and not os.environ.get("CI"):
-    pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
+real_slurm.needed()
 
 
 def swf(number, submit_s, run_s, nodes, queue):

@@ -11,9 +11,12 @@ from emulator.scenario import ScenarioError, from_mapping, load
 BATCH = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
 
 
-def scenario(batch="slurm", mechanism=None, **live):
+ONE_MIDPLANE = {"torus": [1, 1, 1, 1], "shapes": [[1, 1, 1, 1]]}
+
+
+def scenario(batch="slurm", mechanism=None, nodes=4, **live):
     return from_mapping(
-        {"nodes": 4, "workload": BATCH, "mechanism": mechanism, "live": {"batch": batch} | live}
+        {"nodes": nodes, "workload": BATCH, "mechanism": mechanism, "live": {"batch": batch} | live}
     )
 
 
@@ -23,8 +26,19 @@ def scenario(batch="slurm", mechanism=None, **live):
         ({"pace": "held"}, "held is not possible with this batch system"),
         ({"batch": "slurmm"}, "did you mean 'slurm'"),
         ({"batch": {"slurm": {"config": "x"}}}, "no parameter 'config'"),
-        ({"jobs": "emulator-job"}, "jobs on Slurm sleep"),
-        ({"mechanism": {"hybrid": {}}}, "runs with mechanism balancer or none, not hybrid"),
+        (
+            {"mechanism": {"oversubscribe": {"cores": 4}}},
+            "jobs on Slurm have whole nodes, which oversubscribe shares",
+        ),
+        ({"mechanism": {"hybrid": {}}}, "with this mechanism set live.jobs to emulator-job"),
+        (
+            {"nodes": 512, "mechanism": {"realtime": {"topology": {"blue_gene_q": ONE_MIDPLANE}}}},
+            "use a topology that gives them so many",
+        ),
+        (
+            {"batch": {"slurm": {"users": {1: "root"}}}, "jobs": "emulator-job"},
+            "processes of others cannot write",
+        ),
         ({"batch": {"slurm": {"conf": "nowhere.conf"}}}, "nowhere.conf: cannot be read"),
         ({"batch": {"slurm": {"libfaketime": "/nowhere.so"}}}, "/nowhere.so is no file"),
         ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),

@@ -3,7 +3,7 @@
 import pytest
 
 from balancer.clock import US
-from emulator.live.qsub import QsubError, QsubUnreachableError
+from emulator.live.qsub import QsubError, QsubUnreachableError, Submission
 from emulator.live.slurm.sbatch import Sbatch
 from emulator.plugins import make_plugin
 
@@ -31,16 +31,18 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
                 "command": [program("echo '17;cluster'")],
                 "partitions": {"2": "debug"},
                 "users": {"5": "root"},
+                "accounts": {"5": "physics"},
             }
         },
     )
-    assert submitter.submit("j1", 3, 90 * US, "#!/bin/sh\nsleep 60\n", trace_numbers="2/5/-1") == "17"
+    assert submitter.submit(Submission("j1", 3, 90 * US, "#!/bin/sh\nsleep 60\n", "2/5/-1")) == "17"
     told = (tmp_path / "told").read_text().splitlines()
     assert {
         "--nodes=3",
         "--time=00:01:30",
         "--partition=debug",
         "--uid=root",
+        "--account=physics",
         "--gid=0",
         "--comment=2/5/-1",
     } <= set(told)
@@ -48,7 +50,7 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
 
 
 def test_a_queue_and_a_user_that_nobody_stands_for_are_left_to_slurm(program, tmp_path):
-    Sbatch([program("echo 17")]).submit("j1", 1, US, "#!/bin/sh\n", trace_numbers="2/5/-1")
+    Sbatch([program("echo 17")]).submit(Submission("j1", 1, US, "#!/bin/sh\n", "2/5/-1"))
     told = (tmp_path / "told").read_text()
     assert "--partition" not in told
     assert "--uid" not in told
@@ -68,7 +70,7 @@ def test_a_queue_and_a_user_that_nobody_stands_for_are_left_to_slurm(program, tm
 )
 def test_a_refusal_is_final_and_a_silence_is_not(program, answer, error, text):
     with pytest.raises(QsubError, match=text) as caught:
-        Sbatch([program(answer)]).submit("j1", 1, US, "#!/bin/sh\n")
+        Sbatch([program(answer)]).submit(Submission("j1", 1, US, "#!/bin/sh\n"))
     assert type(caught.value) is error
 
 
@@ -84,5 +86,5 @@ def test_a_job_that_somebody_submitted_is_found_by_its_name(program, tmp_path):
 def test_a_user_whom_this_machine_does_not_know_is_an_error_that_names_them(program):
     with pytest.raises(QsubError, match="this machine has no user nobody-of-that-name"):
         Sbatch([program("echo 17")], users={5: "nobody-of-that-name"}).submit(
-            "j1", 1, US, "#!/bin/sh\n", trace_numbers="2/5/-1"
+            Submission("j1", 1, US, "#!/bin/sh\n", "2/5/-1")
         )

@@ -1,11 +1,6 @@
-"""Scenarios on the real Slurm, on a faster clock: the run ends, its record keeps the laws, nobody is left behind.
-
-Where Slurm or libfaketime are not installed these tests are left out; in CI (`CI` is set) they run, and fail without
-them: `apt-get install slurmctld slurmd slurm-client libfaketime`.
-"""
+"""Scenarios on the real Slurm, on a faster clock: the run ends, its record keeps the laws, nobody is left behind."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,26 +14,17 @@ from rich.console import Console
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
-from emulator.live.slurm.fake_time import FakeTimeError, find_library
 from emulator.report.compare import compare, render
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping, load
 from emulator.workload.table import Kind
+from fleet_kit import real_slurm
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(570)]
 ROOT = Path(__file__).parents[4]
 
 
-def is_installed():
-    try:
-        find_library()
-    except FakeTimeError:
-        return False
-    return shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
-
-
-if not is_installed() and not os.environ.get("CI"):
-    pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
+real_slurm.needed()
 
 
 class Meddler:

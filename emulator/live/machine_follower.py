@@ -1,0 +1,248 @@
+"""A machine that keeps the time itself, live: the fleet follows what it does, whatever the batch system.
+
+Such a machine knows when jobs end by itself, so that nobody can tell it. It is stepped to each of its instants when the
+clock is there and everything of that instant has come in; what it did then is read from its run table, and done: nodes
+start, change and end the jobs. A job that is submitted late makes the machine wait.
+
+Processes do what a machine tells of the work of its jobs (`HasAccounts`): each is told its account when it begins and
+whenever that changes, and what it says of itself is held against it. It is over when the machine says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from balancer.clock import NEVER_US
+from emulator.harness.account import Account, HasAccounts
+from emulator.harness.cluster import Cluster
+from emulator.harness.loop import Loop
+from emulator.harness.machine import HasSlots
+from emulator.harness.mechanism import ability
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.workload import Workload
+from emulator.ranks import Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.harness.executor_live import LiveExecutor
+    from emulator.harness.machine import Machine
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import RunRecord, RunTable
+    from emulator.workload.table import JobTable
+
+_OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)
+
+
+class RunEffects(Protocol):
+    """What is done to the jobs of a batch system. Jobs are rows of the workload, times are us.
+
+    `done`: the work that a job has done by now; `save_us`: when that is a whole checkpoint (NEVER_US: it is not).
+    """
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What jobs said of themselves that their account does not."""
+
+    def run_begins(self, row: int, now_us: int) -> None: ...
+
+    def run_changes(
+        self, row: int, now_us: int, save_us: int = NEVER_US, *, done: int | None = None
+    ) -> None: ...
+
+    def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None: ...
+
+    def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None: ...
+
+    def job_rejected(self, row: int, reason: str, now_us: int) -> None: ...
+
+
+class MachineFollower:
+    """The loop of virtual time, one instant at a time."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        mechanism: Mechanism,
+        name: str,
+        workload: JobTable,
+        *,
+        node_names: tuple[str, ...],
+        executor: LiveExecutor,
+        effects: RunEffects,
+    ) -> None:
+        self._machine = machine
+        self._executor = executor
+        self._effects = effects
+        self._has_begun = False
+        self._node_count = len(node_names)
+        # A machine may count parts of nodes, as many on each; the record then speaks of these.
+        has_whole_nodes = machine.node_count == len(node_names)
+        names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
+        self._loop = Loop(machine, mechanism, node_names=names, name=name)
+        self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
+        known = machine.job_table()
+        self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way
+        self._submit_us = known.submit_us.copy()
+        self._width = known.nodes
+        self._nodes: dict[int, list[int]] = {}
+        """Nodes of each running job."""
+        self._slots: dict[int, list[int]] = {}
+        """Slots of each running job, where the machine has slots."""
+        self._open: dict[int, int] = {}
+        """Running job -> its row of the run table."""
+        self._accounts: HasAccounts | None = None
+        if isinstance(machine, HasAccounts):
+            self._accounts = machine
+        elif isinstance(machine, Cluster):
+            self._accounts = self._loop.decisions.actions
+        self._told: dict[int, Account] = {}
+        """What the process of each running job knows."""
+        self._seen_runs = 0
+        self._seen_leases = 0
+        self._planned_us = NEVER_US
+        self._instant_us = NEVER_US
+
+    # From outside.
+
+    def nodes_are_up(self, now_us: int) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        self._loop.decisions.actions.now_us = now_us
+        self._loop.decisions.begin()
+        self._plan()
+
+    def submitted(self, number: int, now_us: int) -> None:
+        """The job with this number is there. Raises NotInWorkloadError."""
+        self._workload.submitted(number)
+        self.step_if_due(now_us)
+
+    def step_if_due(self, now_us: int) -> None:
+        """A submission has come for which the machine may have waited."""
+        if self._instant_us != NEVER_US:
+            self._step(now_us)
+
+    def nodes_of(self, row: int) -> Sequence[int]:
+        return self._nodes[row]
+
+    def slots_of(self, row: int) -> dict[int, tuple[int, ...]]:
+        found: dict[int, tuple[int, ...]] = {}
+        if self._slotted is not None:
+            for slot in self._slots[row]:
+                node, place = divmod(slot, self._slotted.slots_per_node)
+                found[node] = (*found.get(node, ()), place)
+        return found
+
+    def cores_of(self, row: int) -> list[int]:
+        if self._slotted is None:
+            return []
+        cores = {self._slotted.core_of(slot) for slot in self._slots[row]}
+        return sorted(cores - {-1})
+
+    def account(self, row: int) -> Account | None:
+        """What the process of a running job knows; None where the machine does not tell."""
+        return self._told.get(row)
+
+    @property
+    def now_us(self) -> int:
+        """The machine's own time: that of the last instant that it lived through."""
+        return self._loop.now_us
+
+    @property
+    def is_over(self) -> bool:
+        return self._loop.next_us == NEVER_US and not self._open
+
+    def record(self) -> RunRecord:
+        return self._loop.record()
+
+    # One instant after the other.
+
+    def _plan(self) -> None:
+        """Come back at the next instant, after all that others do then."""
+        next_us = self._loop.next_us
+        if next_us not in (NEVER_US, self._planned_us):
+            self._planned_us = next_us
+            self._executor.at(next_us, self._come_to, Rank.SCHEDULE)
+
+    def _come_to(self, now_us: int) -> None:
+        self._instant_us = self._planned_us
+        self._step(now_us)
+
+    def _step(self, now_us: int) -> None:
+        """Let the machine live through the instant, unless a submission of it is missing."""
+        at_us = self._instant_us
+        if any(self._submit_us[row] <= at_us for row in self._workload.missing):
+            return
+        self._instant_us = NEVER_US
+        while self._loop.now_us < at_us or self._loop.next_us == at_us:
+            self._loop.step(at_us)
+        self._carry_out(now_us)
+        self._plan()
+
+    # What it did.
+
+    def _carry_out(self, now_us: int) -> None:
+        runs = self._machine.run_table()
+        went_on = self._open
+        self._open = {
+            int(runs.job[row]): int(row) for row in np.flatnonzero(runs.outcome == RunOutcome.RUNNING)
+        }
+        self._close(runs, went_on, now_us)
+        for job, row in self._open.items():
+            account = None if self._accounts is None else self._accounts.account(job)
+            if went_on.get(job) == row and account == self._told.get(job):
+                continue
+            is_running = job in self._nodes
+            self._nodes[job] = self._nodes_in(runs, row)
+            if account is not None:
+                self._told[job] = account
+            if not is_running:
+                self._effects.run_begins(job, now_us)
+            elif account is None:
+                self._effects.run_changes(job, now_us)
+            else:
+                self._effects.run_changes(job, now_us, account.whole_us(self._loop.now_us), done=account.done)
+        leases = self._loop.decisions.actions.leases
+        for lease in leases[self._seen_leases :]:
+            if not lease.granted:
+                self._effects.job_rejected(lease.job, lease.reason, now_us)
+        self._seen_leases = len(leases)
+
+    def _close(self, runs: RunTable, went_on: dict[int, int], now_us: int) -> None:
+        """Ends of the runs that were open, and of those that began and ended in one instant."""
+        seen, self._seen_runs = self._seen_runs, len(runs.job)
+        for row in sorted({*went_on.values(), *range(seen, len(runs.job))}):
+            job, outcome = int(runs.job[row]), RunOutcome(int(runs.outcome[row]))
+            if outcome in (RunOutcome.RUNNING, RunOutcome.RESIZED):
+                continue
+            if job not in self._nodes:
+                self._nodes[job] = self._nodes_in(runs, row)
+                self._effects.run_begins(job, now_us)
+            told = self._told.pop(job, None)
+            if outcome in _OVER:
+                total = None if told is None or outcome != RunOutcome.FINISHED else told.total
+                self._effects.run_is_over(job, outcome, now_us, total)
+            elif self._accounts is None or told is None:
+                self._effects.run_leaves(job, now_us, save=False)
+            else:
+                done, saved = self._accounts.left(job, row)
+                self._effects.run_leaves(job, now_us, save=saved == done, done=done)
+            del self._nodes[job]
+        for job in went_on.keys() & self._nodes.keys():
+            if job not in self._open and self._machine.state[job] != JobState.RUNNING:
+                del self._nodes[job]
+
+    def _nodes_in(self, runs: RunTable, row: int) -> list[int]:
+        """The run's nodes; a machine that does not tell them gets some that nobody has."""
+        named = runs.node[runs.first[row] : runs.first[row + 1]].tolist()
+        count = self._node_count
+        if named:
+            if self._slotted is not None:
+                self._slots[int(runs.job[row])] = sorted(named)
+            return sorted({int(node) * count // self._machine.node_count for node in named})
+        taken = {node for nodes in self._nodes.values() for node in nodes}
+        free = [node for node in range(count) if node not in taken] + sorted(taken)
+        return free[: min(int(self._width[runs.job[row]]), count)]

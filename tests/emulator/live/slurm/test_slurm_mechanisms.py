@@ -1,0 +1,80 @@
+"""Mechanisms on the real Slurm: it preempts, shrinks and expands jobs, and their outputs prove their work."""
+
+import numpy as np
+import pytest
+
+from balancer.clock import US as S
+from emulator.harness.laws import check
+from emulator.harness.record import JobState, RunOutcome
+from emulator.scenario import from_mapping
+from emulator.workload.hybrid_kinds import JobClass
+from emulator.workload.table import JobTable, Kind
+from fleet_kit import real_slurm
+from fleet_kit.both_clocks import proofs_of, run_live
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(400)]
+real_slurm.needed()
+
+
+def on_slurm(tmp_path, mechanism, jobs, speed=300):
+    wanted = from_mapping(
+        {
+            "name": "mechanism",
+            "nodes": 4,
+            "workload": {"generate": [{"daily_batch": {}}]},
+            "mechanism": mechanism,
+            "live": {"batch": "slurm", "speed": speed, "jobs": "emulator-job"},
+        }
+    )
+    record = run_live(tmp_path, wanted, jobs)
+    assert check(record) == []
+    assert record.interrupted == ""
+    assert set(record.state) == {JobState.ENDED}
+    proofs = proofs_of(tmp_path)
+    assert {number: proof.finished for number, proof in proofs.items()} == dict.fromkeys(
+        jobs.number.tolist(), True
+    )
+    return record, proofs
+
+
+def outcomes(record, number):
+    runs = record.runs
+    rows = np.flatnonzero(record.jobs.number[runs.job] == number)
+    return [(RunOutcome(runs.outcome[row]).name, int(runs.first[row + 1] - runs.first[row])) for row in rows]
+
+
+@pytest.mark.parametrize(("scheme", "loses"), [("pre_ckpt", False), ("pre_rest", True)])
+def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp_path, scheme, loses):
+    jobs = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
+    mechanism = {"realtime": {"scheme": scheme, "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
+
+    record, proofs = on_slurm(tmp_path, mechanism, jobs)
+
+    assert outcomes(record, 1) == [("REQUEUED", 3), ("FINISHED", 3)]
+    assert outcomes(record, 2) == [("FINISHED", 2)]
+    assert proofs[1].runs == 2
+    assert (proofs[1].lost > 0) == loses
+    assert proofs[2].lost == 0
+    waited = np.diff(record.runs.start_us[record.runs.job == 0])
+    assert waited[0] < 3000 * S  # and not the two minutes more that a requeue costs
+
+
+def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_rigid_one_is_preempted(
+    tmp_path,
+):
+    jobs = JobTable.build(
+        submit_us=[0, 0, 1200 * S, 2400 * S],
+        run_us=[4000 * S, 3000 * S, 600 * S, 400 * S],
+        nodes=[3, 1, 2, 3],
+        kind=[Kind.BATCH, Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
+    ).with_extra(
+        job_class=np.array([JobClass.MALLEABLE, *[JobClass.RIGID] * 3]),
+        min_nodes=np.array([1, 1, 2, 3]),
+        max_nodes=np.array([3, 1, 2, 3]),
+    )
+
+    record, proofs = on_slurm(tmp_path, {"hybrid": {"strategy": "n+spaa", "warning_s": 60}}, jobs)
+
+    assert outcomes(record, 1) == [("RESIZED", 3), ("RESIZED", 1), ("REQUEUED", 3), ("FINISHED", 3)]
+    assert sorted(lease.granted for lease in record.leases) == [True, True]
+    assert proofs[1].runs == 2

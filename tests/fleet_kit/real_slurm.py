@@ -1,0 +1,70 @@
+"""Whether the real Slurm is here.
+
+Where Slurm or libfaketime are not installed such tests are left out; in CI (`CI` is set) they run, and fail without
+them: `apt-get install slurmctld slurmd slurm-client libfaketime`.
+"""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from emulator.live.slurm.conf import Fragment, slurm_conf
+from emulator.live.slurm.fake_time import FakeTimeError, find_library
+from emulator.live.slurm.ports import KeptPorts
+
+
+def is_installed():
+    try:
+        find_library()
+    except FakeTimeError:
+        return False
+    return shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
+
+
+@contextmanager
+def cluster(home, nodes):
+    """A Slurm as a site has it, at the pace of life: the environment in which its commands find it."""
+    names = [f"node{number}" for number in range(1, nodes + 1)]
+    for folder in ("state", "run", *(f"spool/{name}" for name in names)):
+        (home / folder).mkdir(parents=True)
+    environ = {
+        **os.environ,
+        "SLURM_CONF": str(home / "slurm.conf"),
+        "PATH": f"{os.environ['PATH']}:/usr/sbin",
+    }
+    with ExitStack() as stack:
+        ports = KeptPorts(nodes + 1)
+        stack.callback(ports.close)
+        first, *others = ports.ports
+        text = slurm_conf(
+            Fragment(), names, home=home, spool=home / "spool", log=home / "slurmctld.log", jobcomp=home / "jobcomp",
+            host=socket.gethostname().partition(".")[0], user=pwd.getpwuid(os.geteuid()).pw_name, port=first,
+            node_ports=others, speed=1, hooks={},
+        )  # fmt: skip
+        (home / "slurm.conf").write_text(text)
+        (home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        for command in (["slurmctld", "-D"], *(["slurmd", "-D", "-N", name] for name in names)):
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+            process = stack.enter_context(subprocess.Popen(command, env=environ, **quiet))
+            stack.callback(process.terminate)
+        while _states(environ) != {"idle"}:
+            assert process.poll() is None
+            time.sleep(0.1)
+        yield environ
+
+
+def _states(environ):
+    asked = subprocess.run(["sinfo", "-hNo", "%t"], env=environ, capture_output=True, text=True, check=False)
+    return set(asked.stdout.split())
+
+
+def needed():
+    """Leave the module out without it."""
+    if not is_installed() and not os.environ.get("CI"):
+        pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
