@@ -34,7 +34,7 @@ from balancer.clock import US, wall_us
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[1]
 
 _PBSNODES = """#!{python} -S
 import fcntl, json, sys
@@ -140,7 +140,7 @@ def cpu_s(pid: int) -> float:
 
 
 def start_service(
-    folder: Path, count: int, threads: int, *, reserve: int | None = None, checkout: Path = _HERE
+    folder: Path, count: int, threads: int, *, reserve: int | None = None, checkout: Path = HERE
 ) -> tuple[subprocess.Popen[bytes], str]:
     """`reserve`: None: all nodes. `checkout`: whose code runs."""
     programs = folder / "bin"
@@ -152,16 +152,16 @@ def start_service(
     pbsnodes.chmod(0o755)
     (programs / "qmgr").symlink_to("/bin/true")
     ready = folder / "ready.json"
+    # Of the code in `cwd`: with `-c` that is where Python looks first.
     command = [sys.executable, "-c", "from balancer.cli import main; main()", "serve"]
     command += ["--nodes", f"n[00001-{count:05d}]", "--port", "0"]
     command += ["--reserve", str(count if reserve is None else reserve)]
     command += ["--db", str(folder / "ledger.db"), "--ready-file", str(ready), "--threads", str(threads)]
-    environment = os.environ | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(checkout.resolve()),
-    }
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     with (folder / "service.log").open("wb") as log:
-        service = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        service = subprocess.Popen(
+            command, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
     pause = threading.Event()
     while not ready.exists():
         if service.poll() is not None:
@@ -288,7 +288,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout, to be compared with this one")
     parser.add_argument("--turns", type=int, default=10, help="with --against: parts of the seconds")
     options = parser.parse_args()
-    checkouts = [options.against, _HERE] if options.against else [_HERE]
+    checkouts = [options.against, HERE] if options.against else [HERE]
     turns = options.turns if options.against else 1
     with tempfile.TemporaryDirectory() as name:
         taken = fsync_ms(Path(name))

@@ -1,8 +1,10 @@
 """Processor time of the dashboard's calls with many nodes.
 
     python benchmarks/dashboard.py --nodes 10000
+    python benchmarks/dashboard.py --nodes 10000 --checkout ../old --path /
 
-Asks the real service for each path so often and divides what its process used. `--path` asks for others.
+Asks the real service for each path so often and divides what its process used. `--path` asks for others. A checkout
+from before the dashboard had calls of its own answers it whole at `/`: compare that with the sum.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from balancer_load import cpu_s, start_service, wait_for_reserve
+from balancer_load import HERE, cpu_s, start_service, wait_for_reserve
 
 _PATHS = ("/", "/dashboard/now", "/dashboard/nodes", "/dashboard/pools")
 
@@ -31,10 +33,11 @@ def main() -> None:
     )
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--checkout", type=Path, default=HERE, help="whose service [this one's]")
     parser.add_argument("--path", action="append", help="may be given several times")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        service, url = start_service(Path(name), options.nodes, 32)
+        service, url = start_service(Path(name), options.nodes, 32, checkout=options.checkout)
         try:
             wait_for_reserve(url, options.nodes)
             for path in options.path or _PATHS:
