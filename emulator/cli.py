@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
 import click
 
+# Else pydantic reads the entry points of everything that is installed, in search of plug-ins of its own.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 _COMMANDS = {
     # name: (module, attribute, help for the list of commands)
     "run": ("emulator.commands.run", "run", "Run a scenario or a trace, in virtual time or live."),
-    "replay": ("emulator.commands.replay", "replay", "Submit a log to a real Slurm or PBS that is there."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
     "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
