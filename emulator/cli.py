@@ -13,7 +13,7 @@ _COMMANDS = {
     "replay": ("emulator.commands.replay", "replay", "Submit a log to a real Slurm or PBS that is there."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
-    "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
+    "sweep": ("emulator.sweeps.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
