@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import plugin_option
-from emulator.scenario import Scenario, ScenarioError, from_mapping, load
+from emulator.scenario import Scenario, ScenarioError, apply_change, from_mapping, load, of_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,9 +197,7 @@ def scenario_of(
         return load(path, changes + more)
     if trace is None:
         raise ScenarioError("give a scenario file or --trace FILE; scenarios/default.yaml is a good start")
-    document: dict[str, Any] = {"name": trace.name.split(".")[0], "workload": {"trace": str(trace)}}
-    from emulator.scenario import apply_change  # noqa: PLC0415 - next to its use
-
+    document = of_trace(trace)
     for change in changes + more:
         apply_change(document, change)
     return from_mapping(document, "command line")
@@ -280,10 +278,7 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
             progress.update(now_us, ended, granted, rejected)
             return not interrupted
 
-        try:
-            return run_virtual(scenario, prepared, on_progress)
-        except ValueError as error:
-            raise ScenarioError(str(error)) from error
+        return run_virtual(scenario, prepared, on_progress)
 
 
 def _live(

@@ -143,7 +143,7 @@ def render_summary(summary: dict[str, Any], out_dir: Path | None = None, *, has_
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    for name, text in _summary_rows(summary):
+    for name, text in summary_rows(summary):
         table.add_row(name, Text(text))
     lines: list[Text | Table] = []
     if summary["interrupted"]:
@@ -194,7 +194,7 @@ def _shares_table(rows: list[tuple[str, ...]]) -> Table:
     return table
 
 
-def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     left_out = sum(summary["jobs_left_out"].values())
     remarks = [
         f"{number(count)} {what}"
