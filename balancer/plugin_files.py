@@ -184,6 +184,8 @@ def resolved(written: Any, folder: Path) -> Any:
 
 
 def _absolute(file: PluginFile, folder: Path) -> PluginFile:
+    if str(file.file) == IN_PYTHON:
+        return file
     there = folder / file.file
     return file.model_copy(update={"file": (there if there.exists() else file.file).absolute()})
 

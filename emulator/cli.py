@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ _COMMANDS = {
     "replay": ("emulator.commands.replay", "replay", "Submit a log to a real Slurm or PBS that is there."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
+    "gui": ("emulator.report.cli", "gui", "Open the newest report, or that of a folder, in the browser."),
     "sweep": ("emulator.sweeps.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
@@ -46,14 +48,19 @@ class _Lazy(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from difflib import get_close_matches  # noqa: PLC0415 - only for a wrong command
 
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS and Path(args[0]).exists():
+            args = ["run", *args]  # a log or a scenario
+        elif args and not args[0].startswith("-") and args[0] not in _COMMANDS:
             close = get_close_matches(args[0], _COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(_COMMANDS)}"
             ctx.fail(f"unknown command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=_Lazy)
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="balancer-emulator", prog_name="emulator")
 def main() -> None:
-    """Replay workloads against the Balancer and other mechanisms, in virtual time and live."""
+    """Replay workloads against the Balancer and other mechanisms, in virtual time and live.
+
+    `emulator FILE` is short for `emulator run FILE`.
+    """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +17,12 @@ from emulator.report import files, tables
 from emulator.report.progress import summary_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
     from emulator.harness.record import RunRecord
     from emulator.report.compare import Comparison
+    from emulator.report.gantt import Gantt
 
 Which = Literal["jobs", "events", "nodes"]
 
@@ -104,9 +107,15 @@ class Result:
 
         return compare(self.record, other.record)
 
-    def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the results as `emulator run` does, `report.html` with them. Raises ResultsError."""
-        files.write(self.record, Path(folder), bounded_slowdown_threshold_s=self._threshold_s)
+    def gantt(self) -> Gantt:
+        """The schedule as a chart, which job had which nodes when: shown in a notebook, `save` writes a page."""
+        from emulator.report.gantt import Gantt  # noqa: PLC0415 - only then
+
+        return Gantt(self.record, self.name)
+
+    def save(self, folder: str | PathLike[str], *, report: bool = True) -> Path:
+        """Write the results as `emulator run` does, with `report.html` unless told otherwise. Raises ResultsError."""
+        files.write(self.record, Path(folder), bounded_slowdown_threshold_s=self._threshold_s, report=report)
         return Path(folder)
 
     @property
@@ -124,7 +133,7 @@ class Result:
         return html_table(self.name, summary_rows(self.summary), [*warnings])
 
 
-def html_table(title: str, rows: list[tuple[str, ...]], remarks: list[str] | None = None) -> str:
+def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[str] = ()) -> str:
     """Rows of texts for a notebook; the first column says what the others are."""
     body = "".join(
         f"<tr><th style='text-align:left;font-weight:400'>{escape(first)}</th>"
@@ -132,21 +141,24 @@ def html_table(title: str, rows: list[tuple[str, ...]], remarks: list[str] | Non
         + "</tr>"
         for first, *rest in rows
     )
-    said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks or [])
+    said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
     return f"<div><p><strong>{escape(title)}</strong></p>{said}<table>{body}</table></div>"
 
 
 def as_pandas(table: pa.Table) -> Any:
-    try:
-        import pandas  # noqa: F401, ICN001, PLC0415 - not ours to need
-    except ImportError as error:
-        raise ImportError("to_pandas needs pandas: pip install pandas") from error
+    """The table as a pandas.DataFrame. Raises ImportError where pandas is not installed."""
+    _needed("pandas")
     return table.to_pandas()
 
 
 def as_polars(table: pa.Table) -> Any:
+    """The table as a polars.DataFrame. Raises ImportError where polars is not installed."""
+    return _needed("polars").from_arrow(table)
+
+
+def _needed(library: str) -> Any:
+    """A library that is not ours to bring."""
     try:
-        import polars as pl  # noqa: PLC0415 - not ours to need
+        return import_module(library)
     except ImportError as error:
-        raise ImportError("to_polars needs polars: pip install polars") from error
-    return pl.from_arrow(table)
+        raise ImportError(f"to_{library} needs {library}: pip install {library}") from error

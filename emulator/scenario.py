@@ -22,6 +22,8 @@ from emulator.schedulers.config import SchedulerConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic_core import ErrorDetails
+
 
 class ScenarioError(ValueError):
     """A scenario that cannot be run; the message names the file and the key."""
@@ -271,7 +273,7 @@ def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
 
 
 def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
-    """A scenario from its keys. Raises ScenarioError that names the first wrong one."""
+    """A scenario from its keys. Raises ScenarioError that names all wrong ones."""
     try:
         return Scenario.model_validate(document)
     except ValidationError as error:
@@ -322,23 +324,36 @@ def _one_line(error: Exception) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = _keys_at(first["loc"][:-1])
-        close = get_close_matches(str(first["loc"][-1]), known, n=1)
+    """All that is wrong: one line, or a line for each."""
+    said = list(dict.fromkeys(_in_words(each) for each in _one_a_key(error)))
+    return said[0] if len(said) == 1 else "\n  ".join([f"{len(said)} mistakes", *said])
+
+
+def _one_a_key(error: ValidationError) -> list[ErrorDetails]:
+    """The errors, but for those of the other forms that a value of several may have."""
+    found: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for each in error.errors():
+        is_form = each["loc"][-1:] == ("str",) or any("[" in str(part) for part in each["loc"][-1:])
+        place = each["loc"][:-1] if is_form else each["loc"]
+        found.setdefault(place, each)
+    return list(found.values())
+
+
+def _in_words(wrong: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in wrong["loc"])
+    if wrong["type"] == "extra_forbidden":
+        known = _keys_at(wrong["loc"][:-1])
+        close = get_close_matches(str(wrong["loc"][-1]), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         return f"unknown key {place!r}; {hint}"
-    if first["type"] == "missing":
+    if wrong["type"] == "missing":
         return f"{place!r} is missing"
-    if first["type"] == "model_type":
-        return f"{place}: expected keys with values ({', '.join(_keys_at(first['loc']))}), not {first['input']!r}"
-    if (
-        len(error.errors()) > 1 and first["loc"][-1] == "str"
-    ):  # the first of the forms that a plug-in may have
-        name = first["loc"][0]
-        return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {first['input']!r}"
-    text = first["msg"].removeprefix("Value error, ")
+    if wrong["type"] == "model_type":
+        return f"{place}: expected keys with values ({', '.join(_keys_at(wrong['loc']))}), not {wrong['input']!r}"
+    if len(wrong["loc"]) > 1 and wrong["loc"][-1] == "str":  # the first of the forms that a plug-in may have
+        name = wrong["loc"][0]
+        return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {wrong['input']!r}"
+    text = wrong["msg"].removeprefix("Value error, ")
     return f"{place}: {text}" if place else text
 
 

@@ -182,10 +182,11 @@ def _rows_of(starts: Iterable[Any], waiting: tuple[Job, ...], rows: list[int], f
             row_of = {job.number: row for job, row in zip(waiting, rows, strict=True)}
             nodes_of = {job.number: job.nodes for job in waiting}
             left = free
-        number = start.number if isinstance(start, Job) else start
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        given = start.number if isinstance(start, Job) else start
+        if isinstance(given, bool) or not isinstance(given, int | np.integer):
             said = f"{start!r} is among the jobs to start, which is neither a job nor a number"
             raise ValueError(said)  # noqa: TRY004 - one kind of error
+        number = int(given)
         row = row_of.get(number)
         if row is None:
             raise ValueError(f"it starts job {number}, which does not wait")

@@ -20,6 +20,7 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from os import PathLike
 
+    import jinja2
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
@@ -44,8 +45,8 @@ class Gantt:
     @property
     def html(self) -> str:
         """A whole page."""
-        body = section(self._record) or "<p>Which nodes a run had was not recorded.</p>"
-        return _PAGE.format(title=escape(self._title), style=_asset("gantt.css"), body=body)
+        page = _templates().get_template("gantt_page.html.j2")
+        return page.render(title=self._title, style=style(), body=section(self._record))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page into a file."""
@@ -57,17 +58,6 @@ class Gantt:
             f'<iframe srcdoc="{escape(self.html)}" title="{escape(self._title)}"'
             ' style="width:100%;height:34rem;border:0"></iframe>'
         )
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>{title}</title>
-<style>:root {{ --paper: #fdfdfb; --ink: #1c2126; --faint: #626a73; --grid: #dcded9; --accent: #2463a6; --od-alloc: #e58a1f }}
-@media (prefers-color-scheme: dark) {{ :root {{ --paper: #14171a; --ink: #e8e6e1; --faint: #9aa3ab; --grid: #363d43;
---accent: #75b0ec; --od-alloc: #f0a040 }} }}
-body {{ margin: .6rem; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }}
-{style}</style></head><body>{body}</body></html>
-"""
 
 
 def style() -> str:
@@ -82,28 +72,19 @@ def section(record: RunRecord) -> str:
         return ""
     # `<` would end the script where a text has `</script>`.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    shown, left_out = len(data["start"]), data["left_out"]
-    remark = f" The {shown:,} largest of {shown + left_out:,} runs." if left_out else ""
-    return _SECTION.format(data=text, script=_asset("gantt.js"), remark=remark)
-
-
-_SECTION = """<div class="gantt">
-<div class="gantt-bar"><label>Job <input type="search" inputmode="numeric" size="9" aria-label="Find a job by its number"></label>
-<button type="button" data-do="in" aria-label="Zoom in">+</button><button type="button" data-do="out" aria-label="Zoom out">−</button>
-<button type="button" data-do="all">All</button><output aria-live="polite"></output></div>
-<canvas tabindex="0" role="application" aria-label="Schedule: nodes upwards, time to the right. Arrow keys move, plus and minus zoom, 0 shows all, N and P go to the next and the previous run of the job that was found."></canvas>
-<div class="gantt-tip" hidden></div>
-<p class="gantt-help">Nodes upwards, time to the right.{remark} Drag to move; click, then wheel or + and − to zoom (Shift: nodes only); 0 shows all.</p>
-<script type="application/json">{data}</script><script>{script}</script>
-</div>"""
+    return (
+        _templates()
+        .get_template("gantt.html.j2")
+        .render(data=text, script=_asset("gantt.js"), shown=len(data["start"]), left_out=data["left_out"])
+    )
 
 
 def chart_data(record: RunRecord) -> dict[str, Any]:
     """What the script draws. Times are whole seconds from `begin`, all but `begin` as differences to keep them short.
 
-    Of each run in order of start: `start` (to the one before), `length`, `wait` (-1: unknown), `job` (to the one before),
-    `nodes`, `kind` (1: a lease), `outcome` (index of `outcomes`), `boxes` (how many). Of each box: `low` and `count`,
-    the first of neighbouring nodes and how many.
+    Of each run in order of start: `start` and `job` (less those of the one before), `length`, `wait`, `nodes`, `kind`
+    (1: a lease), `outcome` (index of `outcomes`), `boxes` (how many). Of each box: `low` and `count`, the first of
+    neighbouring nodes and how many.
     """
     runs, jobs = record.runs, record.jobs
     sizes = np.diff(runs.first)
@@ -111,7 +92,7 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     chosen = _largest(sizes, (end_us - runs.start_us) * sizes)
     first, low, count = _boxes(runs.first[chosen], sizes[chosen], runs.node)
     if len(low) > _MOST_BOXES:
-        kept = np.searchsorted(np.cumsum(first), _MOST_BOXES)
+        kept = np.searchsorted(np.cumsum(first), _MOST_BOXES, side="right")
         chosen, boxes = chosen[:kept], int(first[:kept].sum())
         first, low, count = first[:kept], low[:boxes], count[:boxes]
     start_s = (runs.start_us[chosen] - record.begin_us) // US
@@ -177,3 +158,14 @@ def _short_names(names: tuple[str, ...]) -> list[str]:
 @cache
 def _asset(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    import jinja2  # noqa: PLC0415 - only where a page is made
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )

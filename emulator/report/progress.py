@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SILENT_US = 2 * US
 _REDRAW_US = US // 5
 _LINE_US = 5 * US
+_LEAST_SHARE = 0.02
+"""Of a run that is done, before anything is said of the time that is left."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
@@ -120,7 +122,7 @@ class RunProgress:
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
         share = self._share()
-        if 0 < share < 1:
+        if _LEAST_SHARE <= share < 1:  # before, the estimate jumps from years to minutes
             left_s = seconds(self._wall() - self._begin_us) * (1 - share) / share
             parts.append(f"about {duration(left_s)} to go")
         return ", ".join(parts)

@@ -71,6 +71,8 @@ class View:
     free: int
     node_count: int
     queue: tuple[Job, ...]
+    _running: tuple[Job, ...] | None
+    _running_now: Callable[[int], tuple[Job, ...]]
 
     def __init__(
         self,
@@ -93,8 +95,7 @@ class View:
     def running(self) -> tuple[Job, ...]:
         if self._running is None:
             object.__setattr__(self, "_running", self._running_now(self.now_us))
-        found: tuple[Job, ...] = self._running
-        return found
+        return self._running or ()
 
     def reservation(self, job: Job, started: Iterable[Job] = ()) -> Reservation:
         """When `job` can start at the latest if nothing else starts, after those that are `started` now."""

@@ -51,6 +51,18 @@ def test_without_a_terminal_a_line_comes_every_five_seconds(wall):
     ]
 
 
+def test_nothing_is_said_of_the_time_left_before_there_is_something_to_go_by(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=1_000_000, console=out, wall=wall) as progress:
+        for second, done in ((0, 0), (5, 3), (10, 19_999), (15, 30_000)):
+            wall.now_us = second * US
+            progress.update(0, done)
+
+    assert [line.partition("done")[2] for line in out.file.getvalue().splitlines()] == [
+        "", "", ", about 8 min 5 s to go",
+    ]  # fmt: skip
+
+
 def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
     out = console(terminal=True)
     with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:

@@ -18,7 +18,6 @@ from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
 from gates import GATE
 from oracle.workloads import job_table, random_workload
-from quick import spread
 from testdata import TRACES
 
 JOB = "{number} {submit} 0 {run} -1 -1 -1 {nodes} {estimate} -1 1 -1 -1 -1 -1 -1 -1 -1\n"
@@ -109,11 +108,10 @@ CASES = [
 """A scheduler with functions in it, and the same rules built in."""
 
 
-@pytest.mark.parametrize(("plain", "built_in"), spread(CASES, 2))
-def test_a_policy_of_ones_own_makes_the_schedule_of_the_same_rules_built_in(plain, built_in):
+def assert_same_schedules(plain, built_in, workloads):
     rng = np.random.default_rng([3, *repr(built_in).encode()])
     differed = 0
-    for round_ in range(GATE.reference_workloads):
+    for round_ in range(workloads):
         work, nodes = random_workload(rng, jobs=20)
         jobs = job_table(work)
         passes = {"pass": "event" if round_ % 3 == 0 else "instant"}
@@ -121,6 +119,17 @@ def test_a_policy_of_ones_own_makes_the_schedule_of_the_same_rules_built_in(plai
         assert starts(jobs, nodes, **plain, **passes) == wanted, (work, nodes)
         differed += wanted != sorted(wanted)
     assert differed or built_in == {"backfill": "none"}
+
+
+@pytest.mark.parametrize(("plain", "built_in"), [CASES[0], CASES[-1]])
+def test_a_policy_of_ones_own_makes_the_schedule_of_the_same_rules_built_in(plain, built_in):
+    assert_same_schedules(plain, built_in, workloads=30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plain", "built_in"), CASES)
+def test_it_does_so_on_thousands_of_workloads(plain, built_in):
+    assert_same_schedules(plain, built_in, workloads=GATE.reference_workloads)
 
 
 def test_what_is_given_in_python_is_what_a_file_gives(log):
@@ -294,7 +303,7 @@ DAY = {
     "workload": {
         "generate": [
             {"daily_batch": {"days": 0.5, "jobs": 60, "load": 0.7}},
-            {"bursty_leases": {"bursts": 2}},
+            {"bursty_leases": {"days": 0.5, "weekends": True, "leases_per_day": 60}},
         ]
     },
 }
