@@ -78,6 +78,7 @@ def run(
         prepared = prepare(scenario)
         make_mechanism(scenario)  # a wrong parameter is an error before anything has run
         with RunProgress(jobs=len(prepared.jobs), quiet=not _is_watched(progress)) as shown:
+            shown.announce_compiling()
 
             def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
                 shown.update(now_us, ended, granted, rejected)

@@ -284,6 +284,7 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
     from emulator.runner import run_virtual  # noqa: PLC0415
 
     with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
+        progress.announce_compiling()
 
         def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
             progress.update(now_us, ended, granted, rejected)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SILENT_US = 2 * US
 _REDRAW_US = US // 5
 _LINE_US = 5 * US
+COMPILING = "Compiling the scheduling loops: once for each version, up to a minute"
 _LEAST_SHARE = 0.02
 """Of a run that is done, before anything is said of the time that is left."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
@@ -70,6 +71,16 @@ class RunProgress:
         self._last = (cluster_us, jobs_done, granted, rejected)
         if not self._quiet and self._wall() >= self._due_us:
             self._show()
+
+    def announce_compiling(self) -> None:
+        """Say why nothing moves at first, where that is so."""
+        from emulator.harness.warm import is_first_time  # noqa: PLC0415 - for a run only
+
+        if not self._quiet and is_first_time():
+            from rich.console import Console  # noqa: PLC0415 - as below
+
+            self._console = self._console or Console(stderr=True)
+            self._console.print(COMPILING, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Take the bar off the terminal, so that the summary follows cleanly."""
