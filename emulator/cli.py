@@ -30,6 +30,17 @@ _COMMANDS = {
 }
 
 
+_HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+def _with_short_help(command: click.Command) -> click.Command:
+    """The command, and all below it, with `-h`, whoever calls it."""
+    command.context_settings = _HELP | command.context_settings
+    for inner in getattr(command, "commands", {}).values():
+        _with_short_help(inner)
+    return command
+
+
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -39,7 +50,7 @@ class _Lazy(click.Group):
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return _with_short_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -57,7 +68,7 @@ class _Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Lazy, context_settings=_HELP)
 @click.version_option(package_name="balancer-emulator", prog_name="emulator")
 def main() -> None:
     """Replay workloads against the Balancer and other mechanisms, in virtual time and live.

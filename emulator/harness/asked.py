@@ -36,7 +36,6 @@ class AskedOrder:
         self._fair = order.fair_share() if isinstance(order, HasFairShare) else None
         self._half_life = np.array([self._fair.half_life_us if self._fair else 1.0], np.float64)
         self._indices: dict[int, int] = {}
-        self._number: list[int] = []
         self._accounts = np.zeros((64, r.ACCOUNT_COLUMNS))
         self._open = np.zeros(node_count + 8, np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
@@ -70,7 +69,6 @@ class AskedOrder:
             self._view = np.concatenate((self._view, more))
         if self._ranks is not None:
             self._seen.learn(jobs, first)
-        self._number[first:] = jobs.number.tolist()
         rows = self._view[first:last]
         rows["row"] = np.arange(first, last)
         rows["queue"], rows["user"], rows["group"] = jobs.queue, jobs.user, jobs.group
@@ -173,8 +171,9 @@ class AskedOrder:
         """Sort the queue by the priorities of its jobs."""
         job = self._job
         if np.isnan(given).any():
-            number = self._number[int(rows[np.isnan(given).argmax()])]
-            raise ValueError(f"it gave job {number} the priority NaN, which has no place in an order")
+            row = int(rows[np.isnan(given).argmax()])
+            which = f"the job in row {row}" if self._ranks is None else f"job {self._seen[row].number}"
+            raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
         keys = -order_keys(given)
         job[rows, t.KEY] = np.where(job[rows, t.KEY] == t.FRONT, t.FRONT, keys)
         r.sort_queue(job, self._queue, self._reg, self._spare)

@@ -1,6 +1,7 @@
 """The schedule as a Gantt chart: one canvas, its data and its script in the page, nothing fetched.
 
-Rows are nodes, boxes are runs. At most `MOST_RUNS` are drawn, those with most node-time, so that a page stays small.
+Rows are nodes, boxes are runs on neighbouring nodes. At most `MOST_RUNS` with `MOST_BOXES` are drawn, those with most
+node-time, so that a page stays small.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 MOST_RUNS = 40_000
-_MOST_BOXES = 150_000
+MOST_BOXES = 250_000
 _OUTCOMES = {
     RunOutcome.RUNNING: "still running", RunOutcome.FINISHED: "", RunOutcome.KILLED: "ended at its walltime",
     RunOutcome.REQUEUED: "requeued, its work lost", RunOutcome.CANCELLED: "cancelled",
@@ -89,12 +90,15 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     runs, jobs = record.runs, record.jobs
     sizes = np.diff(runs.first)
     end_us = np.where(runs.end_us < 0, record.horizon_us, runs.end_us)
-    chosen = _largest(sizes, (end_us - runs.start_us) * sizes)
+    area = (end_us - runs.start_us) * sizes
+    chosen = _largest(sizes, area)
     first, low, count = _boxes(runs.first[chosen], sizes[chosen], runs.node)
-    if len(low) > _MOST_BOXES:
-        kept = np.searchsorted(np.cumsum(first), _MOST_BOXES, side="right")
-        chosen, boxes = chosen[:kept], int(first[:kept].sum())
-        first, low, count = first[:kept], low[:boxes], count[:boxes]
+    if len(low) > MOST_BOXES:
+        largest = np.argsort(-area[chosen], kind="stable")
+        is_kept = np.zeros(len(chosen), np.bool_)
+        is_kept[largest[np.cumsum(first[largest]) <= MOST_BOXES]] = True
+        of_kept = np.repeat(is_kept, first)
+        chosen, first, low, count = chosen[is_kept], first[is_kept], low[of_kept], count[of_kept]
     start_s = (runs.start_us[chosen] - record.begin_us) // US
     job = runs.job[chosen]
     wait_s = (runs.start_us[chosen] - jobs.submit_us[job]) // US
