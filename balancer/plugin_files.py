@@ -7,7 +7,9 @@ value of the context: set for as long as a command or a run lasts, so that two r
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import inspect
 import re
 import sys
 import traceback
@@ -35,10 +37,13 @@ from balancer.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import click
     from pydantic import ModelWrapValidatorHandler
+
+IN_PYTHON = "python"
+"""Instead of a file: what a program gave."""
 
 _LOADING = Lock()
 """Two threads of one process must not make two modules of one file."""
@@ -129,21 +134,24 @@ def load(
     besides: Plugins | None = None,
 ) -> Plugins:
     """The plug-ins of these files, after those of `besides`. Raises PluginError, naming file and line."""
-    things = list(besides.things) if besides is not None else []
+    plugins = besides or Plugins()
     for file in files:
-        found = _load(file, kinds)
-        if found in things:
-            continue
-        taken = next((each for each in things if (each.group, each.name) == (found.group, found.name)), None)
-        entry = installed(found.group).get(found.name)
-        if taken is not None or entry is not None:
-            who = taken.source if taken is not None else entry.value if entry is not None else ""
-            raise PluginError(
-                f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({who}); "
-                "give it another name with an attribute `name`"
-            )
-        things.append(found)
-    return Plugins(tuple(things))
+        plugins = with_one(plugins, _load(file, kinds))
+    return plugins
+
+
+def with_one(plugins: Plugins, found: FromFile) -> Plugins:
+    """These and one more, if it is not there already. Raises PluginError where its name is taken."""
+    if found in plugins.things:
+        return plugins
+    taken, entry = plugins.find(found.group, found.name), installed(found.group).get(found.name)
+    if taken is not None or entry is not None:
+        who = taken.source if taken is not None else entry.value if entry is not None else ""
+        raise PluginError(
+            f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({who}); "
+            "give it another name with an attribute `name`"
+        )
+    return Plugins((*plugins.things, found))
 
 
 def use_files(
@@ -152,11 +160,20 @@ def use_files(
     kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
 ) -> None:
     """`--plugin FILE.py:NAME`: from here to its end the command knows the plug-ins. Raises PluginError."""
+    context.with_resource(in_use(load_given(given, kinds, IN_USE.get())))
+
+
+def load_given(
+    given: Iterable[str],
+    kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
+    besides: Plugins | None = None,
+) -> Plugins:
+    """The plug-ins of `FILE.py:NAME`, relative to where the user stands, after `besides`. Raises PluginError."""
     try:
         files = [_absolute(PluginFile.model_validate(each), Path()) for each in given]
     except ValueError as error:
         raise PluginError(reason(error)) from error
-    context.with_resource(in_use(load(files, kinds, IN_USE.get())))
+    return load(files, kinds, besides)
 
 
 def resolved(written: Any, folder: Path) -> Any:
@@ -167,6 +184,8 @@ def resolved(written: Any, folder: Path) -> Any:
 
 
 def _absolute(file: PluginFile, folder: Path) -> PluginFile:
+    if str(file.file) == IN_PYTHON:
+        return file
     there = folder / file.file
     return file.model_copy(update={"file": (there if there.exists() else file.file).absolute()})
 
@@ -177,7 +196,43 @@ def reason(error: ValueError) -> str:
     return str(error) if errors is None else str(errors()[0]["msg"]).removeprefix("Value error, ")
 
 
+def with_given(
+    plugins: Plugins, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], ...]]
+) -> tuple[Plugins, str]:
+    """These and one that a program has in its hands (a function, a class, an object); and its name. Raises PluginError.
+
+    It is known in this process alone, for as long as it is in use, and is written down as `python:NAME`. Where its
+    name is taken it gets another one: nobody but the program has to say it.
+    """
+    for each in plugins.things:
+        if each.thing is thing:
+            return plugins, each.name
+    written = getattr(thing, "__name__", type(thing).__name__)
+    written = written if written.isidentifier() else "unnamed"  # a lambda
+    group = _group(written, thing, kinds)
+    wanted = name = _name(written, thing)
+    count = 1
+    while plugins.find(group, name) is not None or name in installed(group):
+        count += 1
+        name = f"own_{wanted}" if count == 2 else f"own_{wanted}_{count}"  # noqa: PLR2004 - the second of its name
+    try:
+        text = inspect.getsource(thing if hasattr(thing, "__name__") else type(thing))
+    except (OSError, TypeError):
+        text = repr(thing)
+    if not hasattr(thing, "__name__"):
+        thing = copy.deepcopy(thing)  # so that one run does not go on with what another has left in it
+    found = FromFile(group, name, f"{IN_PYTHON}:{name}", hashlib.sha256(text.encode()).hexdigest(), thing)
+    return Plugins((*plugins.things, found)), name
+
+
 def _load(file: PluginFile, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) -> FromFile:
+    if str(file.file) == IN_PYTHON:
+        for each in IN_USE.get().things:
+            if each.source == file.source:
+                return each
+        raise PluginError(
+            f"the plug-in {file.name} was given in Python and is in no file: give it there again, or as FILE.py:NAME"
+        )
     module, sha256 = _module(file.file)
     if file.sha256 not in ("", sha256):
         raise PluginError(
@@ -219,7 +274,7 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
 
 
 def _methods(names: tuple[str, ...]) -> str:
-    return "a function" if names == ("__code__",) else ", ".join(names)
+    return ", ".join(f"a function of ({name.partition('(')[2]}" if "(" in name else name for name in names)
 
 
 def _name(written: str, thing: Any) -> str:

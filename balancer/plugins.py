@@ -13,9 +13,11 @@ import sys
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distributions
+from itertools import chain
 from math import isfinite
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -31,13 +33,16 @@ CLOUD_DRIVERS = "balancer.cloud_drivers"
 CLOCKS = "balancer.clocks"
 
 KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    ALGORITHMS: (("plan",),),
-    PREDICTORS: (("predict",),),
+    ALGORITHMS: (("plan",), ("plan(view)",)),
+    PREDICTORS: (("predict",), ("predict(history, slot)",)),
     BATCH_DRIVERS: (("reclaim_nodes", "restore_nodes", "get_status_of_nodes", "get_status_of_all_nodes"),),
     CLOUD_DRIVERS: (("get_status_of_hosts",),),
     CLOCKS: (("now_us", "not_before", "alarm", "held"),),
 }
-"""What a plug-in of each kind of the Balancer must have: all the methods of one of the tuples."""
+"""What a plug-in of each kind of the Balancer must have: all the methods of one of the tuples.
+
+`plan(view)` stands for a function with this parameter, which is the method `plan` of a plug-in that has no other one.
+"""
 
 
 class PluginError(ValueError):
@@ -124,7 +129,9 @@ def made(group: str, name: str, plugin: Any, values: Any = None) -> Any:
         if each.default is MISSING and each.name not in values:
             raise PluginError(f"{owner} needs the parameter {each.name!r}")
     thing = plugin
-    if inspect.isclass(plugin):
+    if isinstance(plugin, FunctionType):
+        thing = from_function(_bound(owner, plugin, values, known), KINDS.get(group, ()))
+    elif inspect.isclass(plugin):
         settings_type = getattr(plugin, "settings_type", None)
         thing = _called(owner, settings_type or plugin, values, known)
         thing = thing if settings_type is None else cast("Any", plugin)(thing)
@@ -135,11 +142,54 @@ def made(group: str, name: str, plugin: Any, values: Any = None) -> Any:
 
 def is_like(thing: Any, alternatives: Iterable[Iterable[str]]) -> bool:
     """Whether it has all the methods of one of the alternatives."""
-    return any(all(hasattr(thing, name) for name in names) for names in alternatives)
+    return any(all(_has(thing, name) for name in names) for names in alternatives)
+
+
+def _has(thing: Any, name: str) -> bool:
+    method, is_form, parameters = name.partition("(")
+    if not is_form:
+        return hasattr(thing, method)
+    return isinstance(thing, FunctionType) and _form(thing) == f"({parameters}"
+
+
+def _form(function: FunctionType) -> str:
+    """Its parameters, but for those that have defaults; `now_us` and `_view` are `now` and `view`."""
+    names = [
+        each.name.lstrip("_").removesuffix("_us")
+        for each in inspect.signature(function).parameters.values()
+        if each.default is each.empty
+    ]
+    return f"({', '.join(names)})"
+
+
+def from_function(thing: Any, alternatives: Iterable[Iterable[str]]) -> Any:
+    """A function as the plug-in with the one method that it stands for; anything else as it is."""
+    function = thing.func if isinstance(thing, partial) else thing
+    for name in chain.from_iterable(alternatives):
+        method, is_form, _ = name.partition("(")
+        if method and is_form and _has(function, name):
+            return SimpleNamespace(**{method: thing})
+    return thing
+
+
+def _bound(owner: str, function: FunctionType, values: Mapping[str, Any], known: Iterable[Parameter]) -> Any:
+    """The function with what a file says of its parameters with defaults."""
+    if not values:
+        return function
+    return partial(function, **_called(owner, dict, values, known, function))
 
 
 def parameters_of(plugin: Any) -> tuple[Parameter, ...]:
-    """What the plug-in may be told: what its constructor takes, or what the dataclass `settings_type` of it has."""
+    """What the plug-in may be told: what its constructor takes, or what the dataclass `settings_type` of it has.
+
+    Of a function its parameters with defaults.
+    """
+    if isinstance(plugin, FunctionType):
+        return tuple(
+            Parameter(each.name, each.default, Any if each.annotation is each.empty else each.annotation)
+            for each in inspect.signature(plugin).parameters.values()
+            if each.default is not each.empty
+        )
     if not inspect.isclass(plugin):
         return ()
     of = getattr(plugin, "settings_type", plugin)
@@ -275,7 +325,9 @@ def _installed(group: str, name: str) -> Any:
     raise PluginError(f"there is no {noun(group)} {name!r}{nearest(name, plugin_names(group))}")
 
 
-def _called(owner: str, made_of: Any, values: Mapping[str, Any], known: Iterable[Parameter]) -> Any:
+def _called(
+    owner: str, made_of: Any, values: Mapping[str, Any], known: Iterable[Parameter], declared_by: Any = None
+) -> Any:
     """The class, called. What it says itself about a value of a wrong type goes before what can be said here."""
     wrong: PluginError | None = None
     converted = {}
@@ -283,7 +335,7 @@ def _called(owner: str, made_of: Any, values: Mapping[str, Any], known: Iterable
         if each.name in values:
             converted[each.name] = value = values[each.name]
             try:
-                converted[each.name] = _converted(value, _type_of(made_of, each))
+                converted[each.name] = _converted(value, _type_of(declared_by or made_of, each))
             except ValidationError as error:
                 reason = error.errors()[0]["msg"].removeprefix("Value error, ")
                 wrong = wrong or PluginError(f"{owner}: {each.name}: {reason}, not {value!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,8 @@ _COMMANDS = {
     "run": ("emulator.commands.run", "run", "Run a scenario or a trace, in virtual time or live."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
-    "sweep": ("emulator.sweep.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
+    "gui": ("emulator.report.cli", "gui", "Open the newest report, or that of a folder, in the browser."),
+    "sweep": ("emulator.sweeps.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
@@ -31,6 +33,17 @@ _COMMANDS = {
 }
 
 
+_HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+def _with_short_help(command: click.Command) -> click.Command:
+    """The command, and all below it, with `-h`, whoever calls it."""
+    command.context_settings = _HELP | command.context_settings
+    for inner in getattr(command, "commands", {}).values():
+        _with_short_help(inner)
+    return command
+
+
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -40,7 +53,7 @@ class _Lazy(click.Group):
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return _with_short_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -49,14 +62,19 @@ class _Lazy(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from difflib import get_close_matches  # noqa: PLC0415 - only for a wrong command
 
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS and Path(args[0]).exists():
+            args = ["run", *args]  # a log or a scenario
+        elif args and not args[0].startswith("-") and args[0] not in _COMMANDS:
             close = get_close_matches(args[0], _COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(_COMMANDS)}"
             ctx.fail(f"unknown command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=_Lazy)
+@click.command(cls=_Lazy, context_settings=_HELP)
 @click.version_option(package_name="balancer-emulator", prog_name="emulator")
 def main() -> None:
-    """Replay workloads against the Balancer and other mechanisms, in virtual time and live."""
+    """Replay workloads against the Balancer and other mechanisms, in virtual time and live.
+
+    `emulator FILE` is short for `emulator run FILE`.
+    """

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from balancer import plugins
-from balancer.plugins import PluginError, check_number, find_plugin, make_plugin, plugin_names
+from balancer.plugins import PluginError, check_number, find_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FUNCTION", "KINDS", "PluginError", "check_number", "find_plugin", "make_plugin", "plugin_names"]
-
-FUNCTION = "__code__"
-"""What functions have and classes have not."""
+__all__ = ["KINDS", "PluginError", "check_number", "find_plugin", "make_plugin", "plugin_names"]
 
 KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "emulator.mechanisms": (("on_arrival",), ("make_machine",)),
+    "emulator.mechanisms": (("on_arrival",), ("make_machine",), ("(job, act)",)),
     "emulator.hybrid_notices": (("prepare",),),
     "emulator.hybrid_arrivals": (("make_room",),),
     "emulator.topologies": (("layout",),),
     "emulator.contention": (("speed",),),
     "emulator.speedups": (("of",),),
-    "emulator.queue_orders": ((FUNCTION,), ("priority",), ("score",)),
+    "emulator.schedulers": (("decide",), ("decide(now, view)",)),
+    "emulator.backfills": (("may_start",), ("may_start(job, reservation)",)),
+    "emulator.queue_orders": (
+        ("(jobs, config)",),
+        ("priority",),
+        ("score",),
+        ("rank",),
+        ("priority(now, queue)",),
+        ("rank(job)",),
+    ),
     "emulator.trace_formats": (("can_read", "read"),),
     "emulator.generators": (("generate",),),
     "emulator.transforms": (("apply",), ("apply_random",)),
@@ -31,4 +37,9 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.papers": (("about", "sweep", "claims", "tables"),),
     **plugins.KINDS,
 }
-"""What a plug-in of each kind must have: all of one of the tuples."""
+"""What a plug-in of each kind must have: all of one of the tuples; a function's is told from its parameters."""
+
+
+def make_plugin(group: str, item: object) -> Any:
+    """As `balancer.plugins.make_plugin`; a function is the plug-in with the one method that it stands for."""
+    return plugins.from_function(plugins.make_plugin(group, item), KINDS.get(group, ()))

@@ -159,6 +159,13 @@ def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress 
 
     So does a plug-in that fails: `interrupted` and `traceback` of the record tell how.
     """
+    return run_or_fail(scenario, prepared, on_progress)[0]
+
+
+def run_or_fail(
+    scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None
+) -> tuple[RunRecord, PluginError | None]:
+    """As `run_virtual`; also the failure of a plug-in that ended the run."""
     began_us = wall_us()
     mechanism = make_mechanism(scenario)
     machine = make_machine(scenario, prepared, mechanism)
@@ -169,10 +176,14 @@ def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress 
         name=plugin_name(scenario.mechanism),
     )
     complete = False
-    with scenario.plugged_in(), suppress(PluginError):  # the record tells of it
-        complete = loop.run(on_progress)
+    try:
+        with scenario.plugged_in(), suppress(PluginError):  # the record tells of it
+            complete = loop.run(on_progress)
+    except ValueError as error:  # a mechanism cannot serve these jobs
+        raise ScenarioError(str(error)) from error
     record = loop.record(interrupted="" if complete else "stopped by the user")
-    return describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))
+    record = describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))
+    return record, loop.decisions.failure
 
 
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:

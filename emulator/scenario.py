@@ -6,9 +6,11 @@ with each result, so that a run can be repeated from its folder.
 
 from __future__ import annotations
 
+import copy
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -16,6 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from balancer.plugin_files import Pluggable, reason, resolved
 from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
 
 
 class ScenarioError(ValueError):
@@ -160,6 +167,50 @@ def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
 
 def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     """Read a scenario file and apply `a.b=value` changes (values are YAML). Raises ScenarioError."""
+    document = read_document(path)
+    for change in changes:
+        apply_change(document, change)
+    return beside(document, path.parent, str(path))
+
+
+def scenario_of(
+    source: str | PathLike[str] | Mapping[str, Any] | Scenario, changes: Mapping[str, Any]
+) -> Scenario:
+    """The scenario that a program asks for: a scenario file, a job log, the keys themselves, or a scenario.
+
+    `changes`: path of keys (`mechanism.balancer.wait_s`) to value. Raises ScenarioError.
+    """
+    where, folder = "scenario", Path()
+    if isinstance(source, Scenario):
+        document = source.as_json()
+    elif isinstance(source, str | PathLike):
+        path = Path(source)
+        where = str(path)
+        document, folder = (
+            (read_document(path), path.parent) if is_scenario_file(path) else (of_trace(path), folder)
+        )
+    else:
+        document = copy.deepcopy(dict(source))
+    for key, value in changes.items():
+        try:
+            set_key(document, key.split("."), value)
+        except ScenarioError as error:
+            raise ScenarioError(f"{key}: {error}") from error
+    return beside(document, folder, where)
+
+
+def is_scenario_file(path: Path) -> bool:
+    """Whether a file is a scenario, by its name; all others are job logs."""
+    return path.suffix in {".yaml", ".yml"}
+
+
+def of_trace(path: Path) -> dict[str, Any]:
+    """The keys of a scenario that only runs a job log."""
+    return {"name": path.name.split(".")[0], "workload": {"trace": str(path)}}
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The keys of a scenario file. Raises ScenarioError."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -168,15 +219,18 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
         raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
-    for change in changes:
-        apply_change(document, change)
+    return document
+
+
+def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
+    """The scenario of these keys, whose files are named relative to the folder. Raises ScenarioError."""
     try:
-        document |= {"plugins": resolved(document["plugins"], path.parent)} if "plugins" in document else {}
+        document |= {"plugins": resolved(document["plugins"], folder)} if "plugins" in document else {}
     except ValueError as error:
-        raise ScenarioError(f"{path}: plugins: {reason(error)}") from error
-    scenario = from_mapping(document, str(path))
-    files = {"workload": _with_files(scenario.workload, path.parent)}
-    return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, path.parent)})
+        raise ScenarioError(f"{where}: plugins: {reason(error)}") from error
+    scenario = from_mapping(document, where)
+    files = {"workload": _with_files(scenario.workload, folder)}
+    return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, folder)})
 
 
 def _with_conf(part: LivePart, folder: Path) -> LivePart:
@@ -219,7 +273,7 @@ def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
 
 
 def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
-    """A scenario from its keys. Raises ScenarioError that names the first wrong one."""
+    """A scenario from its keys. Raises ScenarioError that names all wrong ones."""
     try:
         return Scenario.model_validate(document)
     except ValidationError as error:
@@ -270,23 +324,36 @@ def _one_line(error: Exception) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = _keys_at(first["loc"][:-1])
-        close = get_close_matches(str(first["loc"][-1]), known, n=1)
+    """All that is wrong: one line, or a line for each."""
+    said = list(dict.fromkeys(_in_words(each) for each in _one_a_key(error)))
+    return said[0] if len(said) == 1 else "\n  ".join([f"{len(said)} mistakes", *said])
+
+
+def _one_a_key(error: ValidationError) -> list[ErrorDetails]:
+    """The errors, but for those of the other forms that a value of several may have."""
+    found: dict[tuple[int | str, ...], ErrorDetails] = {}
+    for each in error.errors():
+        is_form = each["loc"][-1:] == ("str",) or any("[" in str(part) for part in each["loc"][-1:])
+        place = each["loc"][:-1] if is_form else each["loc"]
+        found.setdefault(place, each)
+    return list(found.values())
+
+
+def _in_words(wrong: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in wrong["loc"])
+    if wrong["type"] == "extra_forbidden":
+        known = _keys_at(wrong["loc"][:-1])
+        close = get_close_matches(str(wrong["loc"][-1]), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         return f"unknown key {place!r}; {hint}"
-    if first["type"] == "missing":
+    if wrong["type"] == "missing":
         return f"{place!r} is missing"
-    if first["type"] == "model_type":
-        return f"{place}: expected keys with values ({', '.join(_keys_at(first['loc']))}), not {first['input']!r}"
-    if (
-        len(error.errors()) > 1 and first["loc"][-1] == "str"
-    ):  # the first of the forms that a plug-in may have
-        name = first["loc"][0]
-        return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {first['input']!r}"
-    text = first["msg"].removeprefix("Value error, ")
+    if wrong["type"] == "model_type":
+        return f"{place}: expected keys with values ({', '.join(_keys_at(wrong['loc']))}), not {wrong['input']!r}"
+    if len(wrong["loc"]) > 1 and wrong["loc"][-1] == "str":  # the first of the forms that a plug-in may have
+        name = wrong["loc"][0]
+        return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {wrong['input']!r}"
+    text = wrong["msg"].removeprefix("Value error, ")
     return f"{place}: {text}" if place else text
 
 

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import plugin_option
-from emulator.scenario import Scenario, ScenarioError, from_mapping, load
+from emulator.scenario import (
+    Scenario,
+    ScenarioError,
+    apply_change,
+    from_mapping,
+    is_scenario_file,
+    load,
+    of_trace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +91,16 @@ def interruptible() -> Iterator[Interrupted]:
 
 @click.command()
 @plugin_option
-@click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
+@click.argument(
+    "scenario_file", metavar="[SCENARIO.yaml | LOG]", required=False, type=click.Path(path_type=Path)
+)
 @click.option("--clock", type=click.Choice(["virtual", "live"]), default="virtual", show_default=True,
               help="Virtual time, or real processes on an accelerated clock.")  # fmt: skip
 @click.option("--speed", type=float, help="Live: cluster seconds in a second (default: the scenario's).")
 @click.option("--seed", type=int, help="Seed of all random streams (default: the scenario's).")
 @click.option("--set", "changes", metavar="KEY=VALUE", multiple=True,
               help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
-@click.option("--trace", type=click.Path(path_type=Path), help="Run a job log instead of a scenario.")
+@click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
 @click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
 @click.option("--overrun", type=click.Choice(["extend", "kill"]),
@@ -126,7 +136,7 @@ def run(  # noqa: PLR0917
     with_traceback: bool,
     check: bool,
 ) -> None:
-    """Run a scenario (or, with --trace, a job log) and write its results into one folder.
+    """Run a scenario (.yaml) or a job log (any other file) and write its results into one folder.
 
     Without --clock live everything happens in virtual time. Ctrl-C ends the run early with a valid, partial
     result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
@@ -191,15 +201,14 @@ def scenario_of(
         "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun, "seed": seed, "live.speed": speed,
     }  # fmt: skip
     more = tuple(f"{key}={value}" for key, value in given.items() if value is not None)
-    if path is not None:
-        if trace is not None:
-            raise ScenarioError("give either a scenario file or --trace, not both")
+    if path is not None and trace is not None:
+        raise ScenarioError("give either a scenario file or --trace, not both")
+    if path is not None and is_scenario_file(path):
         return load(path, changes + more)
+    trace = path or trace
     if trace is None:
-        raise ScenarioError("give a scenario file or --trace FILE; scenarios/default.yaml is a good start")
-    document: dict[str, Any] = {"name": trace.name.split(".")[0], "workload": {"trace": str(trace)}}
-    from emulator.scenario import apply_change  # noqa: PLC0415 - next to its use
-
+        raise ScenarioError("give a scenario file or a job log; scenarios/default.yaml is a good start")
+    document = of_trace(trace)
     for change in changes + more:
         apply_change(document, change)
     return from_mapping(document, "command line")
@@ -275,15 +284,13 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
     from emulator.runner import run_virtual  # noqa: PLC0415
 
     with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
+        progress.announce_compiling()
 
         def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
             progress.update(now_us, ended, granted, rejected)
             return not interrupted
 
-        try:
-            return run_virtual(scenario, prepared, on_progress)
-        except ValueError as error:
-            raise ScenarioError(str(error)) from error
+        return run_virtual(scenario, prepared, on_progress)
 
 
 def _live(

@@ -19,9 +19,9 @@ from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import Options, find_paper
 from emulator.provenance import file_digest, versions
 from emulator.scenario import ScenarioError
-from emulator.sweep.cli import SweepProgress, choose_pool
-from emulator.sweep.store import PARQUET, Store
-from emulator.sweep.sweep import describe, run_sweep
+from emulator.sweeps.cli import SweepProgress, choose_pool
+from emulator.sweeps.store import PARQUET, Store
+from emulator.sweeps.sweep import describe, run_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.report.drawing import Plot
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 GROUP = "emulator.papers"
 

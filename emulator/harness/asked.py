@@ -11,8 +11,10 @@ import numpy as np
 
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
+from emulator.harness.chosen import HOOK, SeenJobs
 from emulator.harness.failure import plugin_error
 from emulator.schedulers.dynamic import WAITING, AskedInLoop, HasFairShare, HasFixed, order_keys
+from emulator.schedulers.plain import Compiled, Ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,13 +22,14 @@ if TYPE_CHECKING:
     from emulator.schedulers.dynamic import AskedInPython, QueueView
     from emulator.workload.table import JobTable
 
-_HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+
+_NO_PARAMETERS = np.dtype([("none", "f8")])
 
 
 class AskedOrder:
     """The order `order`, called `name`, of one cluster. `use` must follow whenever the cluster's tables moved."""
 
-    def __init__(self, name: str, order: AskedInPython | AskedInLoop, node_count: int) -> None:
+    def __init__(self, name: str, order: AskedInPython | AskedInLoop | Ranks, node_count: int) -> None:
         self.name = name
         self._order = order
         self._node_count = node_count
@@ -38,17 +41,24 @@ class AskedOrder:
         self._count = np.zeros(r.COUNTERS, np.int64)
         self._view = np.zeros(0, WAITING)
         self._failure: Exception | None = None
+        self._event = next(name for name in ("score", "rank", "priority") if hasattr(order, name))
+        self._ranks = order if isinstance(order, Ranks) else None
+        self._seen = SeenJobs()
         self._at = np.zeros(r.ADDRESSES, np.int64)
         if isinstance(order, AskedInLoop):
             self._parameters: NDArray[Any] = _record_of(order)
             from emulator.harness import compiled_hook  # noqa: PLC0415 - it loads Numba
 
-            self._score: Any = compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
+            self._score: Any = (
+                compiled_hook.compiled_function(order, self._parameters.dtype)
+                if isinstance(order, Compiled)
+                else compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
+            )
             self._hook: Any = compiled_hook.hook()
             self._address: int = self._hook.address
         else:
             self._parameters, self._score = np.zeros(1), None
-            self._hook = _HOOK(self._reorder)
+            self._hook = HOOK(self._reorder)
             self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
 
     def learn(self, jobs: JobTable, first: int) -> None:
@@ -57,6 +67,8 @@ class AskedOrder:
         if last > len(self._view):
             more = np.zeros(max(last, 2 * len(self._view), 64) - len(self._view), WAITING)
             self._view = np.concatenate((self._view, more))
+        if self._ranks is not None:
+            self._seen.learn(jobs, first)
         rows = self._view[first:last]
         rows["row"] = np.arange(first, last)
         rows["queue"], rows["user"], rows["group"] = jobs.queue, jobs.user, jobs.group
@@ -108,8 +120,14 @@ class AskedOrder:
         error = self._failure
         if code == t.NOT_A_NUMBER or error is None:
             error = ValueError("it gave a job the priority NaN, which has no place in an order")
-        asked = "score" if self._score is not None else "priority"
-        raise plugin_error(f"queue order {self.name}", asked, int(self._reg[t.NOW]), error) from error
+        raise plugin_error(f"queue order {self.name}", self._event, int(self._reg[t.NOW]), error) from error
+
+    def reorder(self, now_us: int) -> None:
+        """What the hook does, for a scheduler in Python that wants its queue in order."""
+        if self._score is not None:
+            self._hook.ctypes(int(self._at.ctypes.data), now_us)
+        else:
+            self._reorder(0, now_us)
 
     def _reorder(self, _context: int, now_us: int) -> None:
         """The hook of an order in Python. Nothing can be raised through compiled code: `check` does that."""
@@ -122,6 +140,10 @@ class AskedOrder:
 
     def _ask_in_python(self, now_us: int) -> None:
         job, queue, reg = self._job, self._queue, self._reg
+        rows = np.sort(queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]])
+        if self._ranks is not None:
+            self._sort_by(rows, np.array(self._ranked(self._ranks, rows.tolist(), now_us), np.float64))
+            return
         r.look(job, queue, reg, self._as_ints, now_us)
         if self._fair is not None:
             r.count_usage(
@@ -129,20 +151,34 @@ class AskedOrder:
                 self._half_life[0],
             )  # fmt: skip
             r.look_at_usage(queue, reg, self._as_ints, self._as_floats, self._accounts, self._count)
-        rows = np.sort(queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]])
-        given = np.asarray(self._order.priority(now_us, self._seen(rows)), np.float64)  # type: ignore[union-attr]
+        given = np.asarray(self._order.priority(now_us, self._shown(rows)), np.float64)  # type: ignore[union-attr]
         if given.shape != rows.shape:
             raise ValueError(f"it gave priorities of shape {given.shape} to {len(rows)} waiting jobs")
+        self._sort_by(rows, given)
+
+    def _ranked(self, order: Ranks, rows: list[int], now_us: int) -> list[float]:
+        """The rank of each of these waiting jobs."""
+        found = []
+        for job in self._seen.waiting(self._job, rows, now_us):
+            try:
+                found.append(float(order.rank(job)))
+            except Exception:
+                self._event = f"rank of job {job.number}"
+                raise
+        return found
+
+    def _sort_by(self, rows: NDArray[np.int32], given: NDArray[np.float64]) -> None:
+        """Sort the queue by the priorities of its jobs."""
+        job = self._job
         if np.isnan(given).any():
-            number = int(rows[np.isnan(given).argmax()])
-            raise ValueError(
-                f"it gave the job in row {number} the priority NaN, which has no place in an order"
-            )
+            row = int(rows[np.isnan(given).argmax()])
+            which = f"the job in row {row}" if self._ranks is None else f"job {self._seen[row].number}"
+            raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
         keys = -order_keys(given)
         job[rows, t.KEY] = np.where(job[rows, t.KEY] == t.FRONT, t.FRONT, keys)
-        r.sort_queue(job, queue, reg, self._spare)
+        r.sort_queue(job, self._queue, self._reg, self._spare)
 
-    def _seen(self, rows: NDArray[np.int32]) -> QueueView:
+    def _shown(self, rows: NDArray[np.int32]) -> QueueView:
         view = self._view[rows].view(np.recarray)
         view.flags.writeable = False
         return view
@@ -152,8 +188,8 @@ def _record_of(order: Any) -> NDArray[np.void]:
     """The numbers among an order's parameters, as the compiled function sees them: one record of floats."""
     numbers = {
         field.name: float(value)
-        for field in fields(order)
+        for field in (() if isinstance(order, Compiled) else fields(order))
         if isinstance(value := getattr(order, field.name), int | float) and math.isfinite(value)
     }
-    dtype = np.dtype([(name, "f8") for name in numbers] or [("none", "f8")])
+    dtype = np.dtype([(name, "f8") for name in numbers]) if numbers else _NO_PARAMETERS
     return np.array([tuple(numbers.values()) or (0.0,)], dtype)

@@ -15,6 +15,7 @@ import numpy as np
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
+from emulator.harness.chosen import Chooser
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable, Kind
@@ -70,6 +71,8 @@ class Cluster(TableViews):
         self._asked = (
             None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
         )
+        plain = scheduler.make_plain()
+        self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
         self._known = JobTable.empty() if jobs is None else jobs
         self._added: list[tuple[int, ...]] = []
         count = len(self._known)
@@ -103,7 +106,7 @@ class Cluster(TableViews):
         reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
         reg[t.BLOCKS_N] = 1
         reg[t.JOBS_N] = count
-        reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
+        reg[t.BACKFILL] = _BACKFILL[scheduler.backfill] if self._chooser is None else t.BACKFILL_CHOSEN
         reg[t.CHOICE] = _CHOICE[scheduler.choice]
         reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
         reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
@@ -127,8 +130,10 @@ class Cluster(TableViews):
         self._job[rows, t.NODES] = jobs.nodes
         if self._asked is None:
             self._job[rows, t.KEY] = self._order(jobs, self.scheduler)
-        else:
+        elif self._chooser is None:
             self._asked.learn(jobs, first)
+        if self._chooser is not None:
+            self._chooser.learn(jobs, first)
         self._job[rows, t.KIND] = jobs.kind
         for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1)):
             self._job[rows, row] = value
@@ -138,12 +143,16 @@ class Cluster(TableViews):
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
-        if self._asked is not None:
+        if self._chooser is not None:
+            self._chooser.use(self._job, self._queue, self._runs, self._reg, self._started)
+        elif self._asked is not None:
             self._asked.use(self._job, self._queue, self._runs, self._reg)
 
     def _check_order(self) -> None:
-        """Raises PluginError if the queue order failed in the compiled loop."""
-        if self._asked is not None:
+        """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
+        if self._chooser is not None:
+            self._chooser.check()
+        elif self._asked is not None:
             self._asked.check()
 
     # What a reader may look at, beside what every machine tells.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numba
 from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
 from emulator.harness.compiled import compiled
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.reorder import Floats
     from emulator.harness.tables import Ints, Ints32
+    from emulator.schedulers.plain import Compiled
 
 _INT = ir.IntType(64)
 
@@ -132,3 +134,18 @@ def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
         return numba.cfunc(signature, cache=True)(score)
     except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
         return numba.cfunc(signature)(score)
+
+
+def compiled_function(order: Compiled, parameters: np.dtype[Any]) -> Any:
+    """The machine code of a function of a job. Raises ValueError if it has none."""
+    function = numba.njit(order.function)
+    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    try:
+        return numba.cfunc(signature)(lambda _, job: float(function(job)))
+    except NumbaError as error:
+        said = next(
+            (line for line in str(error).splitlines() if line and not line.startswith("Failed in")), ""
+        )
+        raise ValueError(
+            f"{order.__name__} cannot be compiled ({said.strip()}); without @emulator.compiled it runs in Python"
+        ) from error

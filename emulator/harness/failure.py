@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 from balancer.clock import seconds
 
 
 class PluginError(RuntimeError):
     """A plug-in raised. `plugin`: kind and name; `event`: what it was called for, in words."""
+
+    result: Any = None
+    """Of `emulator.run`: the run up to then (`emulator.Result`)."""
 
     def __init__(self, plugin: str, event: str, at_us: int, reason: str) -> None:
         super().__init__(plugin, event, at_us, reason)  # so that it goes through a pickle

@@ -8,13 +8,15 @@ completions, arrivals, predicted arrivals, notices; then submits and one pass.
 
 from __future__ import annotations
 
+from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from emulator.harness.running import Save
 from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -202,12 +204,27 @@ Mechanism: TypeAlias = HasArrival | HasMachine
 def mechanism_of(item: object) -> Mechanism:
     """The plug-in that a scenario names, with its parameters. Raises ValueError; TypeError for what is no mechanism."""
     mechanism = make_plugin(GROUP, item)
+    if isinstance(mechanism, FunctionType | partial):
+        mechanism = _Serves(mechanism)
     if not isinstance(mechanism, Mechanism):
         name = type(mechanism).__name__
         raise TypeError(
             f"{name} is no mechanism: it has neither on_arrival nor make_machine (docs/mechanisms.md)"
         )
     return mechanism
+
+
+class _Serves:
+    """A function of (job, act) as a mechanism: what it does at an arrival; nodes of a lease go back at its end."""
+
+    def __init__(self, function: Callable[[int, Actions], object]) -> None:
+        self._function = function
+
+    def on_arrival(self, job: int, act: Actions) -> None:
+        self._function(job, act)
+
+    def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:  # noqa: ARG002 - all alike
+        act.release(nodes)
 
 
 def plugin_name(item: object) -> str:

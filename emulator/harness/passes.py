@@ -20,6 +20,7 @@ from emulator.harness.tables import (
     ASK_CONTEXT,
     AT,
     BACKFILL,
+    BACKFILL_CHOSEN,
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
     BEST_FIT,
@@ -219,7 +220,8 @@ def schedule_pass_inline(state: State, now: int) -> None:
             if stage == 0 and reg[FREE] > 0:
                 choose_planned(state, now)
         elif stage == 0:
-            choose_heads(job, queue, started, reg)
+            if reg[BACKFILL] != BACKFILL_CHOSEN:
+                choose_heads(job, queue, started, reg)
         elif reg[BACKFILL] == BACKFILL_EASY:
             choose_backfill(state, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)

@@ -59,7 +59,8 @@ RAISED, NOT_A_NUMBER = 1, 2
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
 FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
-BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE = range(3)
+BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE, BACKFILL_CHOSEN = range(4)
+# CHOSEN: the hook (ASK) has chosen whoever starts.
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
 # Why `advance` came back; GOES_ON: it does not yet.

@@ -95,4 +95,31 @@ def compare(  # noqa: PLR0917
     click.get_current_context().exit(0 if comparison.is_same else 1)
 
 
-COMMANDS = (report, compare)
+@click.command()
+@click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
+@click.option("--print", "print_only", is_flag=True, help="Only print where the report is.")
+def gui(folder: Path | None, print_only: bool) -> None:
+    """Open the report of DIR in the browser; by default the newest one of the folders in runs/."""
+    folder = folder or _newest(Path("runs"))
+    try:
+        files.load_summary(folder)
+        page = folder / files.REPORT
+        page = page if page.exists() else files.rewrite_report(folder)
+    except files.ResultsError as error:
+        raise UsableError(str(error)) from error
+    click.echo(page)
+    if not print_only and click.launch(page.absolute().as_uri()):
+        click.echo("no browser could be started; open the file above yourself", err=True)
+
+
+def _newest(runs: Path) -> Path:
+    """The folder of the newest results. Raises UsableError."""
+    summaries = sorted(runs.glob(f"*/{files.SUMMARY}"), key=lambda path: path.stat().st_mtime_ns)
+    if not summaries:
+        raise UsableError(
+            f"there are no results in {runs}/; name the folder that a run wrote its results into"
+        )
+    return summaries[-1].parent
+
+
+COMMANDS = (report, compare, gui)

@@ -74,6 +74,12 @@ class Comparison:
         """The comparison in JSON's types."""
         return {"is_same": self.is_same, **asdict(self)}
 
+    def _repr_html_(self) -> str:
+        from emulator.result import html_table  # noqa: PLC0415 - for notebooks only
+
+        title = "Same run" if self.is_same else "The runs differ"
+        return html_table(title, [("", "a", "b", "difference"), *table_rows(self)])
+
 
 def compare(a: RunRecord, b: RunRecord) -> Comparison:
     """Compare two records job by job and decision by decision.

@@ -11,7 +11,7 @@ import yaml
 from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
-from emulator.report import plots
+from emulator.report import gantt, plots
 from emulator.report.compare import table_rows
 from emulator.report.progress import SHARES_HEAD, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
@@ -62,6 +62,8 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         requests=plots.requests(record, axis) if has_requests else None,
         waits=plots.wait_times(record) if summary["jobs_run"] else None,
         by_size=plots.wait_by_size_and_length(record) if summary["jobs_run"] else None,
+        gantt=gantt.section(record),
+        gantt_style=gantt.style(),
         rows=[_row(figure, summary) for figure in FIGURES if figure.key in summary],
         shares=shares_rows(summary),
         shares_head=SHARES_HEAD,

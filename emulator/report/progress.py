@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _SILENT_US = 2 * US
 _REDRAW_US = US // 5
 _LINE_US = 5 * US
+COMPILING = "Compiling the scheduling loops: once for each version, up to a minute"
+_LEAST_SHARE = 0.02
+"""Of a run that is done, before anything is said of the time that is left."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
@@ -68,6 +71,16 @@ class RunProgress:
         self._last = (cluster_us, jobs_done, granted, rejected)
         if not self._quiet and self._wall() >= self._due_us:
             self._show()
+
+    def announce_compiling(self) -> None:
+        """Say why nothing moves at first, where that is so."""
+        from emulator.harness.warm import is_first_time  # noqa: PLC0415 - for a run only
+
+        if not self._quiet and is_first_time():
+            from rich.console import Console  # noqa: PLC0415 - as below
+
+            self._console = self._console or Console(stderr=True)
+            self._console.print(COMPILING, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Take the bar off the terminal, so that the summary follows cleanly."""
@@ -120,7 +133,7 @@ class RunProgress:
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
         share = self._share()
-        if 0 < share < 1:
+        if _LEAST_SHARE <= share < 1:  # before, the estimate jumps from years to minutes
             left_s = seconds(self._wall() - self._begin_us) * (1 - share) / share
             parts.append(f"about {duration(left_s)} to go")
         return ", ".join(parts)
@@ -143,7 +156,7 @@ def render_summary(summary: dict[str, Any], out_dir: Path | None = None, *, has_
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    for name, text in _summary_rows(summary):
+    for name, text in summary_rows(summary):
         table.add_row(name, Text(text))
     lines: list[Text | Table] = []
     if summary["interrupted"]:
@@ -194,7 +207,7 @@ def _shares_table(rows: list[tuple[str, ...]]) -> Table:
     return table
 
 
-def _summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     left_out = sum(summary["jobs_left_out"].values())
     remarks = [
         f"{number(count)} {what}"

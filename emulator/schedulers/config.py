@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args, get_type_hints
 
+from balancer.plugins import plugin_names
+
 Backfill = Literal["none", "easy", "conservative"]
 Choice = Literal["first_fit", "best_fit", "shortest_first"]
 Estimates = Literal["user", "actual_for_queued"]
@@ -22,7 +24,9 @@ class SchedulerConfig:
     """A scheduler.
 
     `order` names a plug-in of the group `emulator.queue_orders`, with parameters as `{name: {key: value}}`.
-    `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
+    `decide` names a whole scheduler of the group `emulator.schedulers`, which needs no order; `rule` one of
+    `emulator.backfills`, which says who may start behind the head. In a scenario their names may stand for `order` and
+    `backfill`. `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
     """
 
     order: str | dict[str, Any] = "fcfs"
@@ -34,14 +38,22 @@ class SchedulerConfig:
     spare_nodes: bool = True
     protect_head: bool = True
     priorities: dict[int, int] = field(default_factory=dict)
+    decide: str | dict[str, Any] | None = None
+    rule: str | dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for field_ in dataclasses.fields(self):
             allowed = get_args(get_type_hints(type(self))[field_.name])
             value = getattr(self, field_.name)
-            if field_.name != "order" and allowed and isinstance(value, str) and value not in allowed:
+            if (
+                field_.name not in _NAMES_PLUGINS
+                and allowed
+                and isinstance(value, str)
+                and value not in allowed
+            ):
                 raise ValueError(_unknown(f"scheduler {_key(field_.name)}", value, allowed))
         self.make_order()
+        self.make_plain()
 
     def make_order(self) -> Any:
         """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""
@@ -50,9 +62,24 @@ class SchedulerConfig:
         return make_order(self.order)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether somebody's own code decides who starts, be it on each pass or behind the head."""
+        return self.decide is not None or self.rule is not None
+
+    def make_plain(self) -> tuple[str, Any] | None:
+        """A scheduler in Python (`schedulers/plain.py`) with its kind and name, if that decides. Raises ValueError."""
+        from emulator.schedulers.plain import ByRule, make_decider, make_rule  # noqa: PLC0415 - as above
+
+        if self.decide is not None:
+            return f"scheduler {_name(self.decide)}", make_decider(self.decide)
+        if self.rule is not None:
+            return f"backfill {_name(self.rule)}", ByRule(make_rule(self.rule))
+        return None
+
+    @property
     def order_name(self) -> str:
         """The name of the order, without its parameters."""
-        return self.order if isinstance(self.order, str) else next(iter(self.order), "")
+        return _name(self.order)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -61,7 +88,7 @@ class SchedulerConfig:
         parts = text.split("+")
         if len(parts) > len(names) or not all(parts):
             raise ValueError(f"scheduler {text!r}: expected ORDER[+BACKFILL[+CHOICE]], for example fcfs+easy")
-        return cls(**dict(zip(names, parts, strict=False)))  # type: ignore[arg-type]
+        return cls(**_with_plugins(dict(zip(names, parts, strict=False))))
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> Self:
@@ -70,15 +97,42 @@ class SchedulerConfig:
         for key in options:
             if key not in known:
                 raise ValueError(_unknown("scheduler option", key, known))
-        return cls(**{("pass_" if key == "pass" else key): value for key, value in options.items()})
+        return cls(
+            **_with_plugins({("pass_" if key == "pass" else key): value for key, value in options.items()})
+        )
 
     @property
     def label(self) -> str:
         """The short form, as `parse` reads it, without the parameters of the order."""
-        parts = [self.order_name, self.backfill]
+        if self.decide is not None:
+            return _name(self.decide)
+        parts = [self.order_name, self.backfill if self.rule is None else _name(self.rule)]
         if self.backfill == "easy" and self.choice != "first_fit":
             parts.append(self.choice)
         return "+".join(parts)
+
+
+_NAMES_PLUGINS = ("order", "decide", "rule")
+
+
+def _name(item: Any) -> str:
+    """The name in `name` or `{name: parameters}`."""
+    return item if isinstance(item, str) else str(next(iter(item), ""))
+
+
+def _with_plugins(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with schedulers and backfill rules that stand where an order or a backfilling does in their own."""
+    found = dict(options)
+    for given, kind, own in (
+        ("order", "emulator.schedulers", "decide"),
+        ("backfill", "emulator.backfills", "rule"),
+    ):
+        item = found.get(given)
+        if isinstance(item, str | dict) and _name(item) in plugin_names(kind):
+            found[own] = found.pop(given)
+    if not isinstance(found.get("backfill", ""), str):
+        raise ValueError(_unknown("scheduler backfill", _name(found["backfill"]), get_args(Backfill)))  # noqa: TRY004
+    return found
 
 
 def _key(name: str) -> str:

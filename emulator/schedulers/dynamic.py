@@ -79,13 +79,16 @@ class HasFairShare(Protocol):
         """Whose usage the order wants to see."""
 
 
+_SIZE_BITS = (1 << 63) - 1
+
+
 def order_keys(priorities: NDArray[np.float64]) -> NDArray[np.int64]:
     """Whole numbers in the order of the priorities; equal for those that differ behind 33 binary digits only.
 
     A float's bits, without its sign, are in its own order. Less than 2^44 in size.
     """
     bits = np.ascontiguousarray(priorities, np.float64).view(np.int64)
-    size = ((bits & np.iinfo(np.int64).max) + (1 << 19)) >> 20
+    size = ((bits & _SIZE_BITS) + (1 << 19)) >> 20
     return np.where(bits < 0, -size, size)
 
 

@@ -69,6 +69,8 @@ def make_order(item: object) -> Any:
 def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np.int64]:
     """The keys of an order for a machine, `who`'s, whose queue is sorted once. Raises ValueError for another order."""
     order = config.make_order()
+    if config.is_plain:
+        raise ValueError(f"{who}: this machine has its own scheduler, which {config.label} cannot replace")
     if not callable(order):
         raise ValueError(  # noqa: TRY004 - what the user wrote is wrong
             f"{who}: the queue order {config.order_name} is asked at each pass, and this machine sorts its queue by "

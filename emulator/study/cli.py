@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
     from emulator.study.settings import Setting
-    from emulator.sweep.grid import Sweep
-    from emulator.sweep.store import Store
-    from emulator.sweep.sweep import Outcome
+    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.store import Store
+    from emulator.sweeps.sweep import Outcome
 
 _QUICK_WEEKS = 2
 
@@ -115,9 +115,9 @@ def _merge(**options: Any) -> None:
     from emulator.study.logs import pairs, week_name  # noqa: PLC0415
     from emulator.study.merge import plan  # noqa: PLC0415
     from emulator.study.settings import SPLIT  # noqa: PLC0415
-    from emulator.sweep.grid import LABEL, Sweep  # noqa: PLC0415
-    from emulator.sweep.store import Store  # noqa: PLC0415
-    from emulator.sweep.sweep import describe  # noqa: PLC0415
+    from emulator.sweeps.grid import LABEL, Sweep  # noqa: PLC0415
+    from emulator.sweeps.store import Store  # noqa: PLC0415
+    from emulator.sweeps.sweep import describe  # noqa: PLC0415
 
     batch_nodes, ondemand_nodes = _split(options["nodes"])
     tried = _settings(options, ondemand_nodes)
@@ -165,9 +165,9 @@ def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     from emulator.commands.run import interruptible  # noqa: PLC0415
-    from emulator.sweep.cli import SweepProgress, choose_pool  # noqa: PLC0415
-    from emulator.sweep.store import PARQUET  # noqa: PLC0415
-    from emulator.sweep.sweep import run_sweep  # noqa: PLC0415
+    from emulator.sweeps.cli import SweepProgress, choose_pool  # noqa: PLC0415
+    from emulator.sweeps.store import PARQUET  # noqa: PLC0415
+    from emulator.sweeps.sweep import run_sweep  # noqa: PLC0415
 
     silent = options["quiet"] or options["as_json"]
     with SweepProgress(quiet=silent) as progress, interruptible() as interrupted:

@@ -16,7 +16,7 @@ import numpy as np
 
 from emulator.study.merge import WEEK
 from emulator.study.settings import SPLIT
-from emulator.sweep.grid import LABEL
+from emulator.sweeps.grid import LABEL
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:

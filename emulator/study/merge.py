@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.study.logs import WEEK_S, batch_of, history_of, leases_of, week_name
-from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload import store
 
 if TYPE_CHECKING:

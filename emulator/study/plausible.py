@@ -16,7 +16,7 @@ from balancer.clock import US
 from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
-from emulator.sweep.grid import LABEL
+from emulator.sweeps.grid import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

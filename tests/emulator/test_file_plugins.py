@@ -15,10 +15,10 @@ from emulator.report.compare import compare
 from emulator.report.files import load as load_results
 from emulator.runner import make_mechanism
 from emulator.scenario import ScenarioError, from_mapping, load
-from emulator.sweep.grid import load_sweep
-from emulator.sweep.pools import Cores
-from emulator.sweep.store import Store
-from emulator.sweep.sweep import run_sweep
+from emulator.sweeps.grid import load_sweep
+from emulator.sweeps.pools import Cores
+from emulator.sweeps.store import Store
+from emulator.sweeps.sweep import run_sweep
 
 SOURCE = '''
 from __future__ import annotations

@@ -247,7 +247,7 @@ class TestBadInput:
         [
             (["--trace", "no.swf"], "no.swf: No such file or directory"),
             (["no.yaml"], "no.yaml: No such file or directory"),
-            ([], "give a scenario file or --trace FILE"),
+            ([], "give a scenario file or a job log"),
             (["--trace", "."], "not a folder of logs in a known format"),
         ],
     )
@@ -386,3 +386,53 @@ class TestInterrupt:
         assert long_run.returncode == 130
         assert errors.splitlines()[-1] == "emulator: stopped at once; no results were written"
         assert [path.name for path in tmp_path.iterdir()] == ["slow.yaml"]
+
+
+class TestManners:
+    @pytest.mark.parametrize("command", [["run"], []], ids=["run LOG", "LOG"])
+    def test_a_log_is_run_without_saying_that_it_is_one(self, emulator, log_file, command):
+        log = log_file(4, 4, 4)
+        result = emulator(*command, log, "--nodes", 4, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["scenario"]["workload"]["trace"] == str(log)
+
+    def test_a_scenario_is_run_without_saying_run(self, emulator, log_file, tmp_path):
+        (tmp_path / "my.yaml").write_text(
+            yaml.safe_dump({"nodes": 4, "workload": {"trace": str(log_file(4))}})
+        )
+        assert json.loads(emulator("my.yaml", "--json").stdout)["jobs_run"] == 1
+
+    def test_a_wrong_command_is_no_file(self, emulator):
+        result = emulator("rum")
+        assert (result.exit_code, "did you mean 'run'?" in result.stderr) == (2, True)
+
+    @pytest.mark.parametrize(
+        "words", [["run"], ["compare"], ["trace", "info"], ["sweep"], ["fleet", "up"], ["gui"], []]
+    )
+    def test_h_is_help_everywhere(self, emulator, words):
+        result = emulator(*words, "-h")
+        assert result.exit_code == 0
+        assert result.stdout.startswith("Usage: ")
+
+    def test_gui_finds_the_newest_report_and_makes_one_that_is_not_there(
+        self, emulator, log_file, tmp_path, monkeypatch
+    ):
+        opened = []
+        monkeypatch.setattr("click.launch", lambda url: opened.append(url) or 0)
+        result = emulator("gui")
+        assert (result.exit_code, "there are no results in runs/" in result.stderr) == (2, True)
+        for name in ("old", "new"):
+            emulator("run", log_file(4), "--nodes", 4, "--out", f"runs/{name}", "--no-report")
+        os.utime(tmp_path / "runs" / "old" / "summary.json", ns=(1, 1))
+        page = tmp_path / "runs" / "new" / "report.html"
+        assert emulator("gui").stdout == "runs/new/report.html\n"
+        assert page.exists()
+        assert opened == [page.as_uri()]
+        assert emulator("gui", "runs/old", "--print").stdout == "runs/old/report.html\n"
+        assert len(opened) == 1
+
+    def test_completion_is_told_by_the_shell_that_asks(self, monkeypatch):
+        script = CliRunner().invoke(main, prog_name="emulator", env={"_EMULATOR_COMPLETE": "bash_source"})
+        assert "_emulator_completion" in script.stdout
+        asked = {"_EMULATOR_COMPLETE": "bash_complete", "COMP_WORDS": "emulator comp", "COMP_CWORD": "1"}
+        assert CliRunner().invoke(main, prog_name="emulator", env=asked).stdout == "plain,compare\n"

@@ -253,3 +253,20 @@ def test_a_binary_file_is_no_scenario(tmp_path):
     path.write_bytes(b"\x00\xff\xfe")
     with pytest.raises(ScenarioError, match=r"binary\.yaml: not "):
         load(path)
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(ScenarioError) as error:
+        from_mapping(
+            {"nodez": 3, "seed": -1, "scheduler": 5, "live": {"sped": 3, "pace": "fast"}, "mechanism": 5}
+        )
+    assert str(error.value).splitlines() == [
+        "scenario: 7 mistakes",
+        "  seed: Input should be greater than or equal to 0",
+        "  'workload' is missing",
+        "  scheduler: expected a name, or a name with parameters (`name: {...}`), not 5",
+        "  mechanism: expected a name, or a name with parameters (`name: {...}`), not 5",
+        "  live.pace: Input should be 'held', 'free' or 'strict'",
+        "  unknown key 'live.sped'; did you mean 'speed'?",
+        "  unknown key 'nodez'; did you mean 'nodes'?",
+    ]

@@ -103,8 +103,10 @@ def folder(tmp_path, monkeypatch):
         path.touch()
     for name in ("default", "default-live", "unilu-r7", "unilu-m4"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    text = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
-    (tmp_path / "my.py").write_text(text[text.index("# my.py") : text.index("```", text.index("# my.py"))])
+    for page, file in (("plugins.md", "my.py"), ("own-policy.md", "policies.py")):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        begin = text.index(f"# {file}\n")
+        (tmp_path / file).write_text(text[begin : text.index("```", begin)])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
     from emulator.report.drawing import Plot
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 _PAPER_TABLE_1 = {
     "batch": (122.5, 84.4, 141), "static": (1002.8, 80.1, 0),

@@ -13,7 +13,7 @@ from emulator.experiments.balancer.workloads import (
     WEEK_S,
     Workloads,
 )
-from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.sweeps.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 _PAPER_TABLE_3 = {"theta": (15.6, 83.93, 22.69), "cori": (1.97, 80.27, 18.94)}
 _OVERALL = ((TURNAROUND, 1), (USED, 100), (INSTANT, 100), (RIGID, 100), (MALLEABLE, 100))

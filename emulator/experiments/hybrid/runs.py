@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload.hybrid_kinds import MIXES
 from emulator.workload.hybrid_machines import CoriMonths, ThetaYear
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.malleable.runs import Log
     from emulator.experiments.paper import Options
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 
 class MalleablePaper:

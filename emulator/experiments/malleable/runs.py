@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.logs import find_log
 from emulator.scenario import ScenarioError
-from emulator.sweep.grid import LABEL, SEED, Run, Sweep, make_run
+from emulator.sweeps.grid import LABEL, SEED, Run, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

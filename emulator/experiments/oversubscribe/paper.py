@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.oversubscribe.runs import Site
     from emulator.experiments.paper import Options
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 _M = "mechanism."
 _TABLE_5 = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.logs import find_log
-from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.sweeps.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
-    from emulator.sweep.grid import Sweep
+    from emulator.sweeps.grid import Sweep
 
 _NAMES = {
     "baseline": "baseline", "hpq": "hpQ", "pre_rest": "PRE-REST", "pre_ckpt_sys": "PRE-CKPT-SYS",

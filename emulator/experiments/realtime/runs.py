@@ -9,7 +9,7 @@ from balancer.clock import NEVER_US
 from emulator.mechanisms.realtime import Realtime
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
-from emulator.sweep.grid import LABEL, Sweep, make_run
+from emulator.sweeps.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

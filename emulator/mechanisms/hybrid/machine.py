@@ -39,6 +39,10 @@ class HybridCluster(Cluster):
     ) -> None:
         if scheduler.pass_ == "event":  # noqa: S105 - a scheduling pass
             raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
+        if scheduler.is_plain:
+            raise ValueError(
+                "hybrid: it starts guests itself in queue order; a scheduler of your own cannot decide that"
+            )
         super().__init__(node_count, scheduler, jobs, simulated=simulated)
         table = self.job_table()
         self._claim = np.zeros((_FIRST_ROOM, r.CLAIM_COLUMNS), np.int64)

@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from emulator.experiments.claims import Between, Claim
-from emulator.sweep.grid import SweepFile, expand
+from emulator.sweeps.grid import SweepFile, expand
 
 _SCENARIO = {
     "nodes": 16,

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from emulator.harness.compiled import cache_folder
 from emulator.metrics import summarize
-from emulator.report.progress import RunProgress, clock_text, render_summary
+from emulator.report.progress import COMPILING, RunProgress, clock_text, render_summary
 
 US = 1_000_000
 
@@ -51,6 +52,18 @@ def test_without_a_terminal_a_line_comes_every_five_seconds(wall):
     ]
 
 
+def test_nothing_is_said_of_the_time_left_before_there_is_something_to_go_by(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=1_000_000, console=out, wall=wall) as progress:
+        for second, done in ((0, 0), (5, 3), (10, 19_999), (15, 30_000)):
+            wall.now_us = second * US
+            progress.update(0, done)
+
+    assert [line.partition("done")[2] for line in out.file.getvalue().splitlines()] == [
+        "", "", ", about 8 min 5 s to go",
+    ]  # fmt: skip
+
+
 def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
     out = console(terminal=True)
     with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:
@@ -60,6 +73,18 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
     assert "40 %" in out.file.getvalue()
     assert "7 of 100 jobs done, about 6 s to go" in out.file.getvalue()
     assert out.file.getvalue().endswith("\x1b[2K")
+
+
+def test_the_first_run_of_a_version_says_that_it_compiles(wall, tmp_path, monkeypatch):
+    monkeypatch.setenv("EMULATOR_CACHE_DIR", str(tmp_path))
+    for quiet, said in ((False, f"{COMPILING}\n"), (True, "")):
+        out = console(terminal=False)
+        RunProgress(jobs=10, console=out, wall=wall, quiet=quiet).announce_compiling()
+        assert out.file.getvalue() == said
+    (cache_folder() / "a kernel").mkdir(parents=True)
+    out = console(terminal=False)
+    RunProgress(jobs=10, console=out, wall=wall).announce_compiling()
+    assert out.file.getvalue() == ""
 
 
 def test_quiet_is_quiet(wall):

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.scenario import ScenarioError
-from emulator.sweep.grid import load_sweep
-from emulator.sweep.pools import Cores, Done, Here
-from emulator.sweep.store import Store
-from emulator.sweep.sweep import describe, run_sweep
+from emulator.sweeps.grid import load_sweep
+from emulator.sweeps.pools import Cores, Done, Here
+from emulator.sweeps.store import Store
+from emulator.sweeps.sweep import describe, run_sweep
 
 SCENARIO = {
     "nodes": 8,
@@ -67,7 +67,7 @@ def test_runs_of_other_code_have_other_keys_and_rows_name_theirs(sweep_file, tmp
     monkeypatch.setattr("emulator.provenance.sources", lambda: "patched")
     patched = load_sweep(sweep_file())
     assert patched.runs[0].key != before
-    monkeypatch.setattr("emulator.sweep.store.sources", lambda: "patched")
+    monkeypatch.setattr("emulator.sweeps.store.sources", lambda: "patched")
     store = Store(tmp_path / "out")
     run_sweep(patched, store, Here())
     assert [row["sources"] for row in rows(store)] == ["patched"]

@@ -17,7 +17,7 @@ from emulator.commands.run import InputError, interruptible
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from emulator.sweep.pools import Pool
+    from emulator.sweeps.pools import Pool
 
 _SILENT_US = 2 * US
 _LINE_US = 5 * US
@@ -60,7 +60,7 @@ class SweepProgress:
 
 def choose_pool(jobs: int | None, dask: str | None) -> Pool:
     """Where to run: a Dask cluster, this process alone, or the cores of this machine."""
-    from emulator.sweep.pools import Cores, DaskCluster, Here, LiveToo  # noqa: PLC0415
+    from emulator.sweeps.pools import Cores, DaskCluster, Here, LiveToo  # noqa: PLC0415
 
     if dask is not None:
         return LiveToo(DaskCluster(dask))
@@ -94,10 +94,10 @@ def sweep(  # noqa: PLR0917
     Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
     grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
-    from emulator.sweep.beside import print_beside  # noqa: PLC0415
-    from emulator.sweep.grid import load_sweep, on_clocks  # noqa: PLC0415
-    from emulator.sweep.store import CSV, PARQUET, Store  # noqa: PLC0415
-    from emulator.sweep.sweep import describe, run_sweep  # noqa: PLC0415
+    from emulator.sweeps.beside import print_beside  # noqa: PLC0415
+    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+    from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
+    from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 
     try:
         plan = on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.synchronize import Event
 
-    from emulator.sweep.grid import Run
+    from emulator.sweeps.grid import Run
 
 _LOOK_S = 0.2
 _AHEAD = 4
@@ -44,7 +44,7 @@ class Here:
     """One after the other in this process: for a few short runs."""
 
     def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
-        from emulator.sweep.execute import execute  # noqa: PLC0415 - compiles kernels
+        from emulator.sweeps.execute import execute  # noqa: PLC0415 - compiles kernels
 
         return _one_by_one(runs, stop, execute)
 
@@ -57,7 +57,7 @@ class Cores:
 
     def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["emulator.sweep.execute"])
+        context.set_forkserver_preload(["emulator.sweeps.execute"])
         stopped = context.Event()
         waiting = iter(runs)
         pool = ProcessPoolExecutor(
@@ -87,7 +87,7 @@ class LiveToo:
     virtual: Pool
 
     def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
-        from emulator.sweep.execute import execute_live  # noqa: PLC0415 - compiles kernels
+        from emulator.sweeps.execute import execute_live  # noqa: PLC0415 - compiles kernels
 
         others = [run for run in runs if not run.is_live]
         if others:
@@ -108,7 +108,7 @@ class DaskCluster:
             raise ScenarioError(
                 "--dask needs the package distributed: pip install 'balancer-emulator[dask]'"
             ) from error
-        from emulator.sweep.execute import execute  # noqa: PLC0415
+        from emulator.sweeps.execute import execute  # noqa: PLC0415
 
         try:
             client = distributed.Client(self.address, timeout="10s")
@@ -167,7 +167,7 @@ def _end_with_parent() -> None:
 
 
 def _work(scenario_json: str) -> dict[str, Any] | None:
-    from emulator.sweep.execute import RunStoppedError, execute  # noqa: PLC0415
+    from emulator.sweeps.execute import RunStoppedError, execute  # noqa: PLC0415
 
     try:
         return execute(scenario_json, lambda: _stopped is None or not _stopped.is_set())
@@ -181,7 +181,7 @@ def _one_by_one(
     execute: Callable[[str, Callable[[], bool]], dict[str, Any]],
 ) -> Iterator[Done]:
     """Do the runs here and now."""
-    from emulator.sweep.execute import RunStoppedError  # noqa: PLC0415 - compiles kernels
+    from emulator.sweeps.execute import RunStoppedError  # noqa: PLC0415 - compiles kernels
 
     for run in runs:
         if stop():

@@ -18,11 +18,11 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.sweep import execute
-from emulator.sweep.grid import load_sweep
-from emulator.sweep.pools import DaskCluster, Here
-from emulator.sweep.store import Store
-from emulator.sweep.sweep import run_sweep
+from emulator.sweeps import execute
+from emulator.sweeps.grid import load_sweep
+from emulator.sweeps.pools import DaskCluster, Here
+from emulator.sweeps.store import Store
+from emulator.sweeps.sweep import run_sweep
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]

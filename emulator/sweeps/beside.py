@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from emulator.sweep.grid import CLOCK, LABEL, REPEAT, SEED
+from emulator.sweeps.grid import CLOCK, LABEL, REPEAT, SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -104,22 +104,26 @@ class Sweep:
 
 def load_sweep(path: Path) -> Sweep:
     """Read a sweep file. Raises ScenarioError that names file and key."""
-    document = _read_yaml(path)
-    try:
-        file = SweepFile.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        text = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            text = f"no such key; known: {', '.join(SweepFile.model_fields)}"
-        raise ScenarioError(f"{path}: {place + ': ' if place else ''}{text}") from error
+    file = sweep_of(_read_yaml(path), str(path))
     base = file.scenario
     folder = path.parent
     if file.base is not None:
         base_path = path.parent / file.base
         base, folder = _read_yaml(base_path), base_path.parent
     return expand(file, base or {}, folder=folder, where=str(path))
+
+
+def sweep_of(document: Mapping[str, Any], where: str) -> SweepFile:
+    """What the keys of a sweep say. Raises ScenarioError."""
+    try:
+        return SweepFile.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            text = f"no such key; known: {', '.join(SweepFile.model_fields)}"
+        raise ScenarioError(f"{where}: {place + ': ' if place else ''}{text}") from error
 
 
 def on_clocks(sweep: Sweep, clocks: Sequence[str]) -> Sweep:

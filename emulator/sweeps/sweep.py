@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.sweep.grid import REPEAT
+from emulator.sweeps.grid import REPEAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.sweep.grid import Run, Sweep
-    from emulator.sweep.pools import Done, Pool
-    from emulator.sweep.store import Store
+    from emulator.sweeps.grid import Run, Sweep
+    from emulator.sweeps.pools import Done, Pool
+    from emulator.sweeps.store import Store
 
 
 @dataclass(frozen=True, slots=True)

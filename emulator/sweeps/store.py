@@ -21,7 +21,7 @@ from emulator.scenario import ScenarioError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.sweep.grid import Run, Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
 _KEY, _SOURCES = "config_hash", "sources"

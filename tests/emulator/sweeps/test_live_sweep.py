@@ -8,9 +8,9 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.sweep.beside import beside
-from emulator.sweep.grid import load_sweep, on_clocks
-from emulator.sweep.sweep import describe
+from emulator.sweeps.beside import beside
+from emulator.sweeps.grid import load_sweep, on_clocks
+from emulator.sweeps.sweep import describe
 
 pytestmark = pytest.mark.live
 BOTH = ("virtual", "live")

@@ -1,0 +1,221 @@
+"""`emulator.run`, `compare`, `load` and `sweep`: what the commands of these names do, for programs and notebooks.
+
+Input that is wrong raises what the command prints: `ScenarioError`, `TraceError`, `ResultsError`; a plug-in that
+fails raises `PluginError`, with the run so far in its attribute `result`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from balancer.plugin_files import IN_PYTHON, in_use, load_given, with_given
+from balancer.plugins import IN_USE
+from emulator.harness.laws import assert_lawful
+from emulator.plugins import KINDS
+from emulator.report import files
+from emulator.report.progress import RunProgress
+from emulator.result import Result, as_pandas, as_polars
+from emulator.runner import make_mechanism, prepare, run_or_fail
+from emulator.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from os import PathLike
+
+    import pyarrow as pa
+
+    from balancer.plugins import Plugins
+    from emulator.report.compare import Comparison
+
+    Source = str | PathLike[str] | Mapping[str, Any] | Scenario
+    """A scenario file (.yaml), a job log, the keys of a scenario, or a scenario."""
+
+
+def run(
+    source: Source,
+    *,
+    nodes: int | None = None,
+    scheduler: Any = None,
+    mechanism: Any = None,
+    plugins: Iterable[Any] = (),
+    seed: int | None = None,
+    overrun: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    out: str | PathLike[str] | None = None,
+    check: bool = False,
+    progress: bool | None = None,
+) -> Result:
+    """Run a scenario or a job log in virtual time, as `emulator run` does.
+
+    What is given goes before what the scenario says. `scheduler`, `mechanism`: as in a scenario, or a function, class
+    or object of your own instead of a name (docs/own-policy.md); so in `changes`. `plugins`: such things, or
+    `FILE.py:NAME`, besides the scenario's. `changes`: further keys by path, such as
+    `{"mechanism.balancer.wait_s": 300}`. `out`: write the results there too. `check`: hold the run against the laws.
+    `progress`: shown after two seconds; by default on a terminal and in notebooks only.
+
+    Raises ScenarioError, TraceError or ResultsError for bad input, before anything has run, and PluginError.
+    """
+    given = {
+        "nodes": nodes,
+        "scheduler": scheduler,
+        "mechanism": mechanism,
+        "seed": seed,
+        "workload.overrun": overrun,
+    }
+    asked = {key: value for key, value in given.items() if value is not None} | dict(changes or {})
+    known, asked = _with_own(plugins, asked)
+    with in_use(known):
+        scenario = scenario_of(source, asked)
+        if out is not None:
+            files.check_target(Path(out))
+        prepared = prepare(scenario)
+        make_mechanism(scenario)  # a wrong parameter is an error before anything has run
+        with RunProgress(jobs=len(prepared.jobs), quiet=not _is_watched(progress)) as shown:
+            shown.announce_compiling()
+
+            def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
+                shown.update(now_us, ended, granted, rejected)
+                return True
+
+            record, failure = run_or_fail(scenario, prepared, on_progress)
+    if check:
+        assert_lawful(record)
+    result = Result(record, bounded_slowdown_threshold_s=scenario.results.bounded_slowdown_threshold_s)
+    if out is not None:
+        result.save(out)
+    if failure is not None:
+        failure.result = result
+        raise failure
+    return result
+
+
+def load(folder: str | PathLike[str]) -> Result:
+    """The run whose results are in a folder. Raises ResultsError."""
+    summary = files.load_summary(Path(folder))
+    return Result(
+        files.load(Path(folder)), bounded_slowdown_threshold_s=summary["bounded_slowdown_threshold_s"]
+    )
+
+
+def compare(a: Result | str | PathLike[str], b: Result | str | PathLike[str]) -> Comparison:
+    """Two runs, or the folders of their results, job by job. Raises ResultsError."""
+    one, other = (each if isinstance(each, Result) else load(each) for each in (a, b))
+    return one.compare(other)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """The runs of a sweep: `table` has a row for each that is done, `failed` says of the others why they have none."""
+
+    table: pa.Table
+    failed: tuple[tuple[str, str], ...] = ()
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas.DataFrame. Raises ImportError where pandas is not installed."""
+        return as_pandas(self.table)
+
+    def to_polars(self) -> Any:
+        """The table as a polars.DataFrame. Raises ImportError where polars is not installed."""
+        return as_polars(self.table)
+
+
+def sweep(
+    source: Source,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    points: Sequence[Mapping[str, Any]] = (),
+    seeds: int | Sequence[int] | None = None,
+    plugins: Iterable[Any] = (),
+    changes: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    out: str | PathLike[str] | None = None,
+    progress: bool | None = None,
+    on_done: Callable[[int, int], None] | None = None,
+) -> SweepResult:
+    """Run every combination of a grid, as `emulator sweep` does.
+
+    `source`: as in `run`, or, without anything else, a sweep file. `grid`: path of keys to values, all combinations
+    are run; `points`: paths and values that go together; `seeds`: which, or how many (docs/sweeps.md). `jobs`: runs at
+    the same time, one a core by default, and one in all where a value or plug-in is a function of your own and not
+    `FILE.py:NAME`, since other processes do not have it. `out`: the folder that keeps finished runs, so that a second
+    call does what is missing; without it nothing is kept. `on_done(runs over, runs in all)` is called after each run.
+
+    Raises ScenarioError for bad input, before anything has run.
+    """
+    from emulator.sweeps.cli import SweepProgress, choose_pool  # noqa: PLC0415 - only then
+    from emulator.sweeps.grid import expand, load_sweep, sweep_of  # noqa: PLC0415
+    from emulator.sweeps.store import PARQUET, Store  # noqa: PLC0415
+    from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
+
+    known, own = _with_own(plugins, {"grid": grid or {}, "points": points, "changes": changes or {}})
+    has_own = any(each.source.startswith(IN_PYTHON) for each in known.things)
+    with ExitStack() as stack:
+        stack.enter_context(in_use(known))
+        if grid is None and not points and seeds is None and _is_file(source):
+            plan = load_sweep(Path(os.fspath(source)))  # type: ignore[arg-type] # a path: `_is_file`
+        else:
+            base = scenario_of(source, own["changes"]).as_json()
+            told = {
+                "name": base["name"],
+                "scenario": base,
+                "grid": {key: list(values) for key, values in own["grid"].items()},
+                "points": own["points"],
+                "seeds": seeds if seeds is None or isinstance(seeds, int) else list(seeds),
+            }
+            plan = expand(sweep_of(told, "sweep"), base)
+        folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        shown = stack.enter_context(SweepProgress(quiet=not _is_watched(progress)))
+
+        def told_of(over: int, total: int) -> None:
+            shown.update(over, total)
+            if on_done is not None:
+                on_done(over, total)
+
+        outcome = run_sweep(plan, Store(folder), choose_pool(1 if has_own else jobs, None), on_done=told_of)
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        table = pq.read_table(folder / PARQUET)
+    return SweepResult(table, tuple((describe(each), reason) for each, reason in outcome.failed))
+
+
+def _is_file(source: Source) -> bool:
+    return isinstance(source, str | os.PathLike) and is_scenario_file(Path(source))
+
+
+def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugins, dict[str, Any]]:
+    """The plug-ins that are known from here on, and the values with the names of those that stood in them.
+
+    Raises ScenarioError.
+    """
+    known = IN_USE.get()
+
+    def named(value: Any) -> Any:
+        nonlocal known
+        if isinstance(value, Mapping):
+            return {named(key): named(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [named(inner) for inner in value]
+        if value is None or isinstance(value, str | int | float | os.PathLike):
+            return value
+        known, name = with_given(known, value, KINDS)
+        return name
+
+    try:
+        every = list(plugins)
+        known = load_given([each for each in every if isinstance(each, str)], KINDS, known)
+        named(every)
+        written: dict[str, Any] = named(values)
+    except ValueError as error:
+        raise ScenarioError(f"plugins: {error}") from error
+    return known, written
+
+
+def _is_watched(progress: bool | None) -> bool:
+    return (sys.stderr.isatty() or "ipykernel" in sys.modules) if progress is None else progress

@@ -1,0 +1,202 @@
+"""A cluster's side of a scheduler in plain Python: what it sees, the hook that asks it, and the check of its answer."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.failure import plugin_error
+from emulator.schedulers.plain import Job, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.asked import AskedOrder
+    from emulator.schedulers.plain import Decides
+    from emulator.workload.table import JobTable
+
+HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+
+# The fields of a job that change, set past its guard. Descriptors are twice as fast as `object.__setattr__`.
+_set_wait: Any = Job.__dict__["wait_us"].__set__
+_set_estimate: Any = Job.__dict__["estimate_us"].__set__
+_set_nodes: Any = Job.__dict__["nodes"].__set__
+_set_submit: Any = Job.__dict__["submit_us"].__set__
+_set_start: Any = Job.__dict__["start_us"].__set__
+_set_end: Any = Job.__dict__["expected_end_us"].__set__
+_set_returns: Any = Job.__dict__["returns"].__set__
+_ASKED = [t.SUBMIT, t.ESTIMATE, t.NODES]
+_RUNS = [t.START, t.EXPECTED, t.ESTIMATE, t.NODES, t.RETURNS]
+
+
+class SeenJobs:
+    """The jobs of a machine as plain policies see them: one object for each, from its first pass to the last."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+
+    def learn(self, jobs: JobTable, first: int) -> None:
+        """Jobs that are the rows from `first` on."""
+        columns = (
+            jobs.number,
+            jobs.submit_us,
+            jobs.estimate_us,
+            jobs.nodes,
+            jobs.queue,
+            jobs.user,
+            jobs.group,
+        )
+        self._jobs[first:] = [
+            Job(*values) for values in zip(*(each.tolist() for each in columns), strict=True)
+        ]
+
+    def waiting(self, job: t.Ints, rows: list[int], now_us: int) -> tuple[Job, ...]:
+        """These rows, as they are now."""
+        jobs = self._jobs
+        found = []
+        for row, (submit_us, estimate_us, nodes) in zip(rows, job[rows][:, _ASKED].tolist(), strict=True):
+            one = jobs[row]
+            _set_wait(one, now_us - submit_us)
+            if one.estimate_us != estimate_us or one.nodes != nodes or one.submit_us != submit_us:
+                _set_submit(one, submit_us)
+                _set_estimate(one, estimate_us)
+                _set_nodes(one, nodes)
+            if one.start_us >= 0:  # it ran before
+                _set_start(one, -1)
+                _set_end(one, -1)
+                _set_returns(one, 0)
+            found.append(one)
+        return tuple(found)
+
+    def running(self, job: t.Ints, rows: NDArray[np.int64], now_us: int) -> tuple[Job, ...]:
+        """Of these rows, which run, those whose nodes come back to the pool."""
+        found = []
+        columns = job[rows][:, _RUNS].tolist()
+        for row, (start_us, expected_us, estimate_us, nodes, returns) in zip(
+            rows.tolist(), columns, strict=True
+        ):
+            if not expected_us:
+                continue
+            one = self._jobs[row]
+            _set_start(one, start_us)
+            _set_end(one, max(expected_us, now_us))
+            _set_estimate(one, estimate_us)
+            _set_nodes(one, nodes)
+            _set_returns(one, returns)
+            found.append(one)
+        return tuple(found)
+
+    def __getitem__(self, row: int) -> Job:
+        return self._jobs[row]
+
+
+class Chooser:
+    """The scheduler `policy`, called `kind name`, of one cluster; `order` puts its queue in order before, if asked.
+
+    `use` must follow whenever the cluster's tables moved.
+    """
+
+    def __init__(self, who: str, policy: Decides, node_count: int, order: AskedOrder | None) -> None:
+        self._who = who
+        self._policy = policy
+        self._node_count = node_count
+        self._order = order
+        self._seen = SeenJobs()
+        self._open: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._runs_seen = 0
+        self._failure: Exception | None = None
+        self._hook = HOOK(self._ask)
+        self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
+
+    def learn(self, jobs: JobTable, first: int) -> None:
+        self._seen.learn(jobs, first)
+        if self._order is not None:
+            self._order.learn(jobs, first)
+
+    def use(self, job: t.Ints, queue: t.Ints32, runs: t.Ints, reg: t.Ints, started: t.Ints32) -> None:
+        """Work on these tables of the cluster from now on."""
+        self._job, self._queue, self._runs, self._reg, self._started = job, queue, runs, reg, started
+        if self._order is not None:
+            self._order.use(job, queue, runs, reg)
+        reg[t.ASK] = self._address
+
+    def check(self) -> None:
+        """Raises PluginError if the scheduler, or its order, has failed since the last look."""
+        if self._failure is not None:
+            error = self._failure
+            event = getattr(self._policy, "event", "decide")
+            raise plugin_error(self._who, event, int(self._reg[t.NOW]), error) from error
+        if self._order is not None:
+            self._order.check()
+
+    def _ask(self, _context: int, now_us: int) -> None:
+        """The hook. Nothing can be raised through compiled code: `check` does that."""
+        try:
+            if self._order is not None:
+                self._order.reorder(now_us)
+                if self._reg[t.ORDER_FAILED]:
+                    return
+            self._choose(now_us)
+        except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
+            self._failure = error
+            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.INSTANTS_LEFT] = 0
+
+    def _choose(self, now_us: int) -> None:
+        queue, reg = self._queue, self._reg
+        low, high, free = int(reg[t.QUEUE_LO]), int(reg[t.QUEUE_HI]), int(reg[t.FREE])
+        rows = queue[low:high].tolist()
+        waiting = self._seen.waiting(self._job, rows, now_us)
+        view = View(now_us, waiting, free, self._node_count, self._running)
+        starts = self._policy.decide(now_us, view)
+        if starts is None:
+            raise ValueError("it returned None; return the jobs that start now, [] for none")
+        chosen = _rows_of(starts, waiting, rows, free)
+        if not chosen:
+            return
+        self._started[: len(chosen)] = chosen
+        reg[t.STARTED_N] = len(chosen)
+        taken = set(chosen)
+        queue[low + len(chosen) : high] = [row for row in rows if row not in taken]
+        reg[t.QUEUE_LO] = low + len(chosen)
+
+    def _running(self, now_us: int) -> tuple[Job, ...]:
+        """The batch jobs that run, in order of start."""
+        count = int(self._reg[t.RUNS_N])
+        rows = np.concatenate((self._open, np.arange(self._runs_seen, count)))
+        self._open, self._runs_seen = rows[self._runs[rows, t.R_END] < 0], count
+        return self._seen.running(self._job, self._runs[self._open, t.R_JOB], now_us)
+
+
+def _rows_of(starts: Iterable[Any], waiting: tuple[Job, ...], rows: list[int], free: int) -> list[int]:
+    """The rows of the jobs that start. Raises ValueError that names the job that cannot."""
+    row_of: dict[Any, int] | None = None
+    chosen: list[int] = []
+    for start in starts:
+        if row_of is None:
+            row_of = {job.number: row for job, row in zip(waiting, rows, strict=True)}
+            nodes_of = {job.number: job.nodes for job in waiting}
+            left = free
+        given = start.number if isinstance(start, Job) else start
+        if isinstance(given, bool) or not isinstance(given, int | np.integer):
+            said = f"{start!r} is among the jobs to start, which is neither a job nor a number"
+            raise ValueError(said)  # noqa: TRY004 - one kind of error
+        number = int(given)
+        row = row_of.get(number)
+        if row is None:
+            raise ValueError(f"it starts job {number}, which does not wait")
+        if row in chosen:
+            raise ValueError(f"it starts job {number} twice")
+        if nodes_of[number] > left:
+            besides = f" beside the {len(chosen)} it starts before" if chosen else ""
+            raise ValueError(
+                f"it starts job {number}, which wants {nodes_of[number]} nodes; {left} are idle{besides}"
+            )
+        left -= nodes_of[number]
+        chosen.append(row)
+    return chosen
