@@ -38,7 +38,7 @@ _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 def _with_short_help(command: click.Command) -> click.Command:
     """The command, and all below it, with `-h`, whoever calls it."""
-    command.context_settings = _HELP | command.context_settings
+    command.context_settings = {**_HELP, **command.context_settings}
     for inner in getattr(command, "commands", {}).values():
         _with_short_help(inner)
     return command
