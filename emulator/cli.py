@@ -15,6 +15,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 _COMMANDS = {
     # name: (module, attribute, help for the list of commands)
     "run": ("emulator.commands.run", "run", "Run a scenario or a trace, in virtual time or live."),
+    "replay": ("emulator.commands.replay", "replay", "Submit a log to a real Slurm or PBS that is there."),
     "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
     "gui": ("emulator.report.cli", "gui", "Open the newest report, or that of a folder, in the browser."),
@@ -39,6 +40,7 @@ _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 def _with_short_help(command: click.Command) -> click.Command:
     """The command, and all below it, with `-h`, whoever calls it."""
     command.context_settings = {**_HELP, **command.context_settings}
+    command._help_option = None  # noqa: SLF001 - click keeps that of the first call, perhaps by another program
     for inner in getattr(command, "commands", {}).values():
         _with_short_help(inner)
     return command

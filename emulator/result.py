@@ -45,12 +45,12 @@ class Result:
     @cached_property
     def jobs(self) -> pa.Table:
         """One row a job or lease, sorted by (submit, number): the columns of `jobs.parquet`."""
-        return tables.jobs_table(self.record)
+        return tables.jobs_table(self.record).whole()
 
     @cached_property
     def events(self) -> pa.Table:
         """Everything that happened, in order: the columns of `events.parquet`."""
-        return tables.events_table(self.record)
+        return tables.events_table(self.record).whole()
 
     @cached_property
     def nodes(self) -> pa.Table:

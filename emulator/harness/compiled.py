@@ -59,6 +59,12 @@ def cache_folder() -> Path:
     return base / digest
 
 
+def is_first_time() -> bool:
+    """Whether the loops of this version have never been compiled here."""
+    folder = cache_folder()
+    return not folder.exists() or not any(folder.iterdir())
+
+
 @cache
 def _numba() -> Any:
     """The compiler, told where to keep what it makes. Loading it takes longer than replaying a year of a small site."""

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 
 from emulator.harness.cluster import Cluster
-from emulator.harness.compiled import cache_folder
 from emulator.harness.mechanism import GROUP
 from emulator.harness.record import RunOutcome
 from emulator.plugins import find_plugin, plugin_names
@@ -47,12 +46,6 @@ def warm_mechanism(mechanism: object) -> None:
     warm_up = getattr(mechanism, "warm_up", None)
     if warm_up is not None:
         warm_up()
-
-
-def is_first_time() -> bool:
-    """Whether the loops of this version have never been compiled here."""
-    folder = cache_folder()
-    return not folder.exists() or not any(folder.iterdir())
 
 
 _BUILT_ON_THE_HARNESS = ("hybrid",)

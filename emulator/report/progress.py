@@ -74,7 +74,7 @@ class RunProgress:
 
     def announce_compiling(self) -> None:
         """Say why nothing moves at first, where that is so."""
-        from emulator.harness.warm import is_first_time  # noqa: PLC0415 - for a run only
+        from emulator.harness.compiled import is_first_time  # noqa: PLC0415 - for a run only
 
         if not self._quiet and is_first_time():
             from rich.console import Console  # noqa: PLC0415 - as below

@@ -66,6 +66,17 @@ def test_a_mechanism_a_generator_a_transform_and_a_queue_order(run):
     assert (summary["jobs_run"], summary["ondemand_granted"]) == (12, 4)
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "source"),
+    [("fcfs+short_first", "backfill.py:short_first"), ("widest_that_fits", "scheduler.py:widest_that_fits")],
+)
+def test_a_backfill_rule_and_a_whole_scheduler(run, scheduler, source):
+    summary = run(
+        {"workload": {"generate": [CLOCKWORK]}, "scheduler": scheduler}, source, "generator.py:Clockwork"
+    )
+    assert summary["jobs_run"] == 12
+
+
 def test_an_algorithm_and_a_predictor(run):
     summary = run(
         {

@@ -190,6 +190,7 @@ def test_a_mark_is_renewed_after_its_node_changed(world, kit):
     renewed()
     w.engine.release_nodes((lent,))
     renewed()
+    w.settled()
     commands = len(w.batch.commands())
     w.engine.reconcile()
     w.settled()
