@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
 import click
+
+# Else pydantic reads the entry points of everything that is installed, in search of plug-ins of its own.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 _COMMANDS = {
     # name: (module, attribute, help for the list of commands)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _STDERR = 2
+_COMPILES = (
+    "emulator: compiling the loops that this run needs, once in this installation: up to half a minute"
+)
 _ENDING = b"emulator: ending the run; once more stops at once, without results\n"
 _SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
@@ -198,12 +201,15 @@ def _run(
     scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool, report: bool
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
+    from emulator.harness.compiled import cache_folder  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415
     from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
+    if not quiet and not any(cache_folder().glob("*.kernel")):
+        click.echo(_COMPILES, err=True)
     with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
         logs = None
         if clock == "live":

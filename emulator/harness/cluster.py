@@ -15,6 +15,7 @@ import numpy as np
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
+from emulator.harness.kernel_files import Tables
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable, Kind
@@ -134,10 +135,10 @@ class Cluster(TableViews):
             self._job[rows, row] = value
 
     def _make_state(self) -> None:
-        self._state: Any = (
+        self._state: Any = Tables((
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
-        )  # fmt: skip
+        ))  # fmt: skip
         if self._asked is not None:
             self._asked.use(self._job, self._queue, self._runs, self._reg)
 

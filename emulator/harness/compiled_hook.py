@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numba
 from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import compiled, numba_here
+from emulator.harness.kernel_maker import floats_at, ints32_at, ints_at
 from emulator.harness.reorder import (
     A_ACCOUNTS,
     A_COUNT,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from emulator.harness.reorder import Floats
     from emulator.harness.tables import Ints, Ints32
 
-_INT = ir.IntType(64)
-
 
 def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noqa: ARG001
     def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -65,22 +63,6 @@ def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noq
 
 call_score: Any = intrinsic(_call_score)
 """`call_score(address, order, job)` calls `double score(record *order, record *job)`; all are addresses."""
-
-
-def _pointer(kind: Any, element: Any) -> Any:
-    def typed(_typing: Any, address: Any) -> Any:  # noqa: ARG001
-        def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], element.as_pointer())
-
-        return types.CPointer(kind)(types.int64), codegen  # type: ignore[no-untyped-call]
-
-    return intrinsic(typed)
-
-
-ints_at = _pointer(types.int64, _INT)
-"""`int64 *` of an address; `ints32_at` and `floats_at` are alike."""
-ints32_at = _pointer(types.int32, ir.IntType(32))
-floats_at = _pointer(types.float64, ir.DoubleType())
 
 
 @compiled
@@ -122,13 +104,13 @@ def reorder(context: int, now: int) -> None:
 @cache
 def hook() -> Any:
     """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
-    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
+    return numba_here().cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
 
 
 def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
     """The machine code of an order's `score`, from the cache where its source is a file."""
-    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    signature = types.float64(numba_here().from_dtype(parameters), numba_here().from_dtype(WAITING))
     try:
-        return numba.cfunc(signature, cache=True)(score)
+        return numba_here().cfunc(signature, cache=True)(score)
     except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
-        return numba.cfunc(signature)(score)
+        return numba_here().cfunc(signature)(score)

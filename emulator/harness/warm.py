@@ -5,10 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 
+import numpy as np
+
 from emulator.harness.cluster import Cluster
 from emulator.harness.mechanism import GROUP
 from emulator.harness.record import RunOutcome
 from emulator.plugins import find_plugin, plugin_names
+from emulator.report import columns
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
@@ -39,6 +42,16 @@ def warm() -> None:
     live.end(rows[0], _SECOND_US, RunOutcome.FINISHED)
     live.requeue(rows[1], _SECOND_US)
     live.cancel(rows[1], _SECOND_US)
+    _write()
+
+
+def _write() -> None:
+    """The loops that results are written with: texts of few different ones, lists and intervals of nodes."""
+    node, first = np.zeros(1, np.int32), np.array([0, 1])
+    node.flags.writeable = False  # as in a record
+    columns.chosen(first[:1], ["one"])
+    columns.lists(node, first[:1], first[1:])
+    columns.intervals(first, node, first[:1])
 
 
 def warm_mechanism(mechanism: object) -> None:

@@ -6,11 +6,10 @@ import json
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -20,6 +19,8 @@ from emulator.report import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from emulator.report.sheets import Sheet
 
 SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
     "summary.json",
@@ -161,10 +162,9 @@ def load(out_dir: Path) -> RunRecord:
 
 def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> None:
     kept = json.dumps({name: plain(getattr(record, name)) for name in _KEPT}, ensure_ascii=False)
-    jobs = tables.jobs_table(record)
-    pq.write_table(jobs.replace_schema_metadata({_RECORD_KEY: kept}), folder / JOBS, compression="zstd")
-    pq.write_table(tables.events_table(record), folder / EVENTS, compression="zstd")
-    _write_csv(tables.batsim_table(record, jobs), folder / JOBS_CSV)
+    _write_parquet(tables.jobs_table(record), folder / JOBS, {_RECORD_KEY: kept})
+    _write_parquet(tables.events_table(record), folder / EVENTS)
+    _write_csv(tables.batsim_table(record), folder / JOBS_CSV)
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
 
 
@@ -179,10 +179,22 @@ def to_json(summary: dict[str, Any]) -> str:
     return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _write_csv(table: pa.Table, path: Path) -> None:
+def _write_parquet(sheet: Sheet, path: Path, metadata: dict[bytes, str] | None = None) -> None:
+    with ExitStack() as open_files:
+        writer = None
+        for block in sheet.blocks():
+            table = block.replace_schema_metadata(metadata)
+            if writer is None:
+                writer = open_files.enter_context(pq.ParquetWriter(path, table.schema, compression="zstd"))
+            writer.write_table(table)
+
+
+def _write_csv(sheet: Sheet, path: Path) -> None:
     with path.open("wb") as file:
-        file.write((",".join(table.column_names) + "\n").encode())
-        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=False))
+        for number, block in enumerate(sheet.blocks()):
+            if number == 0:
+                file.write((",".join(block.column_names) + "\n").encode())
+            pyarrow.csv.write_csv(block, file, pyarrow.csv.WriteOptions(include_header=False))
 
 
 def _put(partial: Path, out_dir: Path) -> None:

@@ -14,6 +14,7 @@ from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, Pool
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
+from emulator.report.sheets import Sheet
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _or_minus_one(column: pa.ChunkedArray, dtype: type[np.generic]) -> NDArray[A
     return np.asarray(pc.fill_null(column, -1).to_numpy(), dtype)
 
 
-def jobs_table(record: RunRecord) -> pa.Table:
+def jobs_table(record: RunRecord) -> Sheet:
     """`jobs.parquet`: one row a job or lease, sorted by (submit, number)."""
     jobs, start_us, end_us = record.jobs, record.start_us, record.end_us
     has_run = (start_us >= 0) & (end_us >= 0)
@@ -108,11 +109,18 @@ def jobs_table(record: RunRecord) -> pa.Table:
         "estimate_us": numbers(jobs.estimate_us),
         "nodes": numbers(jobs.nodes),
         "runs": numbers(np.bincount(record.runs.job, minlength=len(jobs)).astype(np.int32)),
-        "node_list": columns.lists(record.runs.node, *_places(record, last)),
         **{name: or_null(getattr(jobs, name)) for name in _UNKNOWN},
         **{f"{_EXTRA}{name}": or_null(values) for name, values in jobs.extra.items()},
     }
-    return pa.table(found)
+    begin, width = _places(record, last)
+    place = list(found).index("runs") + 1
+    return Sheet(
+        pa.table(found),
+        "node_list",
+        place,
+        np.maximum(width, 0),
+        lambda rows: columns.lists(record.runs.node, begin[rows], width[rows]),
+    )
 
 
 def _places(record: RunRecord, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -148,7 +156,7 @@ def jobs_from(table: pa.Table) -> tuple[JobTable, NDArray[np.int8], NDArray[np.i
     )
 
 
-def events_table(record: RunRecord) -> pa.Table:
+def events_table(record: RunRecord) -> Sheet:
     """`events.parquet`: everything that happened, in order.
 
     `run` joins the start of a run with its end; `nodes` are indices into the node table; `text` is the reason
@@ -173,7 +181,7 @@ def events_table(record: RunRecord) -> pa.Table:
     for part in parts:
         begins.append(part.first + sum(map(len, pools)))
         pools.append(part.node)
-    return pa.table(
+    table = pa.table(
         {
             "time_us": numbers(time_us[order]),
             "event": _names(code[order], _EVENTS),
@@ -181,11 +189,25 @@ def events_table(record: RunRecord) -> pa.Table:
             "run": or_null(column("run")),
             "pool": columns.chosen(column("pool"), tuple(pool.value for pool in NodePool)),
             "text": columns.chosen(np.concatenate(text)[order], texts),
-            "nodes": columns.lists(np.concatenate(pools), np.concatenate(begins)[order], column("width")),
             "done_node_us": numbers(column("done_node_us"), column("has_work") > 0),
             "lost_node_us": numbers(column("lost_node_us"), column("has_work") > 0),
         }
     )
+    node, begin, width = _one_pool(pools), np.concatenate(begins)[order], column("width")
+    place = table.column_names.index("text") + 1
+    return Sheet(
+        table,
+        "nodes",
+        place,
+        np.maximum(width, 0),
+        lambda rows: columns.lists(node, begin[rows], width[rows]),
+    )
+
+
+def _one_pool(pools: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """All of them behind each other; no copy where one has all nodes, which may be a gigabyte."""
+    full = [pool for pool in pools if len(pool)]
+    return full[0] if len(full) == 1 else np.concatenate(pools)
 
 
 def _rank(time_us: NDArray[np.int64], code: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -403,7 +425,7 @@ _FINAL_STATE = {
 _WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
 
 
-def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
+def batsim_table(record: RunRecord) -> Sheet:
     """`jobs.csv`: the columns of Batsim's job output, which evalys reads; times in seconds."""
     last = last_run_of_job(record)
     has_run = last >= 0
@@ -428,13 +450,13 @@ def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
     with np.errstate(divide="ignore", invalid="ignore"):
         stretch = numbers(turnaround_us / run_us, ended & (run_us > 0))
     found = {
-        "job_id": jobs["job"],
+        "job_id": numbers(record.jobs.number),
         "workload_name": columns.chosen(
             np.zeros(count, np.int64), [str(record.scenario.get("name", "workload"))]
         ),
         "profile": columns.chosen(record.jobs.kind.astype(np.int64), _KINDS),
         "submission_time": seconds(submit_us),
-        "requested_number_of_resources": jobs["nodes"],
+        "requested_number_of_resources": numbers(record.jobs.nodes),
         "requested_time": seconds(record.jobs.estimate_us),
         "success": numbers((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
         "final_state": columns.chosen(final.astype(np.int64), names),
@@ -444,12 +466,17 @@ def batsim_table(record: RunRecord, jobs: pa.Table) -> pa.Table:
         "waiting_time": seconds(start_us - submit_us, started),
         "turnaround_time": seconds(turnaround_us, ended),
         "stretch": stretch,
-        "allocated_resources": columns.intervals(
-            record.runs.first, record.runs.node, np.where(started & has_run, last, -1)
-        ),
         "consumed_energy": numbers(np.full(count, -1, np.int8)),
         "metadata": columns.chosen(
             runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
         ),
     }
-    return pa.table(found)
+    shown = np.where(started & has_run, last, -1)
+    place = list(found).index("stretch") + 1
+    return Sheet(
+        pa.table(found),
+        "allocated_resources",
+        place,
+        np.maximum(_places(record, shown)[1], 0),
+        lambda rows: columns.intervals(record.runs.first, record.runs.node, shown[rows]),
+    )

@@ -312,7 +312,7 @@ for words in ["compare", "--help"], ["trace", "info", {str(KTH)!r}]:
 """
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environ())
 
-    def test_a_run_loads_no_plotting_library_and_no_pandas(self, log_file, tmp_path):
+    def test_a_run_loads_no_compiler_no_plotting_library_and_no_pandas(self, log_file, tmp_path):
         run = ["run", "--trace", str(log_file(1, 2)), "--nodes", "4", "--out", str(tmp_path / "out")]
         code = f"""
 import sys
@@ -320,7 +320,7 @@ from click.testing import CliRunner
 from emulator.cli import main
 result = CliRunner().invoke(main, {run!r})
 assert result.exit_code == 0, result.output
-print(*sorted({{"matplotlib", "pandas", "pyarrow.compute"}} & set(sys.modules)))
+print(*sorted({{"numba", "matplotlib", "pandas", "pyarrow.compute"}} & set(sys.modules)))
 """
         # The first process compiles what nobody has compiled before.
         _, again = (

@@ -8,6 +8,7 @@ import numpy as np
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
+from emulator.harness.kernel_files import Tables
 from emulator.harness.record import RunOutcome
 from emulator.mechanisms.hybrid import reserved as r
 
@@ -60,9 +61,9 @@ class HybridCluster(Cluster):
         self._work = work
 
     def _make_claims(self) -> None:
-        self._claims: Any = (
+        self._claims: Any = Tables((
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     # The kernel's loops, with claims.
 

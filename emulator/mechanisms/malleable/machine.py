@@ -12,6 +12,7 @@ import numpy as np
 
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.kernel_files import Tables
 from emulator.harness.record import JobState, RunTable
 from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
@@ -114,7 +115,7 @@ class PlanningMachine(TableViews):
             job[:, column] = values
 
     def _make_state(self) -> None:
-        self._state: Any = (*self._fixed, self._runs, self._log, self._reg)
+        self._state: Any = Tables((*self._fixed, self._runs, self._log, self._reg))
 
     @property
     def next_event_us(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
 from emulator.harness.decisions import default_node_names
+from emulator.harness.kernel_files import Tables
 from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
@@ -350,11 +351,11 @@ def _make_room(
     reg[s.FULL] = full
     reg[s.HEAD] = -1
     reg[s.HAS_MEMORY] = shape.memory_kib > 0
-    state = (
+    state = Tables((
         job, node, slot_job, slot_next, unit, np.zeros((max(count, 1), 2 * (slots + 1)), np.int32),
         np.tile(speeds, (2, 1)), demands.phase_us, heap, queue, np.zeros(max(count, 1), np.int32),
         np.zeros(node_count, np.int32), runs, log, failed, open_nodes, scratch, reg,
-    )  # fmt: skip
+    ))  # fmt: skip
     return _Room(
         kernel=state,
         job=job,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.harness.compiled import compiled
 from emulator.mechanisms.realtime.segments import (
     at_risk,
     begin_segment,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import State
 
 
-@inner
+@compiled
 def blocked_by(state: State, place: int) -> int:
     """How many partitions that are free now would not be any more."""
     _, _, parts, _, conflicts, conflict_first, _, _, _, _, _, _, _, _, _, _, _ = state
@@ -59,7 +59,7 @@ def blocked_by(state: State, place: int) -> int:
     return count
 
 
-@inner
+@compiled
 def free_place(state: State, who: int, in_time: bool, reserved: int, spare: int) -> int:
     """Where the job can start now without a preemption: the free partition that blocks the fewest others.
 
@@ -84,7 +84,7 @@ def free_place(state: State, who: int, in_time: bool, reserved: int, spare: int)
     return best
 
 
-@inner
+@compiled
 def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int, spare: int) -> int:
     """Where a real-time job goes if batch jobs give way: the partition that keeps utilisation highest (section 5.2).
 
@@ -132,7 +132,7 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
     return best
 
 
-@inner
+@compiled
 def choose_victims(state: State, shortage: int, now: int) -> None:
     """Flat: the batch jobs with the fewest units in all that make up the shortage; take[k] of running[k].
 
@@ -166,7 +166,7 @@ def choose_victims(state: State, shortage: int, now: int) -> None:
             total -= job[running[k], UNITS]
 
 
-@inner
+@compiled
 def take_unit(state: State, who: int, which: int) -> None:
     """Keep a unit for a real-time job."""
     _, unit, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
@@ -175,7 +175,7 @@ def take_unit(state: State, who: int, which: int) -> None:
         reg[FREE_N] -= 1
 
 
-@inner
+@compiled
 def take_from(state: State, who: int, other: int, wanted: int) -> int:
     """Keep up to `wanted` units of another job, those that nobody has claimed. Returns how many."""
     job, unit, _, _, _, _, _, _, _, _, runs, log, _, _, _, _, _ = state
@@ -188,7 +188,7 @@ def take_from(state: State, who: int, other: int, wanted: int) -> int:
     return got
 
 
-@inner
+@compiled
 def claim(state: State, who: int, place: int, now: int) -> None:
     """Keep units for a real-time job, preempt who is on them, and start it if they are free."""
     (
@@ -256,7 +256,7 @@ def claim(state: State, who: int, place: int, now: int) -> None:
     start_claimed(state, who, now)
 
 
-@inner
+@compiled
 def start_claimed(state: State, who: int, now: int) -> bool:
     """Start a real-time job on the units kept for it, if nobody is on them any more."""
     job, unit, parts, part_units, _, _, _, _, _, running, _, log, _, _, _, _, reg = state
@@ -287,7 +287,7 @@ def start_claimed(state: State, who: int, now: int) -> bool:
     return True
 
 
-@inner
+@compiled
 def occupy(state: State, who: int, place: int, now: int) -> None:
     """Start a job on free units."""
     job, unit, parts, part_units, conflicts, conflict_first, _, _, _, _, _, log, _, _, _, _, reg = state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inner
+from emulator.harness.compiled import compiled
 from emulator.harness.stepping import next_submit
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
@@ -63,7 +63,7 @@ def scratch_wanted(job: Ints, units: int, reg: Ints, now: int) -> int:
     return min(coming, 2 * units) * (units + 1) if reg[CLASSES] == 0 else 2 * units
 
 
-@inner
+@compiled
 def submit_due(state: State, now: int) -> None:
     job, _, _, _, _, _, _, queue, urgent, _, _, _, _, _, _, _, reg = state
     while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
@@ -78,7 +78,7 @@ def submit_due(state: State, now: int) -> None:
         reg[DIRTY] = 1
 
 
-@inner
+@compiled
 def end_due(state: State, now: int) -> None:
     """Stretches of work and transfers that are over by now; what a job does next may be over at once."""
     job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state

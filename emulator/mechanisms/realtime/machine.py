@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.kernel_files import Tables
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
@@ -139,10 +140,10 @@ class RealtimeMachine(TableViews):
         parts, part_units, conflicts, conflict_first, overlap, class_first = self._tables
         queue, urgent, running = self._lists
         tried = np.zeros(2 * len(self.layout.sizes) + 2, np.int8)
-        self._state: Any = (
+        self._state: Any = Tables((
             self._job, self._unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running,
             self._runs, self._log, class_first, self._values, self._take, tried, self._reg,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     # Time.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.harness.compiled import compiled
 from emulator.mechanisms.realtime.allocation import claim, free_place, occupy, start_claimed, urgent_place
 from emulator.mechanisms.realtime.segments import queue_remove_at, segment_us
 from emulator.mechanisms.realtime.tables import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _ANY = 1 << 60
 
 
-@inner
+@compiled
 def find_place(
     state: State, who: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int
 ) -> int:
@@ -53,7 +53,7 @@ def find_place(
     return free_place(state, who, in_time=in_time, reserved=reserved, spare=spare)
 
 
-@inner
+@compiled
 def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
     if urgent:
         claim(state, who, place, now)
@@ -61,7 +61,7 @@ def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
         occupy(state, who, place, now)
 
 
-@inner
+@compiled
 def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
     """Shadow time, and the units that are spare then (EASY rule 2). Units of leaving jobs count as free now."""
     job, unit, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
@@ -85,7 +85,7 @@ def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[i
     return shadow, free - wanted
 
 
-@inner
+@compiled
 def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
     """Shadow time and the partition that comes free then: the first to do so, of equals the first."""
     job, _, _, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
@@ -111,7 +111,7 @@ def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tu
     return shadow, best
 
 
-@inner
+@compiled
 def tried_before(state: State, who: int, in_time: bool) -> bool:
     """Whether a job of this size has found no place in this pass; places only get fewer."""
     job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
@@ -121,7 +121,7 @@ def tried_before(state: State, who: int, in_time: bool) -> bool:
     return tried[place] != 0 or (not in_time and tried[place + 1] != 0)
 
 
-@inner
+@compiled
 def backfill_place(
     state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
 ) -> int:
@@ -136,7 +136,7 @@ def backfill_place(
     return place
 
 
-@inner
+@compiled
 def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
     """One pass over one queue."""
     _, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, _, reg = state
@@ -153,7 +153,7 @@ def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
         backfill(state, now, urgent=urgent, realtime=realtime)
 
 
-@inner
+@compiled
 def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
     """Start what may start behind the head: the first that fits, the widest, or the shortest, again and again."""
     job, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, tried, reg = state
@@ -194,7 +194,7 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
         launch(state, who, best_place, now, urgent=urgent)
 
 
-@inner
+@compiled
 def schedule(state: State, now: int) -> None:
     """Everything that starts at an instant at which a job was submitted or left its units."""
     job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state

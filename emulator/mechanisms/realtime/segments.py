@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.checkpoint_io import rate_of, time_for
-from emulator.harness.compiled import compiled, inner
+from emulator.harness.compiled import compiled
 from emulator.mechanisms.realtime.tables import (
     BASE,
     CKPT,
@@ -89,7 +89,7 @@ PREEMPTED = 6
 # Sorted lists.
 
 
-@inner
+@compiled
 def queue_insert(job: Ints, queue: Ints32, reg: Ints, count: int, who: int) -> None:
     """By (KEY, WHEN, row); `count` is the register with the queue's length."""
     place = reg[count]
@@ -106,14 +106,14 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, count: int, who: int) -> N
     reg[count] += 1
 
 
-@inner
+@compiled
 def queue_remove_at(queue: Ints32, reg: Ints, count: int, place: int) -> None:
     reg[count] -= 1
     for k in range(place, reg[count]):
         queue[k] = queue[k + 1]
 
 
-@inner
+@compiled
 def running_insert(job: Ints, running: Ints32, reg: Ints, who: int) -> None:
     """By (PLANNED, row)."""
     place = reg[RUNNING_N]
@@ -129,7 +129,7 @@ def running_insert(job: Ints, running: Ints32, reg: Ints, who: int) -> None:
     reg[RUNNING_N] += 1
 
 
-@inner
+@compiled
 def running_remove(running: Ints32, reg: Ints, who: int) -> None:
     place = 0
     while running[place] != who:
@@ -140,13 +140,13 @@ def running_remove(running: Ints32, reg: Ints, who: int) -> None:
 # Transfers.
 
 
-@inner
+@compiled
 def alone_us(reg: Ints, units: int, cap: int) -> int:
     """A checkpoint of so many units when nobody else is at it."""
     return time_for(reg[DATA_OWED], rate_of(reg[NODE_RATE], reg[cap], units * reg[UNIT_NODES]))
 
 
-@inner
+@compiled
 def rate_for(job: Ints, reg: Ints, who: int) -> int:
     """Bytes a second for each node of a job that reads or writes."""
     nodes = job[who, UNITS] * reg[UNIT_NODES]
@@ -155,7 +155,7 @@ def rate_for(job: Ints, reg: Ints, who: int) -> int:
     return rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS] if reg[SHARED] else nodes)
 
 
-@inner
+@compiled
 def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
     """Let all transfers go on to `now`."""
     for_us = now - reg[LAST_IO]
@@ -175,7 +175,7 @@ def io_end(job: Ints, reg: Ints, who: int) -> int:
     return end
 
 
-@inner
+@compiled
 def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     """The next end of a stretch of work or of a transfer."""
     least = NEVER
@@ -189,7 +189,7 @@ def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
     return least
 
 
-@inner
+@compiled
 def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
     """Leave the present phase's transfer, if any, and begin this one's."""
     nodes = job[who, UNITS] * reg[UNIT_NODES]
@@ -211,7 +211,7 @@ def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
 # Segments.
 
 
-@inner
+@compiled
 def segment_us(job: Ints, reg: Ints, who: int) -> int:
     """How long the scheduler expects the next segment to be: what is left of the walltime, the read and the writes."""
     left: int = max(job[who, ESTIMATE] - job[who, SAVED], 1)
@@ -224,7 +224,7 @@ def segment_us(job: Ints, reg: Ints, who: int) -> int:
     return left
 
 
-@inner
+@compiled
 def begin_segment(state: State, who: int, now: int) -> None:
     """The job's units are logged by the caller; from now on they are its own."""
     job, _, _, _, _, _, _, _, _, running, runs, _, _, _, _, _, reg = state
@@ -247,7 +247,7 @@ def begin_segment(state: State, who: int, now: int) -> None:
         begin_work(job, reg, who, now)
 
 
-@inner
+@compiled
 def begin_work(job: Ints, reg: Ints, who: int, now: int) -> None:
     """A stretch of work up to the next checkpoint or the end."""
     begin_phase(job, reg, who, WORKING, now)
@@ -258,7 +258,7 @@ def begin_work(job: Ints, reg: Ints, who: int, now: int) -> None:
     job[who, READY] = now + until - job[who, BASE]
 
 
-@inner
+@compiled
 def work_done(job: Ints, runs: Ints, who: int, now: int) -> None:
     """Book the work since SINCE."""
     done = now - job[who, SINCE]
@@ -266,7 +266,7 @@ def work_done(job: Ints, runs: Ints, who: int, now: int) -> None:
     runs[job[who, RUN_ROW], R_WORK] += done
 
 
-@inner
+@compiled
 def leave_units(state: State, who: int) -> None:
     job, unit, parts, _, conflicts, conflict_first, _, _, _, running, runs, log, _, _, _, _, reg = state
     running_remove(running, reg, who)
@@ -286,7 +286,7 @@ def leave_units(state: State, who: int) -> None:
     reg[DIRTY] = 1
 
 
-@inner
+@compiled
 def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     leave_units(state, who)
     job, runs = state[0], state[10]
@@ -294,7 +294,7 @@ def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     runs[job[who, RUN_ROW], R_OUTCOME] = outcome
 
 
-@inner
+@compiled
 def finish(state: State, who: int, now: int) -> None:
     end_segment(state, who, now, FINISHED)
     job = state[0]
@@ -303,7 +303,7 @@ def finish(state: State, who: int, now: int) -> None:
     state[16][ENDED_N] += 1
 
 
-@inner
+@compiled
 def back_to_queue(state: State, who: int, now: int) -> None:
     """A preempted job has left its units and is resubmitted (section 5.2)."""
     end_segment(state, who, now, PREEMPTED)
@@ -315,7 +315,7 @@ def back_to_queue(state: State, who: int, now: int) -> None:
     queue_insert(job, queue, reg, QUEUE_N, who)
 
 
-@inner
+@compiled
 def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
     """Work of a batch job that would be lost if it were preempted now."""
     if reg[SCHEME] == CKPT:
@@ -326,7 +326,7 @@ def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
     return done if reg[SCHEME] == RESTART else done - job[who, SAVED]
 
 
-@inner
+@compiled
 def preempt(state: State, who: int, now: int) -> None:
     """Send a batch job off: at once, or (PRE-CKPT) when it has written what it did."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state
@@ -347,7 +347,7 @@ def preempt(state: State, who: int, now: int) -> None:
     back_to_queue(state, who, now)
 
 
-@inner
+@compiled
 def go_on(state: State, who: int, now: int) -> None:
     """A stretch of work or a transfer of this job is over."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state

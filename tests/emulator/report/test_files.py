@@ -12,7 +12,7 @@ import pytest
 
 from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunRecord, RunTable
 from emulator.metrics import summarize
-from emulator.report import columns, files, tables
+from emulator.report import columns, files, sheets, tables
 from emulator.workload.table import JobTable, Kind
 
 US = 1_000_000
@@ -147,7 +147,7 @@ def test_jobs_csv_has_the_columns_of_batsim(small, tmp_path):
 
 
 def test_events_are_in_the_order_in_which_they_happened(small):
-    events = tables.events_table(small).to_pylist()
+    events = tables.events_table(small).whole().to_pylist()
 
     assert [(event["time_us"] // US, event["event"], event["job"]) for event in events] == [
         (0, "move", None),
@@ -183,7 +183,7 @@ def test_moves_of_one_time_stay_in_their_order(small):
     )
     record = replace(small, moves=moves)
 
-    table = tables.events_table(record)
+    table = tables.events_table(record).whole()
 
     assert tables.events_from(table, record.jobs)[1] == moves
 
@@ -211,6 +211,20 @@ def test_intervals_do_not_depend_on_how_many_are_made_at_once(monkeypatch):
         nodes = [at for end in ends for at in range(int(end[0]), int(end[-1]) + 1)]
         assert nodes == sorted(node[first[row] : first[row + 1]])
         assert all(int(b[0]) > int(a[-1]) + 1 for a, b in pairwise(ends))
+
+
+def test_results_do_not_depend_on_how_many_rows_are_written_at_once(simulated, tmp_path, monkeypatch):
+    files.write(simulated(jobs=60, leases=6), tmp_path / "whole", report=False)
+    monkeypatch.setattr(sheets, "MOST_NODES", 5)
+    files.write(simulated(jobs=60, leases=6), tmp_path / "blocks", report=False)
+
+    assert (tmp_path / "whole" / files.JOBS_CSV).read_bytes() == (
+        tmp_path / "blocks" / files.JOBS_CSV
+    ).read_bytes()
+    for name in (files.JOBS, files.EVENTS):
+        whole, blocks = (pq.ParquetFile(tmp_path / folder / name) for folder in ("whole", "blocks"))
+        assert blocks.num_row_groups > whole.num_row_groups == 1
+        assert blocks.read() == whole.read()
 
 
 def test_the_same_run_gives_the_same_bytes_whatever_the_wall_time(simulated, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _BRING = "from emulator.live.containers.entry import bring_kernels; bring_kernels()"
-_COUNT = "find /run/fleet/kernels -name '*.nbc' | wc -l"
+_COUNT = "find /run/fleet/kernels -name '*.kernel' | wc -l"
 
 
 @pytest.mark.parametrize("image", ["batch", "controller"])
