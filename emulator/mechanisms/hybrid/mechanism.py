@@ -444,7 +444,8 @@ class HybridMechanism:
             return
         cluster = self._cluster
         claim = self._leaving.pop(job, None)
-        if claim is None and self._malleable[job]:
+        # A job may be leaving for nobody any more: the on-demand job was put back while it wrote its checkpoint.
+        if self._malleable[job] and cluster.attributes[job, LEAVING] < 0:
             others = [one for one in cluster.nodes_of(job).tolist() if one != node]
             if len(others) >= self._least[job] and not cluster.is_guest(job):
                 act.resize(job, others)

@@ -38,6 +38,14 @@ def test_every_job_ends_and_does_exactly_the_work_it_owes(world):
     assert done[batch].tolist() == owed[batch].tolist()
 
 
+def test_a_node_may_break_under_a_job_that_leaves_for_an_on_demand_job_which_was_put_back():
+    """Seed 92: its checkpoint was half written when the node broke, and nobody wanted its nodes any more."""
+    _, record, mechanism = run((92, "cup+paa", 9, 2e-5))
+    assert (record.state == JobState.ENDED).all()
+    assert check(record) == []
+    assert mechanism.loans.outstanding == 0
+
+
 @settings(max_examples=120)
 @given(worlds)
 def test_a_malleable_job_stays_within_its_bounds_and_a_rigid_one_at_its_size(world):
