@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence  # noqa: TC003 - parameters are converted to their types
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003
-from typing import Any
+from typing import TYPE_CHECKING
 
 from emulator.live.qsub import Qsub
+
+if TYPE_CHECKING:
+    from emulator.live.qsub import Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,10 @@ class NotedQsub:
     notes: Path
     command: Sequence[str] = ("qsub",)
 
-    def submit(self, name: str, nodes: int, estimate_us: int, script: str, **more: Any) -> str:
-        job_id = Qsub(self.command).submit(name, nodes, estimate_us, script, **more)
+    def submit(self, job: Submission) -> str:
+        job_id = Qsub(self.command).submit(job)
         with self.notes.open("a", encoding="utf-8") as notes:
-            notes.write(f"{job_id} {name}\n")
+            notes.write(f"{job_id} {job.name}\n")
         return job_id
 
     def find(self, name: str) -> str | None:
