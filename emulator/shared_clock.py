@@ -80,6 +80,15 @@ def _words_of(path: Path, file: int) -> memoryview[int]:
     return words
 
 
+def _words_in(path: Path) -> memoryview[int]:
+    """The words of a clock file. Raises ValueError for a file that is none."""
+    try:
+        with path.open("r+b") as file:
+            return _words_of(path, file.fileno())
+    except OSError as error:
+        raise ValueError(f"there is no clock {path}: {error.strerror}") from error
+
+
 class SharedClock:
     """A clock in a file, read by every process of a live run. See `SharedClockMaster`.
 
@@ -92,11 +101,7 @@ class SharedClock:
             raise ValueError(f"there is no rank {rank!r}; there are: {ranks}")
         self.path = path = Path(path)
         self._rank = Rank[rank.upper()]
-        try:
-            with path.open("r+b") as file:
-                self._words = _words_of(path, file.fileno())
-        except OSError as error:
-            raise ValueError(f"there is no clock {path}: {error.strerror}") from error
+        self._words = _words_in(path)
         self.speed = self._words[_SPEED_AT] / 1000
         self.is_held = bool(self._words[_HELD_AT])
         self._lock = threading.Lock()
@@ -171,11 +176,7 @@ class ClockReader:
     """Only tells the time of a clock file, for those whom the clock need not wait for: they take no place at it."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            with path.open("r+b") as file:
-                self._words = _words_of(path, file.fileno())
-        except OSError as error:
-            raise ValueError(f"there is no clock {path}: {error.strerror}") from error
+        self._words = _words_in(path)
         self.speed = self._words[_SPEED_AT] / 1000
 
     def now_us(self) -> int:
