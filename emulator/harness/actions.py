@@ -49,9 +49,7 @@ class Accounting:
         self._lease_ends: dict[int, int] = {}
         self._save_ends: dict[int, tuple[int, bool]] = {}
         self._running: RunningJobs | None = None
-        if self._cluster is not None and {"setup_us", "checkpoint_interval_us"} & set(
-            machine.job_table().extra
-        ):
+        if self._cluster is not None and self._cluster.extra_columns & {"setup_us", "checkpoint_interval_us"}:
             # What runs cost beyond their work must be known before the first.
             self._running = RunningJobs(self._cluster)
 

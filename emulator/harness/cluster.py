@@ -515,6 +515,11 @@ class Cluster(TableViews):
 
     # Afterwards.
 
+    @property
+    def extra_columns(self) -> frozenset[str]:
+        """Names of what the job table has beside the columns of every table."""
+        return frozenset(self._known.extra)
+
     def job_table(self) -> JobTable:
         """All jobs, those that were added included, with the submit times they really had. To look at only."""
         columns = list(_columns(self._known))

@@ -38,6 +38,16 @@ _PAUSE_US = 200_000
 """Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
 
 
+class _Ahead:
+    """Decision points to come, the next one first (`Agenda`)."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[int, int, int]] = []
+
+    def add(self, at_us: int, point: Point, job: int) -> None:
+        heapq.heappush(self.points, (at_us, point, job))
+
+
 class Loop:
     """A machine, a mechanism and virtual time. `run` to the end; `record` whenever wanted.
 
@@ -53,14 +63,13 @@ class Loop:
         name: str = "",
     ) -> None:
         self.machine = machine
-        self._points: list[tuple[int, int, int]] = []
-        self.decisions = Decisions(machine, mechanism, agenda=self, node_names=node_names, name=name)
+        ahead = (
+            _Ahead()
+        )  # and not the loop itself: a circle would keep the tables of a run until the next collection
+        self._points = ahead.points
+        self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
         self._points += _arrivals(machine.job_table(), mechanism)
         self._points.sort()
-
-    def add(self, at_us: int, point: Point, job: int) -> None:
-        """A decision point to come (`Agenda`)."""
-        heapq.heappush(self._points, (at_us, point, job))
 
     def run(self, on_progress: OnProgress | None = None) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.

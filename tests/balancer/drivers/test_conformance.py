@@ -28,7 +28,7 @@ def test_the_batch_system_in_memory_lends_and_gives_back(kit, memory_site):
     kit.contract(memory_site, "free", "other")
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @every_system
 @pytest.mark.parametrize("kind", ["read", "jobs"])
 def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault):
@@ -49,7 +49,7 @@ def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault
     }
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @every_system
 @pytest.mark.parametrize("command", ["reclaim", "restore"])
 def test_a_command_under_a_fault_does_all_or_nothing_and_may_be_repeated(site, kit, command, change_fault):
@@ -68,6 +68,7 @@ def test_a_command_under_a_fault_does_all_or_nothing_and_may_be_repeated(site, k
 
 
 @every_system
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", ["reclaim", "restore"])
 @pytest.mark.parametrize("kind", ["read", "kick"])
 def test_a_command_whose_helpers_hang_ends_all_the_same(site, kit, command, kind):

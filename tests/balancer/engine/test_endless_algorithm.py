@@ -61,6 +61,7 @@ def moody(world):
     return w
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mood", ENDLESS)
 def test_a_request_is_refused_naming_it_and_nothing_moves(moody, mood):
     before = moody.states()
@@ -94,6 +95,7 @@ def test_the_service_can_be_read_meanwhile_and_says_what_it_waits_for(moody, kit
     assert engine.submit_request(1).status == "granted"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mood", [loops, sleeps_a_little_at_a_time])
 def test_a_service_whose_algorithm_never_comes_back_can_be_stopped_and_loses_nothing(moody, kit, mood):
     granted = moody.engine.submit_request(1)

@@ -95,6 +95,7 @@ def test_a_service_that_sleeps_in_the_middle_of_a_save_is_refused_when_it_wakes(
     old.stop()
 
 
+@pytest.mark.slow
 def test_many_changes_of_the_writer_leave_one_history(world, kit):
     w = world(nodes=4, reserve=4)
     w.settled()

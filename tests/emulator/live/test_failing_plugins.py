@@ -265,7 +265,7 @@ class TestCommand:
         self.check(done, out)
         assert "Traceback" not in done.output
 
-    @pytest.mark.parametrize("clock", ["virtual", pytest.param("live", marks=live)])
+    @pytest.mark.parametrize("clock", ["virtual", pytest.param("live", marks=[live, pytest.mark.slow])])
     def test_an_order_that_fails_at_a_pass(self, run, clock):
         order = "scheduler={order: {late_failing_order: {at_s: 3700}}, backfill: easy}"
         done, out = run("--set", "mechanism={failing: {event: none}}", "--set", order, "--clock", clock)

@@ -152,6 +152,7 @@ def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluste
     assert len(rows(tmp_path / "out")) == 1
 
 
+@pytest.mark.slow
 def test_without_a_scheduler_the_address_is_named_with_status_2(grid, tmp_path):
     done = CliRunner().invoke(
         main, ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")]

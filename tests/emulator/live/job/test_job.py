@@ -153,6 +153,7 @@ class TestAsAPlainProgram:
             assert process.poll() is None, f"it ended without saying {text}"
             pause.wait(0.02)
 
+    @pytest.mark.slow
     def test_killed_and_told_to_leave_it_does_all_its_work_once(self, start, tmp_path):
         first = start("--speed", "10", "--every", "10")
         self.wait_for(tmp_path, first, '"number": 2')

@@ -176,6 +176,7 @@ def test_queues_and_server_in_full(jobs, recorded):
 
 
 @pytest.mark.live
+@pytest.mark.slow
 def test_jobs_are_accepted_while_all_nodes_are_offline(world, recorded):
     world.batch.next_number = 34
     world.serve()

@@ -32,7 +32,7 @@ FAIR = {"age_weight": 1, "max_age_s": 100, "half_life_s": 60, "queues": {1: 1, 2
 
 
 @pytest.mark.live
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler",
     ["fcfs+easy", "sjf+none", "fcfs+conservative", "wfp3+easy", {"order": {"multifactor": FAIR}}],
