@@ -207,7 +207,9 @@ class Reconciler:
             # Handed over here, under the writer's lock: whatever is decided later about a node comes later.
             self._set_right(difference)
             if unknown is not None:
-                self._renew_marks(_outdated(records, reading.states, changed_at, unknown))
+                outdated = _outdated(records, reading.states, changed_at, unknown)
+                # A node that this look takes out of the reserve is to be without a mark.
+                self._renew_marks(tuple(node for node in outdated if node not in difference.observed))
             is_news = bool(
                 difference.observed or difference.jobs or difference.contested or difference.cleared
             )

@@ -10,7 +10,7 @@ import pytest
 
 from balancer.app import create_app
 from balancer.calls import Caller
-from balancer.drivers.base import UnreachableError
+from balancer.drivers.base import NodeStatus, UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.marks import Stamp
 from balancer.ledger.backup import back_up, restore
@@ -195,6 +195,20 @@ def test_a_mark_is_renewed_after_its_node_changed(world, kit):
     w.engine.reconcile()
     w.settled()
     assert w.batch.commands()[commands:] == []
+
+
+def test_a_mark_is_not_renewed_by_the_look_that_gives_the_node_back(world, kit):
+    """Seed 200083: a reserved node with an outdated mark ran a job; it was marked again after it had been given up."""
+    w = world(nodes=1, reserve=1, reconcile_period_s=0)
+    w.settled()
+    (lent,) = granted(w)
+    w.engine.release_nodes((lent,))  # the mark on it is older than this
+    stamp = w.batch.stamps[lent]
+    w.batch.reports = {lent: NodeStatus("offline", jobs=("1.server",), marked=True, stamp=stamp)}
+    commands = len(w.batch.commands())
+    w.engine.reconcile()
+    kit.until(lambda: w.batch.commands()[commands:])
+    assert w.batch.commands()[commands] == ("restore", (lent,))
 
 
 def test_an_operator_holds_a_node_in_any_state_and_says_whose_it_is(world, kit):
