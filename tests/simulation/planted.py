@@ -80,9 +80,9 @@ BUGS = (
     ),
     Bug(
         "handed over although it runs a job",
-        "balancer/drivers/base.py",
-        'return self.state == "offline" and not self.jobs',
-        'return self.state == "offline"',
+        "balancer/confirmation.py",
+        "return Found.DRAINING if runs else Found.DRAINED",
+        "return Found.DRAINED",
     ),
     Bug(
         "a lost mark is not set again",
