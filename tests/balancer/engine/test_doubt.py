@@ -183,6 +183,7 @@ def test_a_mark_is_renewed_after_its_node_changed(world, kit):
     (lent,) = granted(w)
 
     def renewed():
+        w.settled()  # the reserve is filled up again, and a node under way has its mark renewed later
         newest = w.engine.ledger.last_seq()
         w.engine.reconcile()
         kit.until(lambda: w.batch.stamps[lent].seq >= newest)
