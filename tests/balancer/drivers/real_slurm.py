@@ -7,14 +7,14 @@ import shutil
 import signal
 import socket
 import subprocess
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 PROGRAMS = ("slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -94,9 +94,7 @@ class RealSlurm:
         subprocess.run(["slurmctld"], check=True, capture_output=True)
 
     def stop_controller(self, eventually: Callable[..., None]) -> None:
-        pid = self._pids()["slurmctld"]
-        os.kill(pid, signal.SIGTERM)
-        eventually(lambda: not _lives(pid))
+        _end([self._pids()["slurmctld"]], eventually)
 
     def start_job(self, node: str) -> None:
         command = [
@@ -165,10 +163,7 @@ class RealSlurm:
                 self.end_job(node)
             listed = ["squeue", "--noheader"]
             eventually(lambda: not subprocess.run(listed, capture_output=True, check=True).stdout)
-        for pid in pids.values():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        eventually(lambda: not any(_lives(pid) for pid in pids.values()))
+        _end(pids.values(), eventually)
         for kept in self._kept:
             kept.close()
 
@@ -181,6 +176,16 @@ def _kept_port() -> socket.socket:
             kept.bind(("127.0.0.1", port))
             return kept
     raise AssertionError("no port from 20000 to 30000 is free")
+
+
+def _end(pids: Collection[int], eventually: Callable[..., None]) -> None:
+    """SIGTERM; and SIGKILL, because a slurmctld 22.05 whose script daemon ends before it waits for that for ever."""
+    for number, limit_s in ((signal.SIGTERM, 20), (signal.SIGKILL, 60)):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        with suppress(AssertionError) if number == signal.SIGTERM else nullcontext():
+            eventually(lambda: not any(_lives(pid) for pid in pids), limit_s)
 
 
 def _lives(pid: int) -> bool:
