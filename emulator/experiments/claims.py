@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from emulator.experiments.criteria import LEVEL, Kind, Outcome, Procedure, median_interval
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from emulator.experiments.criteria import Criterion
 
 
 class MissingRunError(LookupError):
@@ -40,24 +44,6 @@ def worlds(rows: Iterable[Mapping[str, Any]]) -> tuple[World, ...]:
     return tuple(World(seed, by_seed[seed]) for seed in sorted(by_seed))
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """Holds from `low` to `high`, both included; None: no bound on that side."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def holds(self, value: float) -> bool:
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
-
-    def text(self, show: Callable[[float], str]) -> str:
-        if self.low is None:
-            return f"at most {show(self.high or 0.0)}"
-        if self.high is None:
-            return f"at least {show(self.low)}"
-        return f"{show(self.low)} to {show(self.high)}"
-
-
 Measure = "Callable[[World], float]"
 
 
@@ -65,9 +51,9 @@ Measure = "Callable[[World], float]"
 class Claim:
     """What a paper says, and when we say that it holds.
 
-    `measure` computes our figure from the runs of one seed. The claim holds when the median over the seeds
-    meets `accepted`, which was written down before the runs. `also` measures the same under another reading of
-    what the paper leaves open, by the reading's name. `open_points` says what could explain a difference.
+    `measure` computes our figure from the runs of one seed. `criterion` says what kind of claim it is and decides
+    over the seeds whether it holds; it was written down before the runs. `also` measures the same under another
+    reading of what the paper leaves open, by the reading's name. `open_points` says what could explain a difference.
     """
 
     id: str
@@ -75,7 +61,7 @@ class Claim:
     where: str
     paper: str
     measure: Callable[[World], float]
-    accepted: Between
+    criterion: Criterion
     show: Callable[[float], str]
     also: Mapping[str, Callable[[World], float]] = field(default_factory=dict)
     open_points: str = ""
@@ -91,8 +77,17 @@ class Verdict:
     problem: str = ""
 
     @property
+    def outcome(self) -> Outcome:
+        return self.claim.criterion.judge(self.values)
+
+    @property
     def holds(self) -> bool:
-        return bool(self.values) and self.claim.accepted.holds(median(self.values))
+        return self.outcome is Outcome.HOLDS
+
+    @property
+    def n(self) -> int:
+        """How many figures decide; a replay without chance is one, however often it was run."""
+        return len(set(self.values)) if self.claim.criterion.test is Procedure.REPLAY else len(self.values)
 
     @property
     def ours(self) -> str:
@@ -109,11 +104,11 @@ class Verdict:
     def why(self) -> str:
         """The reason for the verdict in one or a few sentences."""
         claim = self.claim
-        if not self.values:
+        if not self.values and claim.criterion.kind is not Kind.UNTESTED:
             return self.problem
-        met = sum(claim.accepted.holds(value) for value in self.values)
-        accepted = claim.accepted.text(claim.show)
-        parts = [f"Accepted: {accepted}; met with {met} of {len(self.values)} seeds."]
+        parts = [self._accepted()]
+        if claim.criterion.reason:
+            parts.append(claim.criterion.reason)
         for name, values in self.also.items():
             middle = claim.show(median(values)) if values else "not run"
             ends = f" ({claim.show(min(values))} to {claim.show(max(values))})" if len(values) > 1 else ""
@@ -122,8 +117,21 @@ class Verdict:
             parts.append(claim.open_points)
         return " ".join(parts)
 
+    def _accepted(self) -> str:
+        criterion = self.claim.criterion
+        if criterion.kind is Kind.UNTESTED:
+            return "Not tested."
+        met = sum(map(criterion.accepted.holds, self.values))
+        p = criterion.p(self.values)
+        told = f" (sign test: p = {p:.2g})" if p is not None else ""
+        how = f"met with {met} of {self.n} seeds"
+        if criterion.test is Procedure.REPLAY:
+            how = f"{'met' if met == len(self.values) else 'not met'} in a replay without chance"
+        return f"Accepted: {criterion.accepted.text(self.claim.show)}; {how}{told}."
+
     def as_json(self) -> dict[str, Any]:
-        claim = self.claim
+        claim, criterion = self.claim, self.claim.criterion
+        interval = median_interval(self.values)
         return {
             "id": claim.id,
             "statement": claim.statement,
@@ -133,11 +141,35 @@ class Verdict:
             "spread": self.spread,
             "mean": fmean(self.values) if self.values else None,
             "values": list(self.values),
-            "accepted": claim.accepted.text(claim.show),
+            "kind": criterion.kind,
+            "accepted": "" if criterion.kind is Kind.UNTESTED else criterion.accepted.text(claim.show),
+            "margin": criterion.margin,
+            "test": criterion.test,
+            "level": LEVEL if criterion.test in {Procedure.SIGN, Procedure.RANGE} else None,
+            "n": self.n,
+            "p": criterion.p(self.values),
+            "interval": list(interval) if interval else None,
             "also": {name: list(values) for name, values in self.also.items()},
+            "outcome": self.outcome,
             "holds": self.holds,
             "why": self.why,
         }
+
+
+def counted(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
+    """How many claims came out in each way, in the order in which they are told."""
+    outcomes = [verdict.outcome for verdict in verdicts]
+    return {outcome: outcomes.count(outcome) for outcome in Outcome}
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """One sentence: how many claims hold, do not, cannot be told, and are not tested."""
+    found = counted(verdicts)
+    text = (
+        f"{found[Outcome.HOLDS]} claims hold, {found[Outcome.FAILS]} do not hold, {found[Outcome.OPEN]} cannot be told"
+        " from this trace"
+    )
+    return text + (f"; {found[Outcome.UNTESTED]} are not tested." if found[Outcome.UNTESTED] else ".")
 
 
 def judge(claims: Sequence[Claim], found: Sequence[World]) -> list[Verdict]:

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, interruptible
-from emulator.experiments.claims import judge, worlds
+from emulator.experiments.claims import counted, judge, summary, worlds
+from emulator.experiments.criteria import Outcome
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import Options, find_paper
 from emulator.provenance import file_digest, versions
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Verdict
     from emulator.experiments.paper import Paper
+
+
+_MARKS = {
+    Outcome.HOLDS: "[green]yes[/green]", Outcome.FAILS: "[red]no[/red]", Outcome.OPEN: "cannot be told",
+    Outcome.UNTESTED: "[dim]not tested[/dim]",
+}  # fmt: skip
 
 
 @click.command()
@@ -59,8 +66,9 @@ def reproduce(  # noqa: PLR0917
 ) -> None:
     """Run the experiments of PAPER and say claim by claim whether it holds, and why not.
 
-    A claim holds when the median over the seeds lies in a range that was written down beforehand. Runs are
-    kept in --out and not done again. The exit status is 0 whatever the verdicts are.
+    What counts was written down beforehand: a difference needs a margin and a test over the seeds, a figure the
+    precision that the paper prints. Runs are kept in --out and not done again. The exit status is 0 whatever the
+    verdicts are.
     """
     try:
         experiments = find_paper(paper)
@@ -90,6 +98,7 @@ def reproduce(  # noqa: PLR0917
         "options": {"quick": quick, "stand_in": stand_in, "seeds": seeds},
         "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
         "versions": versions(),
+        "counts": counted(verdicts),
         "claims": [verdict.as_json() for verdict in verdicts],
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -127,19 +136,24 @@ def _print(
         console.print()
         console.print(table)
     table = Table(
-        "claim", "paper", "ours", "spread", "holds", title="Claims", title_justify="left", show_lines=True
+        "claim",
+        "paper",
+        "ours",
+        "spread",
+        "kind",
+        "holds",
+        title="Claims",
+        title_justify="left",
+        show_lines=True,
     )
     for verdict in verdicts:
         claim = verdict.claim
         what = f"[bold]{claim.id}[/bold] {claim.statement} [dim]({claim.where})[/dim]"
-        mark = "[green]yes[/green]" if verdict.holds else "[red]no[/red]"
-        table.add_row(what, claim.paper, verdict.ours, verdict.spread, mark)
+        mark = _MARKS[verdict.outcome]
+        table.add_row(what, claim.paper, verdict.ours, verdict.spread, claim.criterion.kind, mark)
     console.print()
     console.print(table)
     for verdict in verdicts:
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
-    held = sum(verdict.holds for verdict in verdicts)
-    console.print(
-        f"\n{held} of {len(verdicts)} claims hold. Runs, claims.json and report.html (plots) are in {folder}."
-    )
+    console.print(f"\n{summary(verdicts)} Runs, claims.json and report.html (plots) are in {folder}.")

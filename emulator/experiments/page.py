@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jinja2
 from rich.console import Console
 
+from emulator.experiments.claims import summary
 from emulator.experiments.paper import DrawsFigures
 from emulator.report import drawing
 
@@ -36,7 +37,7 @@ def render(paper: Paper, options: Options, verdicts: Sequence[Verdict], found: S
         title=paper.title,
         about=paper.about(options),
         verdicts=verdicts,
-        held=sum(verdict.holds for verdict in verdicts),
+        summary=summary(verdicts),
         tables=[(str(table.title or ""), _as_text(table)) for table in paper.tables(found)],
         plots=paper.figures(found) if isinstance(paper, DrawsFigures) else [],
     )

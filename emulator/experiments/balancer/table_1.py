@@ -15,7 +15,8 @@ from emulator.experiments.balancer.measures import (
     all_jobs,
 )
 from emulator.experiments.balancer.runs import RESERVES, WAITS_MIN, readings
-from emulator.experiments.claims import Between, Claim, count, minutes, percent, points, times
+from emulator.experiments.claims import Claim, count, minutes, percent, points, times
+from emulator.experiments.criteria import alike, bound, level, more, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ def _apart(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="122.5 min",
             measure=_wait("t1/batch"),
-            accepted=Between(60, 185),
+            criterion=printed(122.5, 0.1, replay=options.traces is not None),
             show=minutes,
             also=_waits(options, lambda prefix: _wait(f"{prefix}/batch")),
             open_points=SCHEDULER,
@@ -78,7 +79,7 @@ def _apart(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="1002.8 min",
             measure=_wait("t1/static"),
-            accepted=Between(500, 1500),
+            criterion=printed(1002.8, 0.1, replay=options.traces is not None),
             show=minutes,
             also=_waits(options, lambda prefix: _wait(f"{prefix}/static")),
             open_points=SCHEDULER,
@@ -94,7 +95,7 @@ def _rejections(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="0",
             measure=lambda world: world("t1/static", REJECTED),
-            accepted=Between(high=0),
+            criterion=bound(high=0),
             show=count,
         ),
         Claim(
@@ -103,7 +104,7 @@ def _rejections(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="30 of 141 (21.3 %)",
             measure=lambda world: world("t1/R0W0", RATE),
-            accepted=Between(0.106, 0.32),
+            criterion=printed(30 / 141, 1 / 141),
             show=percent,
             also=_otherwise(options, lambda prefix: lambda world: world(f"{prefix}/R0W0", RATE)),
             open_points=LEASES,
@@ -114,7 +115,7 @@ def _rejections(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="0",
             measure=lambda world: world("t1/R12W0", REJECTED),
-            accepted=Between(high=0),
+            criterion=bound(high=0),
             show=count,
             also=_otherwise(options, lambda prefix: lambda world: world(f"{prefix}/R12W0", REJECTED)),
             open_points=LEASES,
@@ -125,7 +126,7 @@ def _rejections(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="30 -> 3 (-90 %)",
             measure=lambda world: 1 - world("t1/R0W5", REJECTED) / world("t1/R0W0", REJECTED),
-            accepted=Between(low=0.5),
+            criterion=more(0.5, than=0),
             show=percent,
             also={
                 _PLAIN: lambda world: 1 - world("t1-fcfs/R0W5", REJECTED) / world("t1-fcfs/R0W0", REJECTED)
@@ -138,7 +139,7 @@ def _rejections(options: Options) -> tuple[Claim, ...]:
             where="III-A, Table I",
             paper="0",
             measure=lambda world: world("t1/R6W10", REJECTED),
-            accepted=Between(high=0),
+            criterion=bound(high=0),
             show=count,
             also={_PLAIN: lambda world: world("t1-fcfs/R6W10", REJECTED)},
             open_points=LEASES,
@@ -166,7 +167,7 @@ def _merged(options: Options) -> tuple[Claim, ...]:
             where="III-A, V",
             paper="7.7x (85 to 88 % less)",
             measure=_ratio("t1"),
-            accepted=Between(4, 12),
+            criterion=level(7.5, 8.5),
             show=times,
             also=_waits(options, _ratio),
             open_points=SCHEDULER,
@@ -177,7 +178,7 @@ def _merged(options: Options) -> tuple[Claim, ...]:
             where="III-A",
             paper="1.06x",
             measure=_above_bound("t1"),
-            accepted=Between(high=1.25),
+            criterion=alike(None, 1.1),
             show=times,
             also={
                 **_waits(options, _above_bound),
@@ -195,7 +196,7 @@ def _merged(options: Options) -> tuple[Claim, ...]:
             where="III-A",
             paper="4.8 to 5.6 points",
             measure=gain,
-            accepted=Between(0.038, 0.066),
+            criterion=level(0.0475, 0.0565),
             show=points,
             also=_otherwise(
                 options,

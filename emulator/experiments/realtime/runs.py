@@ -55,7 +55,7 @@ def samples(options: Options) -> int:
 
 def seeds(options: Options) -> list[int]:
     """The first weeks like the paper's: chosen by their baseline alone, before any scheme is run."""
-    wanted = options.seeds or (1 if options.quick else 3)
+    wanted = options.seeds or (1 if options.quick else 8)
     found: list[int] = []
     for seed in range(_FIRST_SEED, _LAST_SEED):
         if len(found) == wanted:

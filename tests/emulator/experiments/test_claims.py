@@ -1,4 +1,4 @@
-"""A claim holds when the median over the seeds is accepted; the reasons say what else was tried."""
+"""A claim is a difference, a level or a replay, and the seeds decide; the reasons say what else was tried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
-from emulator.experiments.claims import Between, Claim, judge, percent, worlds
+from emulator.experiments.claims import Claim, judge, percent, summary, worlds
+from emulator.experiments.criteria import (
+    Between,
+    Outcome,
+    exact,
+    less,
+    median_interval,
+    more,
+    other_log,
+    printed,
+    untested,
+)
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
 from emulator.scenario import ScenarioError
@@ -19,7 +30,7 @@ from testdata import TRACES
 def claim(**changes) -> Claim:
     keys = {
         "id": "X", "statement": "few", "where": "III", "paper": "10 %", "measure": lambda world: world("a", "rate"),
-        "accepted": Between(0.05, 0.15), "show": percent, "open_points": "Leases differ.",
+        "criterion": printed(0.1, 0.1), "show": percent, "open_points": "Leases differ.",
     }  # fmt: skip
     return Claim(**keys | changes)
 
@@ -28,24 +39,97 @@ def seeds(*rates: float):
     return worlds([{"label": "a", "seed": seed, "rate": rate} for seed, rate in enumerate(rates)])
 
 
-def test_the_median_decides_and_the_spread_is_shown():
-    (verdict,) = judge([claim()], seeds(0.1, 0.9, 0.12))
-    assert (verdict.holds, verdict.ours, verdict.spread) == (True, "12.0 %", "10.0 % to 90.0 %")
-    assert verdict.why == "Accepted: 5.0 % to 15.0 %; met with 2 of 3 seeds."
+def outcome(criterion, *rates: float) -> Outcome:
+    (verdict,) = judge([claim(criterion=criterion)], seeds(*rates))
+    return verdict.outcome
+
+
+def test_the_median_the_spread_and_the_test_are_shown():
+    (verdict,) = judge([claim(criterion=less(0.1, than=0.5))], seeds(0.1, 0.3, 0.12, 0.2, 0.2))
+    assert (verdict.holds, verdict.ours, verdict.spread) == (True, "20.0 %", "10.0 % to 30.0 %")
+    assert verdict.why == "Accepted: at most 40.0 %; met with 5 of 5 seeds (sign test: p = 0.031)."
 
 
 def test_a_claim_that_does_not_hold_says_why_and_what_another_reading_gives():
     other = {"twice": lambda world: 2 * world("a", "rate")}
-    (verdict,) = judge([claim(also=other)], seeds(0.02))
-    assert not verdict.holds
+    (verdict,) = judge([claim(also=other, criterion=printed(0.1, 0.1, replay=True))], seeds(0.02))
+    assert verdict.outcome is Outcome.FAILS
     assert verdict.why == (
-        "Accepted: 5.0 % to 15.0 %; met with 0 of 1 seeds. Read otherwise, twice: 4.0 %. Leases differ."
+        "Accepted: 5.0 % to 15.0 %; not met in a replay without chance. Read otherwise, twice: 4.0 %. Leases differ."
     )
 
 
-def test_a_claim_without_its_runs_does_not_hold():
+def test_a_claim_without_its_runs_cannot_be_told():
     (verdict,) = judge([claim(measure=lambda world: world("b", "rate"))], seeds(0.1))
-    assert (verdict.holds, verdict.ours, verdict.why) == (False, "none", "run 'b' has no rate")
+    assert (verdict.outcome, verdict.ours, verdict.why) == (Outcome.OPEN, "none", "run 'b' has no rate")
+
+
+@pytest.mark.parametrize(
+    ("beyond", "short", "expected"),
+    [(9, 1, Outcome.HOLDS), (8, 2, Outcome.OPEN), (5, 5, Outcome.OPEN), (1, 9, Outcome.FAILS), (5, 0, Outcome.HOLDS),
+     (4, 0, Outcome.OPEN), (0, 4, Outcome.OPEN), (0, 5, Outcome.FAILS)],
+)  # fmt: skip
+def test_a_difference_holds_in_more_seeds_than_a_coin_would_give(beyond, short, expected):
+    assert outcome(more(0.1), *[1.2] * beyond, *[1.05] * short) is expected
+
+
+def test_a_difference_without_margin_is_no_criterion():
+    with pytest.raises(ValueError, match="needs a margin above 0"):
+        less(0.0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [((0.27, 0.28, 0.29, 0.31, 0.32), Outcome.HOLDS), ((0.2, 0.3, 0.4, 0.3, 0.3), Outcome.OPEN),
+     ((0.31, 0.32, 0.33, 0.34, 0.35), Outcome.FAILS), ((0.3,), Outcome.HOLDS), ((0.31,), Outcome.OPEN)],
+)  # fmt: skip
+def test_a_level_is_met_if_the_papers_figure_is_one_of_ours_and_they_are_close_together(rates, expected):
+    assert outcome(printed(0.30, 0.01), *rates) is expected
+
+
+def test_a_printed_figure_is_met_within_its_last_digit_and_no_finer_than_a_thousandth():
+    assert printed(122.5, 0.1, replay=True).accepted == Between(122.5 - 0.1225, 122.5 + 0.1225)
+    assert printed(3.10, 0.01).accepted == Between(3.095, 3.105)
+
+
+def test_a_replay_without_chance_counts_once_and_needs_one_figure():
+    (verdict,) = judge([claim(criterion=exact(0.1, 0.1))], seeds(0.1, 0.1, 0.1))
+    assert (verdict.outcome, verdict.n) == (Outcome.HOLDS, 1)
+    assert outcome(exact(0.1, 0.1), 0.11) is Outcome.FAILS
+
+
+def test_what_the_trace_cannot_tell_is_told_apart_from_what_is_not_tested():
+    found = judge(
+        [claim(criterion=other_log(exact(0.1, 0.1), "Another log.")), claim(criterion=untested("Fitted to it.")),
+         claim(criterion=exact(0.1, 0.1)), claim(criterion=exact(0.2, 0.2))],
+        seeds(0.1),
+    )  # fmt: skip
+    assert [verdict.outcome for verdict in found] == [
+        Outcome.OPEN,
+        Outcome.UNTESTED,
+        Outcome.HOLDS,
+        Outcome.FAILS,
+    ]
+    assert "Another log." in found[0].why
+    assert "Fitted to it." in found[1].why
+    assert summary(found) == (
+        "1 claims hold, 1 do not hold, 1 cannot be told from this trace; 1 are not tested."
+    )
+
+
+def test_the_interval_of_a_median_comes_from_the_values_in_order():
+    assert median_interval(range(1, 11)) == (2, 9)
+    assert median_interval(range(6)) == (0, 5)
+    assert median_interval(range(5)) is None
+
+
+def test_a_claim_in_json_says_how_it_was_judged():
+    (verdict,) = judge([claim(criterion=less(0.1, than=0.5))], seeds(*[0.2] * 6))
+    document = json.loads(json.dumps(verdict.as_json()))
+    wanted = ("kind", "margin", "test", "level", "n", "p", "interval", "outcome", "holds")
+    assert [document[name] for name in wanted] == [
+        "difference", 0.1, "sign test", 0.05, 6, 1 / 64, [0.2, 0.2], "holds", True
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -84,7 +168,8 @@ def test_reproduce_prints_each_claim_as_json(tmp_path):
     )
     assert done.exit_code == 0, done.output
     claims = json.loads(done.output)["claims"]
-    assert {"id", "statement", "paper", "ours", "spread", "holds", "why"} <= claims[0].keys()
+    assert {"id", "statement", "paper", "ours", "spread", "kind", "outcome", "why"} <= claims[0].keys()
     by_id = {each["id"]: each for each in claims}
-    assert by_id["T1-static-serves-all"]["holds"]
-    assert by_id["F2-density"]["holds"]
+    assert by_id["T1-static-serves-all"]["values"] == [0]
+    assert {each["outcome"] for each in claims if each["kind"] == "difference"} == {"cannot be told"}
+    assert sum(json.loads(done.output)["counts"].values()) == len(claims)
