@@ -174,7 +174,7 @@ def test_a_batch_system_and_a_submitter_of_live_runs(tmp_path):
 def test_a_paper(tmp_path):
     known = options("paper.py:BACKFILLING")
     shown = invoke(
-        emulator, "reproduce", "backfilling", "--seeds=1", "--jobs=1", "--json", "--out", tmp_path, *known
+        emulator, "reproduce", "backfilling", "--seeds=5", "--jobs=1", "--json", "--out", tmp_path, *known
     )
     (claim,) = json.loads(shown)["claims"]
     assert claim["holds"] is True
