@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 from apiflask import APIFlask
 
 from balancer.api import (
-    access,
     adoption,
-    bodies,
-    browsers,
-    context,
     dashboard,
     events,
     health,
@@ -25,7 +21,10 @@ from balancer.api import (
     sessions,
     status,
 )
+from balancer.api.access import Access
+from balancer.api.context import MAX_BODY_BYTES, Service
 from balancer.api.document import complete
+from balancer.api.operations import Front
 from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
@@ -39,7 +38,6 @@ _DESCRIPTION = """Moves whole nodes between an on-demand pool and a batch pool w
 Times are ISO 8601 in UTC, durations are seconds. Errors are problem documents (RFC 9457) with a `code`.
 POST calls may carry an `Idempotency-Key`: the same call with the same key gets the stored answer for 7 days.
 """
-MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
 def create_app(
@@ -47,7 +45,7 @@ def create_app(
     *,
     max_waiting: int = 24,
     disable_file: str | None = None,
-    who: access.Access | None = None,
+    who: Access | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_streams: int = 32,
     hosts: Collection[str] | None = None,
@@ -62,6 +60,7 @@ def create_app(
         version=VERSION,
         docs_path=None,
         spec_path="/openapi.json",
+        json_errors=False,  # all errors go through `problems`
         static_folder=None,  # type: ignore[arg-type] # Flask's way to say: no files are served
     )
     app.config.update(
@@ -73,33 +72,24 @@ def create_app(
         TAGS=[{"name": name} for name in ("nodes", "requests", "reserves", "history", "events", "health")],
     )
     problems.install(app)
-    if engine is not None:
-        context.install(
-            app,
-            context.Service(
-                engine,
-                waiting=threading.BoundedSemaphore(max_waiting),
-                streams=threading.BoundedSemaphore(max_streams),
-                pools=PoolHistory(engine.ledger, engine.counted),
-                disable_file=disable_file,
-            ),
-        )
-        browsers.install(app, hosts)
-        access.install(app, who or access.Access())
-        bodies.install(app)
-    for module in (
-        nodes,
-        adoption,
-        requests,
-        reserves,
-        history,
-        events,
-        status,
-        health,
-        dashboard,
-        sessions,
-    ):
+    modules = (nodes, adoption, requests, reserves, history, events, status, health)
+    for module in modules:
         app.register_blueprint(module.blueprint)
+    for page in (dashboard, sessions):
+        app.register_blueprint(page.blueprint)
+    if engine is not None:
+        state = Service(
+            engine,
+            waiting=threading.BoundedSemaphore(max_waiting),
+            streams=threading.BoundedSemaphore(max_streams),
+            pools=PoolHistory(engine.ledger, engine.counted),
+            disable_file=disable_file,
+            max_body_bytes=max_body_bytes,
+            hosts=None if hosts is None else frozenset(hosts),
+            access=who or Access(),
+        )
+        calls = [each for module in modules for each in module.blueprint.operations]
+        app.wsgi_app = Front(app, state, calls)  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
 
     app.spec_processor(complete)
 

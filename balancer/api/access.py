@@ -7,36 +7,34 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from flask import current_app, g, redirect, request
-
+from balancer.api.call import current
 from balancer.api.problems import FORBIDDEN, INVALID, TOO_LARGE, Problem
+from balancer.auth import gate as gates
 from balancer.auth.files import AuthFileError
-from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED, Call
+from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED
 from balancer.auth.identity import NOBODY, Denied, Identity, Role
 from balancer.auth.policy import is_public, roles_for
 from balancer.auth.sessions import COOKIE
 from balancer.calls import Caller
 from balancer.clock import micros, wall_us
-from balancer.lifecycle.records import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flask import Flask
-    from werkzeug.wrappers import Response as BaseResponse
-
+    from balancer.api.call import Call
     from balancer.auth.gate import Gate
     from balancer.auth.rates import Rates
 
 _T = TypeVar("_T")
-_EXTENSION = "balancer.access"
 _TOO_MANY = 429
-_UNAUTHENTICATED = 401
+UNKNOWN = 401
+"""Status for a caller who does not show who they are."""
 _UNAVAILABLE = 503
 _NAME_HEADER = "X-Balancer-Client"
 _NAME = re.compile(r"[!-~]{1,100}")
 _OPERATOR = "operator"
 """Where nobody has to show who they are, whoever says this name is one."""
+_ANYBODY = Caller()
 _CREDENTIALS_UNREADABLE = "balancer.credentials_unreadable"
 
 
@@ -50,16 +48,17 @@ class Access:
 
 def caller() -> Identity:
     """Who made this call."""
-    identity: Identity = g.get("identity", NOBODY)
-    return identity
+    return current().identity
 
 
 def owner() -> Caller:
     """Whose it is what this call asks for: the token's name or, where there are none, the one the client gives."""
-    identity = caller()
-    if identity is not NOBODY:
-        return Caller(identity.name, identity.role is Role.OPERATOR)
-    name = request.headers.get(_NAME_HEADER, ANONYMOUS)
+    call = current()
+    if call.identity is not NOBODY:
+        return Caller(call.identity.name, call.identity.role is Role.OPERATOR)
+    name = call.header(_NAME_HEADER)
+    if name is None:
+        return _ANYBODY
     if not _NAME.fullmatch(name):
         raise Problem(400, INVALID, f"{_NAME_HEADER} must be 1 to 100 printable characters without spaces")
     return Caller(name, name == _OPERATOR)
@@ -67,66 +66,51 @@ def owner() -> Caller:
 
 def log_in(token: str, kept_s: float) -> str | None:
     """A session for a browser whose user shows this token; None: nobody is asked for one. Raises Problem."""
-    gate: Gate | None = current_app.extensions[_EXTENSION].gate
+    call = current()
+    gate = call.service.access.gate
     if gate is None:
         return None
-    call = replace(_call(), method="GET", authorization=f"Bearer {token}")
-    return _asked(lambda: gate.log_in(call, micros(kept_s)))
+    shown = replace(_shown(call), method="GET", authorization=f"Bearer {token}")
+    return _asked(lambda: gate.log_in(shown, micros(kept_s)))
 
 
-def install(app: Flask, access: Access) -> None:
-    """Runs after the request id is known and before the body is looked at."""
-    app.extensions[_EXTENSION] = access
-
-    @app.before_request
-    def check() -> BaseResponse | None:
-        rule = request.url_rule
-        if rule is None or is_public(request.method, rule.rule):
-            return None  # no such route or method (404, 405), or for everybody
-        length, limit = request.content_length, app.config["MAX_CONTENT_LENGTH"]
-        if length is not None and length > limit:
-            raise _too_large(limit)
-        if access.gate is not None:
-            try:
-                identity = g.identity = _identify(access.gate)
-            except Problem as problem:
-                if problem.status == _UNAUTHENTICATED and rule.rule == "/" and _is_browser():
-                    return redirect("/login", 303)
-                raise
-            if identity.role not in roles_for(request.method, rule.rule):
-                raise Problem(
-                    403, FORBIDDEN, f"the role {identity.role} may not {request.method} {rule.rule}"
-                )
-        if access.rates is not None:
-            wait_s = access.rates.take(caller().principal, wall_us())
-            if wait_s:
-                raise _problem(Denied(_TOO_MANY, TOO_MANY_CALLS, "you call too often", retry_after_s=wait_s))
-        if length is None and request.method == "POST" and len(request.get_data()) >= limit:
-            # Sent in chunks: what is read ends at the limit, and would look like half a document.
-            raise _too_large(limit)
-        return None
-
-
-def _is_browser() -> bool:
-    return request.accept_mimetypes.best_match(["application/json", "text/html"]) == "text/html"
+def check(call: Call) -> None:
+    """Before the body is looked at. Raises Problem."""
+    if call.route is None or is_public(call.method, call.route):
+        return  # no such route or method (404, 405), or for everybody
+    length, limit, access = call.length, call.service.max_body_bytes, call.service.access
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    if access.gate is not None:
+        call.identity = _identify(access.gate, call)
+        if call.identity.role not in roles_for(call.method, call.route):
+            raise Problem(403, FORBIDDEN, f"the role {call.identity.role} may not {call.method} {call.route}")
+    if access.rates is not None:
+        wait_s = access.rates.take(call.identity.principal, wall_us())
+        if wait_s:
+            raise _problem(Denied(_TOO_MANY, TOO_MANY_CALLS, "you call too often", retry_after_s=wait_s))
+    if length is None and call.method == "POST" and len(call.body()) >= limit:
+        # Sent in chunks: what is read ends at the limit, and would look like half a document.
+        raise _too_large(limit)
 
 
 def _too_large(limit: int) -> Problem:
     return Problem(413, TOO_LARGE, f"the body is too large: {limit} bytes are allowed")
 
 
-def _identify(gate: Gate) -> Identity:
-    return _asked(lambda: gate.identify(_call()))
+def _identify(gate: Gate, call: Call) -> Identity:
+    return _asked(lambda: gate.identify(_shown(call)))
 
 
-def _call() -> Call:
-    return Call(
-        request.method,
-        request.path,
-        request.remote_addr or "",
-        request.headers.get("Authorization", ""),
-        request.get_data,
-        request.cookies.get(COOKIE, ""),
+def _shown(call: Call) -> gates.Call:
+    """What the gate looks at."""
+    return gates.Call(
+        call.method,
+        call.path,
+        call.address,
+        call.header("Authorization") or "",
+        call.body,
+        call.request.cookies.get(COOKIE, "") if call.header("Cookie") else "",
     )
 
 
@@ -143,7 +127,7 @@ def _asked(ask: Callable[[], _T]) -> _T:
 
 def _problem(denied: Denied) -> Problem:
     headers = {}
-    if denied.status == _UNAUTHENTICATED:
+    if denied.status == UNKNOWN:
         why = "" if denied.code == UNAUTHENTICATED else ', error="invalid_token"'
         headers["WWW-Authenticate"] = f'Bearer realm="Balancer"{why}'
     if denied.retry_after_s is not None:

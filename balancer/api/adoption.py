@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from apiflask import APIBlueprint
 from pydantic import Field
 
 from balancer.api.access import owner
 from balancer.api.context import Answer, Body, engine, event_id, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
+from balancer.api.operations import Operations
 
 if TYPE_CHECKING:
     from balancer.decided import Key
 
-blueprint = APIBlueprint("adoption", __name__, tag="nodes")
+blueprint = Operations("adoption", tag="nodes")
 
 
 Reason = Annotated[
@@ -42,10 +42,13 @@ class Adopted(Answer):
     nodes: list[str]
 
 
-@blueprint.post("/v1/adopt_nodes")
-@blueprint.input(AdoptNodes)
-@blueprint.output(Adopted)
-@blueprint.doc(responses={409: "A node is not HELD; nothing changed"})
+@blueprint.call(
+    "POST",
+    "/v1/adopt_nodes",
+    body=AdoptNodes,
+    answer=Adopted,
+    responses={409: "A node is not HELD; nothing changed"},
+)
 def adopt_nodes(json_data: AdoptNodes) -> Any:
     """HELD nodes are on-demand's (allocated, as they were) or batch's (given back). All of them or none."""
 
@@ -63,9 +66,7 @@ def adopt_nodes(json_data: AdoptNodes) -> Any:
     return once(json_data, {"nodes": json_data.nodes}, adopt)
 
 
-@blueprint.post("/v1/hold_nodes")
-@blueprint.input(HoldNodes)
-@blueprint.output(Held)
+@blueprint.call("POST", "/v1/hold_nodes", body=HoldNodes, answer=Held)
 def hold_nodes(json_data: HoldNodes) -> Any:
     """Nobody may have these nodes, whatever state they are in: HELD, until `adopt_nodes` or the cloud says whose."""
 

@@ -6,23 +6,25 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from flask import request
-from flask.json.provider import DefaultJSONProvider
-
 from balancer.api.problems import INVALID, UNSUPPORTED, Problem
 
 if TYPE_CHECKING:
-    from flask import Flask
+    from balancer.api.call import Call
 
 
-class StrictJson(DefaultJSONProvider):
-    """Refuses a key that is given twice, and nesting beyond what the parser can follow."""
+_JSON = "application/json"
 
-    def loads(self, s: str | bytes, **kwargs: Any) -> Any:
-        try:
-            return json.loads(s, object_pairs_hook=_object, **kwargs)
-        except RecursionError as error:
-            raise Problem(400, INVALID, "the body is nested too deeply") from error
+
+def read(text: str | bytes) -> Any:
+    """A JSON document. Raises Problem for a key that is given twice, nesting beyond the parser, and other text."""
+    try:
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        return _DECODER.decode(text)
+    except RecursionError as error:
+        raise Problem(400, INVALID, "the body is nested too deeply") from error
+    except ValueError as error:
+        raise Problem(400, INVALID, "the body cannot be read as JSON") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,24 +35,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def install(app: Flask) -> None:
-    """Runs after the caller is known, before the body is read."""
-    app.json = StrictJson(app)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
-    @app.before_request
-    def check() -> None:
-        for name, values in request.args.lists():
-            if len(values) > 1:
-                raise Problem(400, INVALID, f"{name}: the parameter is given twice")
-        # A web page can post text or a form to any address without asking; JSON it cannot.
-        if (
-            request.method == "POST"
-            and request.url_rule is not None
-            and request.mimetype != "application/json"
-        ):
-            raise Problem(
-                415,
-                UNSUPPORTED,
-                f"send JSON: `Content-Type: application/json`, not {request.mimetype or 'none'}",
-                headers={"Accept": "application/json"},
-            )
+
+def check(call: Call) -> None:
+    """After the caller is known, before the body is read. Raises Problem."""
+    for name, values in call.parameters.items():
+        if len(values) > 1:
+            raise Problem(400, INVALID, f"{name}: the parameter is given twice")
+    # A web page can post text or a form to any address without asking; JSON it cannot.
+    if call.method == "POST" and call.route is not None and call.media_type != _JSON:
+        raise Problem(
+            415,
+            UNSUPPORTED,
+            f"send JSON: `Content-Type: {_JSON}`, not {call.media_type or 'none'}",
+            headers={"Accept": _JSON},
+        )

@@ -3,59 +3,55 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from flask import request
 
 from balancer.api.problems import FOREIGN_HOST, FOREIGN_ORIGIN, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from flask import Flask, Response
+    from balancer.api.call import Call
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _PAGE = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {
+HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": _PAGE,
 }
+"""What every answer has."""
 
 
-def install(app: Flask, hosts: Collection[str] | None) -> None:
-    """`hosts`: names that callers may use in the header Host, addresses aside; None: any name.
+def check(call: Call) -> None:
+    """Raises Problem for a name that this service does not have, and for other pages.
 
     A page whose name was pointed at this service (DNS rebinding) shows its own name there.
     """
+    host, hosts = call.host, call.service.hosts
+    if hosts is not None and not _is_ours(host, hosts):
+        raise Problem(
+            403,
+            FOREIGN_HOST,
+            f"Host: the service is not called {_name(host)!r}; add it to allowed_hosts",
+        )
+    origin = call.header("Origin")
+    if origin is not None and not _is_same(origin, host):
+        raise Problem(403, FOREIGN_ORIGIN, f"Origin: pages of {origin} may not call this service")
+    site = call.header("Sec-Fetch-Site")
+    if site is not None and call.method not in _SAFE and site not in ("none", "same-origin"):
+        raise Problem(403, FOREIGN_ORIGIN, f"Sec-Fetch-Site: a {site} page may not call this service")
 
-    @app.before_request
-    def check() -> None:
-        name = _name(request.host)
-        if hosts is not None and name not in hosts and not _is_address(name):
-            raise Problem(
-                403, FOREIGN_HOST, f"Host: the service is not called {name!r}; add it to allowed_hosts"
-            )
-        origin = request.headers.get("Origin")
-        if origin is not None and not _is_same(origin, request.host):
-            raise Problem(403, FOREIGN_ORIGIN, f"Origin: pages of {origin} may not call this service")
-        site = request.headers.get("Sec-Fetch-Site", "none")
-        if request.method not in _SAFE and site not in ("none", "same-origin"):
-            raise Problem(403, FOREIGN_ORIGIN, f"Sec-Fetch-Site: a {site} page may not call this service")
 
-    @app.after_request
-    def protect(response: Response) -> Response:
-        headers = response.headers
-        headers.extend(_HEADERS)
-        headers["Content-Security-Policy"] = _PAGE
-        headers.setdefault("Cache-Control", "no-store")
-        return response
+@lru_cache(maxsize=256)
+def _is_ours(host: str, hosts: frozenset[str]) -> bool:
+    name = _name(host)
+    return name in hosts or _is_address(name)
 
 
 def _name(host: str) -> str:

@@ -7,14 +7,15 @@ import json
 import logging
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import structlog
-from flask import Response, current_app, g, request, url_for
 from pydantic import BaseModel, ConfigDict, Field
 
-from balancer.api.access import caller
+from balancer.api import access, bodies, browsers
+from balancer.api.access import Access, caller
+from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
 from balancer.clock import seconds, wall_us
@@ -23,8 +24,6 @@ from balancer.decided import Key
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
-
-    from flask import Flask
 
     from balancer.engine import Engine
     from balancer.pools import PoolHistory
@@ -36,15 +35,17 @@ MAX_VERSION = (1, 0)
 1.0  the first
 """
 
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
 _log = structlog.get_logger()
 
-_EXTENSION = "balancer"
 _FAILED = 400
 _DENIED = (401, 403, 413, 429)
 _REQUEST_ID = re.compile(r"req-[0-9a-fA-F-]{8,59}")
 _VERSION = re.compile(r"balancer (?:(\d+)\.(\d+)|latest)")
 _KEY = re.compile(r"[!-~]{1,255}")
-_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = _READS | {"POST", "DELETE", "PUT", "PATCH"}
 
 
 class Body(BaseModel):
@@ -73,32 +74,37 @@ Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 @dataclass
 class Service:
-    """The application's own state. At most `waiting` calls may block, and `streams` go on, at a time."""
+    """The application's own state. At most `waiting` calls may block, and `streams` go on, at a time.
+
+    `access`: who may do what; `hosts`: by which names callers may call the service, None: any.
+    """
 
     engine: Engine
     waiting: threading.BoundedSemaphore
     streams: threading.BoundedSemaphore
     pools: PoolHistory
     disable_file: str | None = None
-    routes: dict[str, str] = field(default_factory=dict)
+    max_body_bytes: int = MAX_BODY_BYTES
+    hosts: frozenset[str] | None = None
+    access: Access = field(default_factory=Access)
 
 
 def service() -> Service:
-    return cast("Service", current_app.extensions[_EXTENSION])
+    return current().service
 
 
 def engine() -> Engine:
-    return service().engine
+    return current().service.engine
 
 
 def event_id() -> str:
     """The id of this call, which every event it causes carries."""
-    return cast("str", g.request_id)
+    return current().request_id
 
 
 def idempotency_key(body: BaseModel) -> Key | None:
     """The caller's key with what tells this call from others; None when there is none."""
-    key = request.headers.get("Idempotency-Key")
+    key = current().header("Idempotency-Key")
     if key is None:
         return None
     key = key.strip('"')
@@ -106,7 +112,7 @@ def idempotency_key(body: BaseModel) -> Key | None:
         raise Problem(
             400, INVALID, "Idempotency-Key must be 1 to 255 printable characters, a UUID for instance"
         )
-    call = f"{request.path}\n{json.dumps(body.model_dump(), sort_keys=True)}"
+    call = f"{current().path}\n{json.dumps(body.model_dump(), sort_keys=True)}"
     identity = caller()
     if identity is not NOBODY:
         # A key is its owner's: nobody else gets the answer, or is in its way by chance or by will.
@@ -124,67 +130,75 @@ def once(body: BaseModel, answer: dict[str, Any], act: Callable[[Key | None, str
     return answer
 
 
-def next_link(endpoint: str, **query: Any) -> list[dict[str, str]]:
+def next_link(path: str, **query: Any) -> list[dict[str, str]]:
     """The `links` of a page after which there is more."""
-    return [{"rel": "next", "href": url_for(endpoint, **query)}]
+    return [{"rel": "next", "href": address_of(path, **query)}]
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def install(app: Flask, state: Service) -> None:
-    """Request ids, versions and metrics around every call."""
-    app.extensions[_EXTENSION] = state
-
-    @app.before_request
-    def begin() -> None:
-        g.start_us = wall_us()
-        given = request.headers.get("X-OpenStack-Request-Id", "")
-        g.request_id = given if _REQUEST_ID.fullmatch(given) else f"req-{uuid4()}"
-        # Whatever is logged while the call is served names it.
-        structlog.contextvars.bind_contextvars(request_id=g.request_id)
-        g.version = MIN_VERSION
-        wanted = request.headers.get("OpenStack-API-Version")
-        if wanted is not None:
-            g.version = _version(wanted)
-
-    @app.after_request
-    def end(response: Response) -> Response:
-        headers = response.headers
-        headers["X-OpenStack-Request-Id"] = g.get("request_id", "")
-        major, minor = g.get("version", MIN_VERSION)
-        headers["OpenStack-API-Version"] = f"balancer {major}.{minor}"
-        headers["Vary"] = "OpenStack-API-Version, Accept"
-        route = request.url_rule.rule if request.url_rule is not None else "unknown"
-        took_s = seconds(wall_us() - g.get("start_us", wall_us()))
-        method = request.method if request.method in _METHODS else "other"
-        if response.status_code in _DENIED:
-            state.engine.metrics.denied(response.status_code)
-        state.engine.metrics.http_done(method, route, response.status_code, took_s)
-        _note(response.status_code, took_s)
-        return response
-
-    @app.teardown_request
-    def forget(_: BaseException | None) -> None:
-        structlog.contextvars.unbind_contextvars("request_id")
+# Around every call, in this order
 
 
-def _note(status: int, took_s: float) -> None:
+def begin(environ: dict[str, Any], state: Service) -> Call:
+    """Whatever is logged while the call is served names it."""
+    call = Call(environ, state, wall_us())
+    given = call.header("X-OpenStack-Request-Id")
+    call.request_id = given if given and _REQUEST_ID.fullmatch(given) else f"req-{uuid4()}"
+    structlog.contextvars.bind_contextvars(request_id=call.request_id)
+    return call
+
+
+def check(call: Call) -> None:
+    """What is asked of any call before it is looked at. Raises Problem."""
+    wanted = call.header("OpenStack-API-Version")
+    if wanted is not None:
+        call.version = _version(wanted)
+    browsers.check(call)
+    access.check(call)
+    bodies.check(call)
+
+
+def headers_of(call: Call) -> dict[str, str]:
+    """What every answer has."""
+    return browsers.HEADERS | {
+        "X-OpenStack-Request-Id": call.request_id,
+        "OpenStack-API-Version": f"balancer {call.version[0]}.{call.version[1]}",
+        "Vary": "OpenStack-API-Version, Accept",
+    }
+
+
+def end(call: Call, status: int) -> None:
+    """The call has its answer: count it, and say so in the log."""
+    metrics, took_s = call.service.engine.metrics, seconds(wall_us() - call.start_us)
+    if status in _DENIED:
+        metrics.denied(status)
+    method = call.method if call.method in _METHODS else "other"
+    metrics.http_done(method, call.route or "unknown", status, took_s)
+    _note(call, status, took_s)
+
+
+def forget() -> None:
+    """The call is over."""
+    structlog.contextvars.unbind_contextvars("request_id")
+
+
+def _note(call: Call, status: int, took_s: float) -> None:
     """One line a call that changes something or fails; reads that went well are for debugging."""
-    quiet = request.method in ("GET", "HEAD", "OPTIONS") and status < _FAILED
+    quiet = call.method in _READS and status < _FAILED
     if quiet and not _log.is_enabled_for(logging.DEBUG):
         return
-    identity = caller()
     (_log.debug if quiet else _log.info)(
         "call",
-        method=request.method,
-        path=request.path,
+        method=call.method,
+        path=call.path,
         status=status,
         took_ms=round(took_s * 1000, 3),
-        caller=identity.principal if identity is not NOBODY else None,
-        address=request.remote_addr,
-        code=g.get("problem_code"),
+        caller=call.identity.principal if call.identity is not NOBODY else None,
+        address=call.address,
+        code=call.problem_code,
     )
 
 

@@ -6,11 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from apiflask import APIBlueprint
-from flask import Response, request
 from pydantic import Field
 
+from balancer.api.call import current
 from balancer.api.context import Answer, Limit, Query, engine, next_link, service
+from balancer.api.operations import Operations, Reply
 from balancer.api.problems import EVENTS_FORGOTTEN, INVALID, TOO_MANY_STREAMS, Problem
 from balancer.timestamps import iso
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from balancer.engine import Engine
     from balancer.ledger.store import StoredEvent
 
-blueprint = APIBlueprint("events", __name__, tag="events")
+blueprint = Operations("events", tag="events")
 
 _STREAM = "text/event-stream"
 _KEEP_ALIVE_S = 15.0
@@ -49,22 +49,26 @@ class Events(Answer):
     links: list[dict[str, str]]
 
 
-@blueprint.get("/v1/events")
-@blueprint.input(EventsQuery, location="query")
-@blueprint.output(Events, description="Also as text/event-stream when that is what Accept names")
-@blueprint.doc(responses={410: "The events after that number were forgotten"})
+@blueprint.call(
+    "GET",
+    "/v1/events",
+    query=EventsQuery,
+    answer=Events,
+    says="Also as text/event-stream when that is what Accept names",
+    responses={410: "The events after that number were forgotten"},
+)
 def list_events(query_data: EventsQuery) -> Any:
     """What happened, oldest first, numbered without a gap."""
     after = query_data.after
-    if request.accept_mimetypes.best_match(["application/json", _STREAM]) == _STREAM:
-        last = request.headers.get("Last-Event-ID")
+    if current().prefers(_STREAM, "application/json"):
+        last = current().header("Last-Event-ID")
         if last is not None and not _DIGITS.fullmatch(last):
             raise Problem(400, INVALID, f"Last-Event-ID: {last!r} is not the number of an event")
         return _stream(after if last is None else int(last))
     found = _after(after, query_data.limit)
     links: list[dict[str, str]] = []
     if len(found) == query_data.limit:
-        links = next_link("events.list_events", after=found[-1].seq, limit=query_data.limit)
+        links = next_link("/v1/events", after=found[-1].seq, limit=query_data.limit)
     return {"events": [to_json(event) for event in found], "links": links}
 
 
@@ -89,7 +93,7 @@ def to_json(event: StoredEvent) -> dict[str, Any]:
     }
 
 
-def _stream(after: int) -> Response:
+def _stream(after: int) -> Reply:
     _after(after, 1)
     slots = service().streams
     if not slots.acquire(blocking=False):
@@ -99,18 +103,18 @@ def _stream(after: int) -> Response:
             "too many streams are open already; read pages instead",
             headers={"Retry-After": "5"},
         )
-    response = Response(_follow(engine(), after), content_type=_STREAM, headers={"Cache-Control": "no-store"})
-    response.call_on_close(slots.release)
-    return response
+    current().on_close.append(slots.release)
+    return Reply(200, _STREAM, _follow(engine(), after))
 
 
-def _follow(source: Engine, after: int) -> Iterator[str]:
+def _follow(source: Engine, after: int) -> Iterator[bytes]:
     """Events as they are committed. Writing to a caller that has gone ends this."""
-    yield ": events of the Balancer\n\n"
+    yield b": events of the Balancer\n\n"
     while not source.is_stopping:
         found = source.ledger.events(after, _PAGE)
         for event in found:
-            yield f"id: {event.seq}\nevent: {event.kind}\ndata: {json.dumps(to_json(event))}\n\n"
+            text = f"id: {event.seq}\nevent: {event.kind}\ndata: {json.dumps(to_json(event))}\n\n"
+            yield text.encode()
             after = event.seq
         if not found and not source.wait_for_events(after, _KEEP_ALIVE_S):
-            yield ": still here\n\n"
+            yield b": still here\n\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apiflask import APIBlueprint
-from flask import Response
-
 from balancer.api import status
 from balancer.api.context import service
+from balancer.api.operations import Operations, Reply, text
 from balancer.clock import seconds
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
@@ -17,13 +15,13 @@ from balancer.lifecycle.states import NodeState
 if TYPE_CHECKING:
     from balancer.engine import Engine
 
-blueprint = APIBlueprint("health", __name__, tag="health")
+blueprint = Operations("health", tag="health")
 
 
-def _reply(problem: str | None, *remarks: str) -> Response:
+def _reply(problem: str | None, *remarks: str) -> Reply:
     if problem is None:
-        return Response("".join(f"{line}\n" for line in ("OK", *remarks)), content_type="text/plain")
-    return Response(f"{problem}\n", 503, content_type="text/plain")
+        return text("".join(f"{line}\n" for line in ("OK", *remarks)))
+    return text(f"{problem}\n", 503)
 
 
 def _remarks(engine: Engine) -> list[str]:
@@ -36,23 +34,20 @@ def _remarks(engine: Engine) -> list[str]:
     return remarks
 
 
-@blueprint.get("/livez")
-@blueprint.doc(responses={200: "The process answers"})
+@blueprint.call("GET", "/livez", responses={200: "The process answers"})
 def livez() -> Any:
     """Alive: asks nothing of anybody."""
     return _reply(None)
 
 
-@blueprint.get("/readyz")
-@blueprint.doc(responses={200: "Ready", 503: "Not ready: the reason"})
+@blueprint.call("GET", "/readyz", responses={200: "Ready", 503: "Not ready: the reason"})
 def readyz() -> Any:
     """Ready: the ledger works and the batch system has answered lately. More lines: what somebody should look at."""
     engine = service().engine
     return _reply(engine.problem(), *_remarks(engine))
 
 
-@blueprint.get("/healthz")
-@blueprint.doc(responses={200: "Healthy", 503: "Taken out of service: the reason"})
+@blueprint.call("GET", "/healthz", responses={200: "Healthy", 503: "Taken out of service: the reason"})
 def healthz() -> Any:
     """Healthy: as /readyz, and 503 while the disable file exists, for a planned break."""
     disable_file = service().disable_file
@@ -61,8 +56,7 @@ def healthz() -> Any:
     return _reply(service().engine.problem())
 
 
-@blueprint.get("/healthcheck")
-@blueprint.doc(responses={200: "Healthy", 503: "Taken out of service: the reason"})
+@blueprint.call("GET", "/healthcheck", responses={200: "Healthy", 503: "Taken out of service: the reason"})
 def healthcheck() -> Any:
     """The same as /healthz, under the name OpenStack's tools look for."""
     return healthz()
@@ -81,8 +75,7 @@ def _open_requests(engine: Engine) -> dict[str, int]:
     return counts
 
 
-@blueprint.get("/metrics")
-@blueprint.doc(responses={200: "Prometheus text format"})
+@blueprint.call("GET", "/metrics", responses={200: "Prometheus text format"})
 def metrics() -> Any:
     """Metrics for Prometheus."""
     engine = service().engine
@@ -94,4 +87,4 @@ def metrics() -> Any:
     now_us = engine.clock.now_us()
     granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]
     engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
-    return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    return text(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from apiflask import APIBlueprint
 from pydantic import Field
 
 from balancer.api.context import Answer, Query, engine
+from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, Problem
 from balancer.clock import micros
 from balancer.timestamps import iso, parse_iso
 
-blueprint = APIBlueprint("history", __name__, tag="history")
+blueprint = Operations("history", tag="history")
 
 _MOST_SLOTS = 10_000
 
@@ -37,9 +37,7 @@ class History(Answer):
     slots: list[Slot]
 
 
-@blueprint.get("/v1/history")
-@blueprint.input(HistoryQuery, location="query")
-@blueprint.output(History)
+@blueprint.call("GET", "/v1/history", query=HistoryQuery, answer=History)
 def get_history(query_data: HistoryQuery) -> Any:
     """Requests by the slot in which they arrived. Slots begin at whole multiples of `slot_s`."""
     slot_us = micros(query_data.slot_s)

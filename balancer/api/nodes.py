@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from apiflask import APIBlueprint
 from pydantic import Field
 
 from balancer.api.access import caller, owner
@@ -22,6 +21,7 @@ from balancer.api.context import (
     next_link,
     once,
 )
+from balancer.api.operations import Operations
 from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
 from balancer.clock import micros
 from balancer.lifecycle.states import NodeState
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
 
-blueprint = APIBlueprint("nodes", __name__, tag="nodes")
+blueprint = Operations("nodes", tag="nodes")
 
 Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
 
@@ -110,9 +110,7 @@ class NodesQuery(Query):
     ] = None
 
 
-@blueprint.get("/v1/nodes")
-@blueprint.input(NodesQuery, location="query")
-@blueprint.output(NodeList)
+@blueprint.call("GET", "/v1/nodes", query=NodesQuery, answer=NodeList)
 def list_nodes(query_data: NodesQuery) -> Any:
     """Nodes by name, with the Balancer's state and what the batch system reported."""
     wanted, limit = query_data.state, query_data.limit
@@ -122,13 +120,11 @@ def list_nodes(query_data: NodesQuery) -> Any:
         records = records[bisect_right(records, query_data.marker, key=lambda record: record.name) :]
     page = records[:limit]
     more = len(records) > limit
-    links = next_link("nodes.list_nodes", marker=page[-1].name, limit=limit, state=wanted) if more else []
+    links = next_link("/v1/nodes", marker=page[-1].name, limit=limit, state=wanted) if more else []
     return {"nodes": [to_json(record, engine().reading(record.name)) for record in page], "links": links}
 
 
-@blueprint.get("/v1/nodes/<name>")
-@blueprint.output(Node)
-@blueprint.doc(responses=[404])
+@blueprint.call("GET", "/v1/nodes/<name>", answer=Node, responses=[404])
 def get_node(name: str) -> Any:
     """One node; its generation is also the ETag."""
     record = engine().node(name)
@@ -137,10 +133,13 @@ def get_node(name: str) -> Any:
     return to_json(record, engine().reading(name)), 200, {"ETag": f'"{record.generation}"'}
 
 
-@blueprint.post("/v1/release_nodes")
-@blueprint.input(ReleaseNodes)
-@blueprint.output(Released)
-@blueprint.doc(responses={409: "A node is not allocated, or has changed; nothing changed"})
+@blueprint.call(
+    "POST",
+    "/v1/release_nodes",
+    body=ReleaseNodes,
+    answer=Released,
+    responses={409: "A node is not allocated, or has changed; nothing changed"},
+)
 def release_nodes(json_data: ReleaseNodes) -> Any:
     """Give allocated nodes back. All of them or none."""
 
@@ -157,11 +156,12 @@ def release_nodes(json_data: ReleaseNodes) -> Any:
     return once(json_data, {"nodes": json_data.nodes}, release)
 
 
-@blueprint.post("/v1/update_nodes")
-@blueprint.input(UpdateNodes)
-@blueprint.output(Updated)
-@blueprint.doc(
-    responses={409: "A node is not in the batch pool: the job must not run there; nothing changed"}
+@blueprint.call(
+    "POST",
+    "/v1/update_nodes",
+    body=UpdateNodes,
+    answer=Updated,
+    responses={409: "A node is not in the batch pool: the job must not run there; nothing changed"},
 )
 def update_nodes(json_data: UpdateNodes) -> Any:
     """A job starts (`busy`) or has ended (`idle`) on these nodes. All of them or none."""

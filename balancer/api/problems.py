@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from flask import Response, g, request
+from flask import Response
+from werkzeug.exceptions import HTTPException
 
+from balancer.api.call import current
 from balancer.callers import CallerGoneError
 from balancer.calls import CONCURRENT_UPDATE, TooManyError
 from balancer.idempotency import KeyInUseError, KeyReusedError
@@ -20,8 +22,10 @@ from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.writer import StoppingError
 
 if TYPE_CHECKING:
-    from apiflask import APIFlask
-    from apiflask.exceptions import HTTPError
+    from collections.abc import Callable
+
+    from flask import Flask
+    from pydantic import ValidationError
 
 _log = structlog.get_logger()
 
@@ -93,13 +97,13 @@ class Problem(Exception):
 
     def body(self) -> dict[str, Any]:
         title = HTTPStatus(self.status).phrase
-        request_id = g.get("request_id", "")
+        call = current()
         error = {
             "code": self.code,
             "status": self.status,
             "title": title,
             "detail": self.detail,
-            "request_id": request_id,
+            "request_id": call.request_id,
             "links": [],
         }
         return {
@@ -107,104 +111,107 @@ class Problem(Exception):
             "title": title,
             "status": self.status,
             "detail": self.detail,
-            "instance": request.path,
+            "instance": call.path,
             "code": self.code,
-            "request_id": request_id,
+            "request_id": call.request_id,
             "errors": [error],
             **self.more,
         }
 
-    def response(self) -> Response:
-        g.problem_code = self.code
-        return Response(json.dumps(self.body()), self.status, self.headers, content_type=MEDIA_TYPE)
+    def text(self) -> bytes:
+        """The document. The log of this call names its code."""
+        current().problem_code = self.code
+        return json.dumps(self.body()).encode()
 
 
-def of_refusal(error: Refused) -> Problem:
+def of(error: Exception) -> Problem:
+    """Every way in which a call can fail, in the one shape."""
+    if isinstance(error, Problem):
+        return error
+    make = next((_OF_ERROR[kind] for kind in type(error).__mro__ if kind in _OF_ERROR), None)
+    if make is not None:
+        return make(error)
+    call = current()
+    _log.error("a call failed", path=call.path, request_id=call.request_id, exc_info=error)
+    return Problem(500, INTERNAL, _SORRY)
+
+
+def _of_refusal(error: Refused) -> Problem:
     status, code = _OF_REFUSAL.get(error.code, (409, f"balancer.{error.code}"))
     return Problem(status, code, error.detail)
 
 
-def install(app: APIFlask) -> None:  # noqa: C901 - one small handler for each kind of failure
-    """Every way in which a call can fail gets the one shape."""
+def of_input(error: ValidationError) -> Problem:
+    """A body or query that is not as described: one sentence a field."""
+    found: dict[str, list[str]] = {}
+    for each in error.errors(include_url=False):
+        place = ".".join(str(part) for part in each["loc"]) or "the whole"
+        found.setdefault(place, []).append(f"{place}: {each['msg']}")
+    detail = "; ".join(sentence for sentences in found.values() for sentence in sentences)
+    return Problem(400, INVALID, detail)
 
-    @app.error_processor
-    def http_error(error: HTTPError) -> Any:
-        detail = _explain(error.detail) if isinstance(error.detail, dict) and error.detail else error.message
-        if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            detail = _SORRY
-        if error.status_code == HTTPStatus.BAD_REQUEST and detail == "Bad Request":
-            detail = "the body cannot be read as JSON"
-        code = _OF_STATUS.get(error.status_code, INTERNAL if error.status_code >= 500 else INVALID)  # noqa: PLR2004
-        # Without the exception's own headers a 405 would lose its Allow.
-        problem = Problem(
-            error.status_code, code, str(detail), headers=dict(cast("dict[str, str]", error.headers or {}))
-        )
-        g.problem_code = code
-        return problem.body(), problem.status, problem.headers | {"Content-Type": MEDIA_TYPE}
 
-    @app.errorhandler(Problem)
-    def problem(error: Problem) -> Response:
-        return error.response()
+def _of_framework(error: HTTPException) -> Problem:
+    status = error.code or 500
+    is_ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    # Without the exception's own headers a 405 would lose its Allow.
+    headers = {name: value for name, value in error.get_headers() if name != "Content-Type"}
+    code = _OF_STATUS.get(status, INTERNAL if is_ours else INVALID)
+    return Problem(status, code, _SORRY if is_ours else error.name, headers=headers)
 
-    @app.errorhandler(Refused)
-    def refused(error: Refused) -> Response:
-        return of_refusal(error).response()
 
-    @app.errorhandler(KeyReusedError)
-    def key_reused(_: KeyReusedError) -> Response:
-        given = request.headers.get("Idempotency-Key", "")
-        return Problem(422, KEY_REUSED, f"the key {given} was used for a call with another body").response()
+def _key_reused(_: KeyReusedError) -> Problem:
+    given = current().header("Idempotency-Key") or ""
+    return Problem(422, KEY_REUSED, f"the key {given} was used for a call with another body")
 
-    @app.errorhandler(KeyInUseError)
-    def key_in_use(error: KeyInUseError) -> Response:
-        return Problem(409, KEY_IN_USE, str(error), headers={"Retry-After": "1"}).response()
 
-    @app.errorhandler(TooManyError)
-    def too_many(error: TooManyError) -> Response:
-        code = TOO_MANY_WAITING if error.what == "requests" else TOO_MANY_RESERVES
-        return Problem(503, code, str(error), headers={"Retry-After": "10"}).response()
+def _key_in_use(error: KeyInUseError) -> Problem:
+    return Problem(409, KEY_IN_USE, str(error), headers={"Retry-After": "1"})
 
-    @app.errorhandler(LedgerError)
-    def ledger(error: LedgerError) -> Response:
-        code = READ_ONLY if isinstance(error, ReadOnlyError) else LEDGER_UNAVAILABLE
-        if isinstance(error, FencedError):
-            code = TAKEN_OVER
-        return Problem(503, code, str(error), headers={"Retry-After": "1"}).response()
 
-    @app.errorhandler(StoppingError)
-    def stopping(error: StoppingError) -> Response:
-        more = {"id": error.request_id} if error.request_id else {}
-        return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more).response()
+def _too_many(error: TooManyError) -> Problem:
+    code = TOO_MANY_WAITING if error.what == "requests" else TOO_MANY_RESERVES
+    return Problem(503, code, str(error), headers={"Retry-After": "10"})
 
-    @app.errorhandler(CallerGoneError)
-    def caller_gone(_: CallerGoneError) -> Response:
-        # Nobody reads this: the number says so in log and metrics.
-        return Problem(_CLIENT_CLOSED, "balancer.caller_gone", "the caller hung up").response()
 
-    @app.errorhandler(BadPlan)
-    def bad_plan(error: BadPlan) -> Response:
-        return Problem(500, ALGORITHM_FAILED, str(error)).response()
+def _of_ledger(error: LedgerError) -> Problem:
+    code = READ_ONLY if isinstance(error, ReadOnlyError) else LEDGER_UNAVAILABLE
+    if isinstance(error, FencedError):
+        code = TAKEN_OVER
+    return Problem(503, code, str(error), headers={"Retry-After": "1"})
+
+
+def _stopping(error: StoppingError) -> Problem:
+    more = {"id": error.request_id} if error.request_id else {}
+    return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more)
+
+
+def _caller_gone(_: CallerGoneError) -> Problem:
+    # Nobody reads this: the number says so in log and metrics.
+    return Problem(_CLIENT_CLOSED, "balancer.caller_gone", "the caller hung up")
+
+
+def _bad_plan(error: BadPlan) -> Problem:
+    return Problem(500, ALGORITHM_FAILED, str(error))
+
+
+_OF_ERROR: dict[type[BaseException], Callable[[Any], Problem]] = {
+    Refused: _of_refusal,
+    HTTPException: _of_framework,
+    KeyReusedError: _key_reused,
+    KeyInUseError: _key_in_use,
+    TooManyError: _too_many,
+    LedgerError: _of_ledger,
+    StoppingError: _stopping,
+    CallerGoneError: _caller_gone,
+    BadPlan: _bad_plan,
+}
+
+
+def install(app: Flask) -> None:
+    """What fails in the framework gets the same shape."""
 
     @app.errorhandler(Exception)
-    def unexpected(error: Exception) -> Response:
-        _log.error("a call failed", path=request.path, request_id=g.get("request_id"), exc_info=error)
-        return Problem(500, INTERNAL, _SORRY).response()
-
-
-def _explain(detail: dict[str, Any]) -> str:
-    """`{"json": {"nodes": ["..."]}}` of the framework as one sentence a field."""
-    found: list[str] = []
-
-    def walk(path: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                walk(f"{path}.{name}" if path else str(name), inner)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(path, inner)
-        else:
-            found.append(f"{path}: {value}")
-
-    for place, value in detail.items():
-        walk("" if place in ("json", "query") else str(place), value)
-    return "; ".join(found)
+    def failed(error: Exception) -> Response:
+        problem = of(error)
+        return Response(problem.text(), problem.status, problem.headers, content_type=MEDIA_TYPE)

@@ -6,11 +6,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from apiflask import APIBlueprint
-from flask import after_this_request, request, url_for
 from pydantic import Field
 
 from balancer.api.access import owner
+from balancer.api.call import current
 from balancer.api.connection import client_is_gone
 from balancer.api.context import (
     Answer,
@@ -24,6 +23,7 @@ from balancer.api.context import (
     next_link,
     service,
 )
+from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, LEASE_ENDED, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
 from balancer.clock import micros
 from balancer.lifecycle.records import RequestStatus
@@ -32,7 +32,7 @@ from balancer.timestamps import iso, iso_or_none
 if TYPE_CHECKING:
     from balancer.lifecycle.records import RequestRecord
 
-blueprint = APIBlueprint("requests", __name__, tag="requests")
+blueprint = Operations("requests", tag="requests")
 
 State = Literal["waiting", "granted", "rejected", "withdrawn"]
 
@@ -113,10 +113,14 @@ class RequestQuery(Query):
     wait_s: Annotated[float, Field(ge=0, le=600, description="Wall time to wait for a decision")] = 0.0
 
 
-@blueprint.post("/v1/request_nodes")
-@blueprint.input(RequestNodes)
-@blueprint.output(Request, description="Granted: the nodes are yours")
-@blueprint.doc(responses={202: "Waiting: ask at Location", 409: "Not obtainable, nothing changed"})
+@blueprint.call(
+    "POST",
+    "/v1/request_nodes",
+    body=RequestNodes,
+    answer=Request,
+    says="Granted: the nodes are yours",
+    responses={202: "Waiting: ask at Location", 409: "Not obtainable, nothing changed"},
+)
 def request_nodes(json_data: RequestNodes) -> Any:
     """Get nodes: from the reserve, then idle ones, then (with a wait) nodes as jobs end.
 
@@ -144,9 +148,7 @@ def request_nodes(json_data: RequestNodes) -> Any:
     return _answer(record)
 
 
-@blueprint.get("/v1/requests")
-@blueprint.input(RequestsQuery, location="query")
-@blueprint.output(Requests)
+@blueprint.call("GET", "/v1/requests", query=RequestsQuery, answer=Requests)
 def list_requests(query_data: RequestsQuery) -> Any:
     """Requests, newest first."""
     marker = query_data.marker
@@ -162,7 +164,7 @@ def list_requests(query_data: RequestsQuery) -> Any:
     links: list[dict[str, str]] = []
     if len(records) == query_data.limit:
         links = next_link(
-            "requests.list_requests",
+            "/v1/requests",
             marker=records[-1].request_id,
             limit=query_data.limit,
             state=query_data.state,
@@ -172,10 +174,7 @@ def list_requests(query_data: RequestsQuery) -> Any:
     return {"requests": [to_json(record) for record in records], "links": links}
 
 
-@blueprint.get("/v1/requests/<request_id>")
-@blueprint.input(RequestQuery, location="query")
-@blueprint.output(Request)
-@blueprint.doc(responses=[404])
+@blueprint.call("GET", "/v1/requests/<request_id>", query=RequestQuery, answer=Request, responses=[404])
 def get_request(request_id: str, query_data: RequestQuery) -> Any:
     """One request; with `wait_s` the answer comes when it is decided, or after that time."""
     record = _known(request_id)
@@ -186,27 +185,31 @@ def get_request(request_id: str, query_data: RequestQuery) -> Any:
     return to_json(record)
 
 
-@blueprint.delete("/v1/requests/<request_id>")
-@blueprint.output(Request)
-@blueprint.doc(responses=[404])
+@blueprint.call("DELETE", "/v1/requests/<request_id>", answer=Request, responses=[404])
 def withdraw_request(request_id: str) -> Any:
     """Wait no longer. A request that was granted meanwhile stays granted: release its nodes."""
     return _found(request_id, engine().withdraw_request(request_id, caller=owner(), event_id=event_id()))
 
 
-@blueprint.post("/v1/requests/<request_id>/confirm")
-@blueprint.input(ConfirmRequest)
-@blueprint.output(Request)
-@blueprint.doc(responses={404: "No such request", 409: "It has no nodes (any more)"})
+@blueprint.call(
+    "POST",
+    "/v1/requests/<request_id>/confirm",
+    body=ConfirmRequest,
+    answer=Request,
+    responses={404: "No such request", 409: "It has no nodes (any more)"},
+)
 def confirm_request(request_id: str, json_data: ConfirmRequest) -> Any:  # noqa: ARG001 - no fields
     """The answer has arrived: the nodes stay. A grant that nobody confirms in time goes back by itself."""
     return _found(request_id, engine().confirm_request(request_id, caller=owner(), event_id=event_id()))
 
 
-@blueprint.post("/v1/requests/<request_id>/renew")
-@blueprint.input(RenewLease)
-@blueprint.output(Request)
-@blueprint.doc(responses={404: "No such request", 409: "It has no nodes (any more)"})
+@blueprint.call(
+    "POST",
+    "/v1/requests/<request_id>/renew",
+    body=RenewLease,
+    answer=Request,
+    responses={404: "No such request", 409: "It has no nodes (any more)"},
+)
 def renew_lease(request_id: str, json_data: RenewLease) -> Any:
     """Keep the nodes for `lease_s` from now on. May be repeated; confirms the grant as well."""
     lease_us = None if json_data.lease_s is None else micros(json_data.lease_s)
@@ -241,7 +244,7 @@ def to_json(record: RequestRecord) -> dict[str, Any]:
 
 def _wants_async() -> bool:
     """RFC 7240: `Prefer: respond-async`, perhaps among other preferences."""
-    wishes = request.headers.get("Prefer", "").lower().replace(";", ",").split(",")
+    wishes = (current().header("Prefer") or "").lower().replace(";", ",").split(",")
     return "respond-async" in [wish.strip() for wish in wishes]
 
 
@@ -259,20 +262,14 @@ def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
     if not slots.acquire(blocking=False):
         return record
     # Only its owner is missed: others may look at a request and go.
-    is_gone = partial(client_is_gone, request.environ) if record.owner in ("", owner().name) else None
+    is_gone = partial(client_is_gone, current().environ) if record.owner in ("", owner().name) else None
     try:
         waiter = engine().wait_for_request(record.request_id, timeout_s, is_gone=is_gone)
     finally:
         slots.release()
     if waiter is None or waiter.record is None:
         return record
-    hold = waiter.hold
-
-    @after_this_request
-    def release_clock_when_sent(response: Any) -> Any:
-        response.call_on_close(hold.close)
-        return response
-
+    current().on_close.append(waiter.hold.close)  # the clock goes on when the answer has been sent
     return waiter.record
 
 
@@ -282,8 +279,7 @@ def _answer(record: RequestRecord) -> Any:
             raise Problem(409, LEASE_ENDED, record.reason, id=record.request_id)
         return to_json(record)
     if record.status is RequestStatus.WAITING:
-        location = url_for("requests.get_request", request_id=record.request_id)
-        headers = {"Location": location, "Retry-After": "1"}
+        headers = {"Location": f"/v1/requests/{record.request_id}", "Retry-After": "1"}
         if _wants_async():
             headers["Preference-Applied"] = "respond-async"
         return to_json(record), 202, headers

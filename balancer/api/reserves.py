@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from apiflask import APIBlueprint
 from pydantic import Field
 
 from balancer.api.access import owner
@@ -20,6 +19,7 @@ from balancer.api.context import (
     idempotency_key,
     next_link,
 )
+from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, Problem
 from balancer.clock import micros
 from balancer.timestamps import iso
@@ -27,7 +27,7 @@ from balancer.timestamps import iso
 if TYPE_CHECKING:
     from balancer.lifecycle.records import ReserveRecord
 
-blueprint = APIBlueprint("reserves", __name__, tag="reserves")
+blueprint = Operations("reserves", tag="reserves")
 
 
 class AddReserve(Body):
@@ -60,9 +60,7 @@ class ReservesQuery(Query):
     ] = None
 
 
-@blueprint.post("/v1/add_reserve")
-@blueprint.input(AddReserve)
-@blueprint.output(Reserve)
+@blueprint.call("POST", "/v1/add_reserve", body=AddReserve, answer=Reserve)
 def add_reserve(json_data: AddReserve) -> Any:
     """Collect more reserve nodes before a time; they are kept until then and for `keep_s` (or I) after it."""
     key = idempotency_key(json_data)
@@ -81,9 +79,7 @@ def add_reserve(json_data: AddReserve) -> Any:
     return to_json(record)
 
 
-@blueprint.get("/v1/reserves")
-@blueprint.input(ReservesQuery, location="query")
-@blueprint.output(Reserves)
+@blueprint.call("GET", "/v1/reserves", query=ReservesQuery, answer=Reserves)
 def list_reserves(query_data: ReservesQuery) -> Any:
     """The hints that have not ended, oldest first."""
     records, limit = engine().ledger.reserves(), query_data.limit
@@ -94,7 +90,7 @@ def list_reserves(query_data: ReservesQuery) -> Any:
         records = records[places[query_data.marker] + 1 :]
     page = records[:limit]
     more = len(records) > limit
-    links = next_link("reserves.list_reserves", marker=page[-1].reserve_id, limit=limit) if more else []
+    links = next_link("/v1/reserves", marker=page[-1].reserve_id, limit=limit) if more else []
     return {"reserves": [to_json(record) for record in page], "links": links}
 
 

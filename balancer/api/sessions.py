@@ -10,6 +10,7 @@ from pydantic import Field
 
 from balancer.api.access import log_in
 from balancer.api.context import Body
+from balancer.api.operations import read_body
 from balancer.auth.sessions import COOKIE
 from balancer.version import VERSION
 
@@ -34,11 +35,10 @@ def page() -> Any:
 
 
 @blueprint.post("/session")
-@blueprint.input(LogIn)
-def begin(json_data: LogIn) -> Any:
+def begin() -> Any:
     """The cookie cannot be read by scripts, is sent by no other site, and never authorizes a write."""
     response = Response(status=204)
-    session = log_in(json_data.token, _KEPT_S)
+    session = log_in(read_body(LogIn).token, _KEPT_S)
     if session is not None:
         response.set_cookie(
             COOKIE, session, max_age=_KEPT_S, httponly=True, samesite="Strict", secure=request.is_secure

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apiflask import APIBlueprint
-
 from balancer.api.context import Answer, engine
+from balancer.api.operations import Operations
 from balancer.clock import seconds
 from balancer.timestamps import iso
 from balancer.version import VERSION
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from balancer.contact import Contact
     from balancer.engine import Engine
 
-blueprint = APIBlueprint("status", __name__, tag="health")
+blueprint = Operations("status", tag="health")
 
 
 class System(Answer):
@@ -57,8 +56,7 @@ class Status(Answer):
     ledger_bytes: int | None
 
 
-@blueprint.get("/v1/status")
-@blueprint.output(Status)
+@blueprint.call("GET", "/v1/status", answer=Status)
 def get_status() -> Any:
     """Counts, who waits, whether batch system and cloud answer, and what is wrong if anything is."""
     return to_json(engine())
