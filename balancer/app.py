@@ -24,7 +24,7 @@ from balancer.api import (
 from balancer.api.access import Access
 from balancer.api.context import MAX_BODY_BYTES, Service
 from balancer.api.document import complete
-from balancer.api.operations import Front
+from balancer.api.operations import Front, Operation
 from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
@@ -38,6 +38,7 @@ _DESCRIPTION = """Moves whole nodes between an on-demand pool and a batch pool w
 Times are ISO 8601 in UTC, durations are seconds. Errors are problem documents (RFC 9457) with a `code`.
 POST calls may carry an `Idempotency-Key`: the same call with the same key gets the stored answer for 7 days.
 """
+_CALLS = (nodes, adoption, requests, reserves, history, events, status, health)
 
 
 def create_app(
@@ -72,11 +73,8 @@ def create_app(
         TAGS=[{"name": name} for name in ("nodes", "requests", "reserves", "history", "events", "health")],
     )
     problems.install(app)
-    modules = (nodes, adoption, requests, reserves, history, events, status, health)
-    for module in modules:
+    for module in (*_CALLS, dashboard, sessions):
         app.register_blueprint(module.blueprint)
-    for page in (dashboard, sessions):
-        app.register_blueprint(page.blueprint)
     if engine is not None:
         state = Service(
             engine,
@@ -88,12 +86,16 @@ def create_app(
             hosts=None if hosts is None else frozenset(hosts),
             access=who or Access(),
         )
-        calls = [each for module in modules for each in module.blueprint.operations]
-        app.wsgi_app = Front(app, state, calls)  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
+        app.wsgi_app = Front(app, state, operations())  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
 
     app.spec_processor(complete)
 
     return app
+
+
+def operations() -> list[Operation]:
+    """All calls of the API."""
+    return [each for module in _CALLS for each in module.blueprint.operations]
 
 
 def openapi_text() -> str:

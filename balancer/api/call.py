@@ -114,9 +114,11 @@ class Call:
 
 
 def path_of(environ: Mapping[str, Any]) -> str:
-    """WSGI gives the bytes of a path as if they were Latin-1."""
-    path: str = environ.get("PATH_INFO") or "/"
-    return path if path.isascii() else path.encode("latin-1").decode(errors="replace")
+    """WSGI gives the bytes of a path as if they were Latin-1; it begins with one slash."""
+    path: str = environ["PATH_INFO"]
+    if not path.isascii():
+        path = path.encode("latin-1").decode(errors="replace")
+    return f"/{path.lstrip('/')}"
 
 
 def address_of(path: str, **query: object) -> str:

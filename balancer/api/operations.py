@@ -100,12 +100,10 @@ class Operations(APIBlueprint):
         return declare
 
 
-class Front:
-    """A WSGI application: answers what is an operation, and leaves the rest to the framework."""
+class Routes:
+    """From a path to its operation, as the framework would find it."""
 
-    def __init__(self, app: Flask, state: Service, operations: Iterable[Operation]) -> None:
-        self._framework = app.wsgi_app
-        self._service = state
+    def __init__(self, operations: Iterable[Operation]) -> None:
         self._exact: dict[tuple[str, str], Operation] = {}
         self._by_length: dict[tuple[str, int], list[tuple[list[str], Operation]]] = {}
         for each in operations:
@@ -114,24 +112,9 @@ class Front:
                 self._by_length.setdefault((each.method, len(parts)), []).append((parts, each))
             else:
                 self._exact[each.method, each.route] = each
-        _install(app)
 
-    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        call = context.begin(environ, self._service)
-        token = serving.set(call)
-        try:
-            operation, arguments = self._find(call.method, call.path)
-            if operation is None:
-                chunks: Iterable[bytes] = self._framework(environ, start)
-                return chunks
-            call.route = operation.route
-            return _send(call, _answer(call, operation, arguments), start)
-        finally:
-            serving.reset(token)
-            context.forget()
-
-    def _find(self, method: str, path: str) -> tuple[Operation | None, dict[str, str]]:
-        """What the framework would find; HEAD is a GET."""
+    def find(self, method: str, path: str) -> tuple[Operation | None, dict[str, str]]:
+        """With the named parts of the path. HEAD is a GET."""
         method = "GET" if method == "HEAD" else method
         exact = self._exact.get((method, path))
         if exact is not None:
@@ -142,6 +125,30 @@ class Front:
             if named is not None:
                 return operation, named
         return None, {}
+
+
+class Front:
+    """A WSGI application: answers what is an operation, and leaves the rest to the framework."""
+
+    def __init__(self, app: Flask, state: Service, operations: Iterable[Operation]) -> None:
+        self._framework = app.wsgi_app
+        self._service = state
+        self._routes = Routes(operations)
+        _install(app)
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        call = context.begin(environ, self._service)
+        token = serving.set(call)
+        try:
+            operation, arguments = self._routes.find(call.method, call.path)
+            if operation is None:
+                chunks: Iterable[bytes] = self._framework(environ, start)
+                return chunks
+            call.route = operation.route
+            return _send(call, _answer(call, operation, arguments), start)
+        finally:
+            serving.reset(token)
+            context.forget()
 
 
 def _named(parts: list[str], given: list[str]) -> dict[str, str] | None:
