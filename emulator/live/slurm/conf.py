@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
@@ -189,10 +191,7 @@ def slurm_conf(
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines += [
-        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN\n"
-        for name, at in zip(names, node_ports, strict=True)
-    ]
+    lines.append(_nodes(names, node_ports, host))
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
@@ -200,3 +199,36 @@ def slurm_conf(
     lines += [f"# left out: {each}\n" for each in fragment.left_out]
     lines += [f"{line}\n" for line in fragment.lines]
     return "".join(lines)
+
+
+def _nodes(names: Sequence[str], ports: Sequence[int], host: str) -> str:
+    """One line for all: every command of Slurm reads the file, and a line of its own for each node makes that slow."""
+    if len(names) != len(ports):
+        raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
+    at = _hostlist([str(port) for port in ports])
+    return (
+        f"NodeName={_hostlist(names)} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} "
+        "CPUs=1 RealMemory=100 State=UNKNOWN\n"
+    )
+
+
+def _hostlist(names: Sequence[str]) -> str:
+    """Names in their order, as Slurm writes lists: n[001-004,007]."""
+    ranges: list[tuple[str, str, str]] = []
+    for name in names:
+        prefix = name.rstrip("0123456789")
+        number = name[len(prefix) :]
+        begun = ranges[-1] if ranges else ("", "", "")
+        goes_on = number and begun[0] == prefix and len(begun[2]) == len(number)
+        if goes_on and int(number) == int(begun[2]) + 1:
+            ranges[-1] = (prefix, begun[1], number)
+        else:
+            ranges.append((prefix, number, number))
+    return ",".join(_bracketed(prefix, list(among)) for prefix, among in groupby(ranges, itemgetter(0)))
+
+
+def _bracketed(prefix: str, ranges: Sequence[tuple[str, str, str]]) -> str:
+    texts = [first if first == last else f"{first}-{last}" for _, first, last in ranges]
+    if len(texts) == 1 and "-" not in texts[0]:
+        return prefix + texts[0]
+    return f"{prefix}[{','.join(texts)}]"

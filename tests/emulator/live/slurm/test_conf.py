@@ -71,10 +71,10 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         read_fragment(tmp_path / "nowhere.conf", NAMES)
 
 
-def whole(found, speed=300.0):
+def whole(found, speed=300.0, names=NAMES, ports=(2, 3, 4, 5)):
     return slurm_conf(
         found,
-        NAMES,
+        names,
         home=Path("/run/home"),
         spool=Path("/run/home/spool"),
         log=Path("/run/log"),
@@ -82,7 +82,7 @@ def whole(found, speed=300.0):
         host="here",
         user="me",
         port=1,
-        node_ports=(2, 3, 4, 5),
+        node_ports=ports,
         speed=speed,
         hooks={},
     ).splitlines()
@@ -104,3 +104,21 @@ def test_patience_is_wall_time(tmp_path):
         "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
         in whole(found)
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "ports", "written"),
+    [
+        (NAMES, (20, 21, 25, 26), "NodeName=n[001-004] {} Port=[20-21,25-26]"),
+        (
+            ("n1", "n2", "login", "n9", "n10"),
+            (5, 4, 6, 7, 9),
+            "NodeName=n[1-2],login,n[9,10] {} Port=[5,4,6-7,9]",
+        ),
+        (("one",), (9,), "NodeName=one {} Port=9"),
+    ],
+)
+def test_all_nodes_are_one_line_each_with_its_port(tmp_path, names, ports, written):
+    lines = [line for line in whole(fragment(tmp_path, ""), names=names, ports=ports) if "NodeName" in line]
+    where = "NodeHostname=here NodeAddr=127.0.0.1"
+    assert lines == [f"{written.format(where)} CPUs=1 RealMemory=100 State=UNKNOWN"]
