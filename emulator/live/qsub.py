@@ -8,7 +8,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from balancer.clock import US
 from emulator.live.torque.jobs import TRACE_NUMBERS
@@ -55,6 +55,22 @@ class Submitter(Protocol):
 
     def find(self, name: str) -> str | None:
         """The identifier of a job with this name that waits or runs, or was over a short while ago."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A submitter that can begin with jobs before their time: so many `ahead`."""
+
+    ahead: int
+
+    def prepare(self, job: Submission) -> None:
+        """Begin; the batch system must not hear of it. What is wrong with the job is told by `submit`."""
+
+    def send(self, job: Submission) -> None:
+        """Submit one that was prepared, without waiting for the answer, which `submit` returns then."""
+
+    def close(self) -> None:
+        """What was prepared and not submitted never will be."""
 
 
 @dataclass(frozen=True, slots=True)

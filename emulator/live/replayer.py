@@ -32,16 +32,12 @@ from emulator.live.qsub import (
     Qsub,
     QsubError,
     QsubUnreachableError,
-    Submission,
     Submitter,
-    computing,
-    following,
-    sleeping,
-    working,
 )
 from emulator.live.ready import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.live.submissions import Job, Submissions
 from emulator.plugins import KINDS, make_plugin
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
@@ -118,28 +114,6 @@ class ReplayerConfig(Pluggable, Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One row of the workload, its times in cluster time."""
-
-    number: int
-    submit_us: int
-    run_us: int
-    estimate_us: int
-    nodes: int
-    kind: Kind = Kind.BATCH
-    trace_numbers: str = "-1/-1/-1"
-    """Queue, user and group in the trace: a queue order may ask for them."""
-
-    @property
-    def name(self) -> str:
-        return f"j{self.number}"
-
-    @property
-    def lease_name(self) -> str:
-        return f"lease{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
 class Outage:
     """A cloud that has not answered since `since_us`, asked `tries` times."""
 
@@ -160,7 +134,7 @@ class Replayer:
         )
         self._past = log.past
         self._is_paced = isinstance(clock, SharedClock) and clock.is_held
-        self._qsub = config.submitter()
+        self._submissions = Submissions(config, config.submitter())
         self._cloud = None if config.cloud is None else Cloud(config.cloud)
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
         self._entry = count()
@@ -193,7 +167,11 @@ class Replayer:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
                     self._add(notice_us, Rank.NOTICE, self._notice(job))
             else:
-                self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+                self._add_submission(job, Rank.SUBMIT)
+
+    def _add_submission(self, job: Job, rank: Rank) -> None:
+        self._submissions.expect(job)
+        self._add(job.submit_us, rank, self._submit(job, 1))
 
     def _take_up(self, job: Job, past: ReplayResult) -> bool:
         """Go on with what an earlier replayer began; False if it did not come to this job."""
@@ -210,7 +188,7 @@ class Replayer:
         # Due by now: the earlier one may have asked, and been killed before it wrote that down.
         if job.kind == Kind.ON_DEMAND and self._cloud is not None:
             self._add(job.submit_us, Rank.ARRIVAL, self._ask_once(job, self._cloud))
-        elif (job_id := self._qsub.find(job.name)) is not None:
+        elif (job_id := self._submissions.find(job)) is not None:
             self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
         else:
             return False
@@ -246,9 +224,9 @@ class Replayer:
     def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
         """All jobs go to the batch server; those that are known in advance are announced."""
         if job.kind == Kind.BATCH:
-            self._add(job.submit_us, Rank.SUBMIT, self._submit(job, 1))
+            self._add_submission(job, Rank.SUBMIT)
             return
-        self._add(job.submit_us, Rank.ARRIVAL, self._submit(job, 1))
+        self._add_submission(job, Rank.ARRIVAL)
         notice_us = int(table.column("notice_us")[row])
         if self._config.notice_s is not None:
             notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
@@ -269,13 +247,18 @@ class Replayer:
     # The loop
 
     def connect(self) -> None:
-        """Log in to the cloud while time stands, where it would not wait for it later; a failure is told then."""
+        """What takes time, while time stands: prepare the first jobs; log in to the cloud, if time would not wait.
+
+        A failure is told later.
+        """
+        self._submissions.prepare()
         if self._cloud is not None and not self._is_paced:
             with suppress(CloudError):
                 self._cloud.connect()
 
     def run(self) -> None:
         """Do what is due, when it is due, until nothing is left."""
+        self._submissions.prepare()
         while self._due and not self._stopping:
             self._set_alarm()
             if self._alarm.wait(_WATCH_STOP_S):
@@ -286,6 +269,7 @@ class Replayer:
         left = f"{len(self._due)} events were still to come" if self._due else ""
         self._log.finish(self._clock.now_us() - self._origin_us, left)
         self._alarm.close()
+        self._submissions.close()
         if self._cloud is not None:
             self._cloud.close()
 
@@ -312,7 +296,7 @@ class Replayer:
     def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
         def act(now_us: int) -> None:
             try:
-                job_id = self._qsub.submit(self._submission(job))
+                job_id = self._submissions.submit(job)
             except QsubError as error:
                 self._log.count("qsub_errors")
                 if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
@@ -324,35 +308,6 @@ class Replayer:
                 self._write("submitted", now_us, job, job_id=job_id, tries=tries)
 
         return act
-
-    def _script(self, job: Job) -> str:
-        folder = self._config.job_folder
-        if folder is None:
-            return sleeping(job.run_us)
-        if self._config.program == "cpu-bound":
-            return computing()
-        clock, options = self._config.clock, []
-        if self._config.follow_clock and clock is not None:
-            options = following(clock, job.name, job.nodes, self._config.orders)
-        return working(job.run_us, job.nodes, folder / "checkpoints", *options)
-
-    def _submission(self, job: Job) -> Submission:
-        """Where a job goes, whose it is in the trace, and, for a mechanism, which of the workload it is."""
-        variables = [f"WORKLOAD_JOB={job.number}"] if self._config.qnotice else []
-        if self._config.job_folder is not None:
-            variables.append("PYTHONPATH")  # ours, so that the job finds the same program
-        queue = "ondemand" if self._config.qnotice and job.kind == Kind.ON_DEMAND else None
-        folder = self._config.job_folder
-        return Submission(
-            job.name,
-            job.nodes,
-            job.estimate_us,
-            self._script(job),
-            job.trace_numbers,
-            queue,
-            variables,
-            folder,
-        )
 
     def _announce(self, job: Job) -> Callable[[int], None]:
         """Tell the batch server's mechanism of an on-demand job that is to come."""

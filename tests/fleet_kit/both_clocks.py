@@ -26,10 +26,24 @@ def run_both(tmp_path, wanted, jobs):
     return run_virtual(wanted, prepared), run_live(tmp_path, wanted, jobs)
 
 
-def run_live(tmp_path, wanted, jobs):
+class Meddler(NeverMind):
+    """Does something to the fleet whenever it is asked whether to end it."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def __bool__(self):
+        self.act()
+        return False
+
+
+def run_live(tmp_path, wanted, jobs, meddle=None):
+    """`meddle(fleet)` is called again and again while it runs."""
     work = tmp_path / "work"
     work.mkdir()
-    return Fleet(wanted, Prepared(jobs, wanted.nodes), work).run(NeverMind(), quiet=True)
+    fleet = Fleet(wanted, Prepared(jobs, wanted.nodes), work)
+    meddler = NeverMind() if meddle is None else Meddler(lambda: meddle(fleet))
+    return fleet.run(meddler, quiet=True)
 
 
 def assert_same(virtual, live):

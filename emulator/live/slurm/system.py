@@ -339,7 +339,10 @@ class SlurmBatch:
         return self._patience.look(now_us, None if queue is None else [line.split("|")[1] for line in queue])
 
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
-        """Slurmctld is started again, as a service manager would; a node without its slurmd is a node that died."""
+        """Slurmctld is started again, as a service manager would; a node without its slurmd is a node that died.
+
+        Slurm does without that node. A mechanism of ours has planned with it, and would wait for it for ever.
+        """
         site = self._site
         del site.processes[name]
         process.stop()
@@ -347,6 +350,8 @@ class SlurmBatch:
         if name == _MECHANISM:
             return process.obituary()
         if name != _SLURMCTLD:
+            if site.batch_decides:
+                return f"{text}, and the mechanism has planned with its node"
             site.marks.append(Mark(now_us, text))
             return None
         if self._restarts == _MOST_RESTARTS:

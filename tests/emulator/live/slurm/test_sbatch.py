@@ -1,5 +1,12 @@
 """What sbatch is told, and what becomes of its answers."""
 
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from balancer.clock import US
@@ -88,3 +95,109 @@ def test_a_user_whom_this_machine_does_not_know_is_an_error_that_names_them(prog
         Sbatch([program("echo 17")], users={5: "nobody-of-that-name"}).submit(
             Submission("j1", 1, US, "#!/bin/sh\n", "2/5/-1")
         )
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """An sbatch that submits as the real one does: not before it has read its script, and nothing without one."""
+    ids, journal = tmp_path / "ids", tmp_path / "journal"
+    journal.touch()
+    path = tmp_path / "sbatch"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'echo "started $5" >> {journal}\n'
+        "script=$(cat)\n"
+        '[ -n "$script" ] || { echo "sbatch: error: Batch script is empty!" >&2; exit 1; }\n'
+        f'echo "submitted $5" >> {journal}\n'
+        f"echo x >> {ids}\n"
+        f"wc -l < {ids}\n"
+    )
+    path.chmod(0o755)
+
+    def told(count):
+        """What happened, once it is so many lines."""
+        while len(lines := journal.read_text().splitlines()) < count:
+            threading.Event().wait(0.01)
+        return [line.replace("--job-name=", "") for line in lines]
+
+    return SimpleNamespace(command=str(path), told=told)
+
+
+def job(number):
+    return Submission(f"j{number}", 1, US, f"#!/bin/sh\nsleep {number}\n")
+
+
+def test_jobs_that_are_prepared_wait_for_their_turn_and_have_the_order_in_which_they_are_submitted(slurm):
+    sbatch = Sbatch([slurm.command])
+    for number in (1, 2, 3):
+        sbatch.prepare(job(number))
+    assert sorted(slurm.told(3)) == ["started j1", "started j2", "started j3"]
+    assert [sbatch.submit(job(number)) for number in (2, 1, 3)] == ["1", "2", "3"]
+    assert slurm.told(6)[3:] == ["submitted j2", "submitted j1", "submitted j3"]
+
+
+def test_a_job_that_was_sent_is_not_submitted_again_however_long_ago_it_was_answered(slurm):
+    sbatch = Sbatch([slurm.command])
+    sbatch.prepare(job(1))
+    sbatch.send(job(1))
+    sbatch._started["j1"].wait()
+    assert sbatch.submit(job(1)) == "1"
+    assert slurm.told(2) == ["started j1", "submitted j1"]
+
+
+def test_a_prepared_command_that_ended_while_it_waited_is_started_again(slurm):
+    sbatch = Sbatch([slurm.command])
+    sbatch.prepare(job(1))
+    slurm.told(1)
+    sbatch._started["j1"].kill()
+    sbatch._started["j1"].wait()
+    assert sbatch.submit(job(1)) == "1"
+    assert slurm.told(3) == ["started j1", "started j1", "submitted j1"]
+
+
+def test_what_was_prepared_and_not_submitted_ends_and_never_is(slurm):
+    sbatch = Sbatch([slurm.command])
+    sbatch.prepare(job(1))
+    slurm.told(1)
+    started = sbatch._started["j1"]
+    sbatch.close()
+    assert started.returncode == -signal.SIGKILL
+    assert slurm.told(1) == ["started j1"]
+
+
+def test_nobody_submits_what_a_replayer_that_was_killed_had_prepared(slurm, tmp_path):
+    """The commands outlive it, and get the end of their input instead of a script."""
+    text = """
+import os, sys
+from balancer.clock import US
+from emulator.live.qsub import Submission
+from emulator.live.slurm.sbatch import Sbatch
+sbatch = Sbatch([sys.argv[1]])
+for number in (1, 2):
+    sbatch.prepare(Submission(f"j{number}", 1, US, "#!/bin/sh\\n"))
+    print(sbatch._started[f"j{number}"].pid, flush=True)
+sys.stdin.read()
+"""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", text, slurm.command]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as replayer:
+        waiting = [Path("/proc") / replayer.stdout.readline().strip() for _ in range(2)]
+        slurm.told(2)
+        replayer.kill()
+    while any(_lives(path) for path in waiting):
+        threading.Event().wait(0.01)
+    assert slurm.told(2) == ["started j1", "started j2"]
+
+
+def _lives(process):
+    try:
+        return (process / "cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+def test_a_program_that_is_not_there_is_told_when_the_job_is_submitted(tmp_path):
+    sbatch = Sbatch([str(tmp_path / "nowhere")])
+    sbatch.prepare(job(1))
+    with pytest.raises(QsubError, match="No such file"):
+        sbatch.submit(job(1))

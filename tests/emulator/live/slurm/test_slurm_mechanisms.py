@@ -1,11 +1,15 @@
 """Mechanisms on the real Slurm: it preempts, shrinks and expands jobs, and their outputs prove their work."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
 from balancer.clock import US as S
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
+from emulator.live.job.orders import HEARD
 from emulator.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
@@ -14,10 +18,12 @@ from fleet_kit.both_clocks import proofs_of, run_live
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(400)]
 real_slurm.needed()
+REALTIME = {"realtime": {"scheme": "pre_ckpt", "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
+PREEMPTED = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
 
 
-def on_slurm(tmp_path, mechanism, jobs, speed=300):
-    wanted = from_mapping(
+def scenario(mechanism, speed):
+    return from_mapping(
         {
             "name": "mechanism",
             "nodes": 4,
@@ -26,7 +32,10 @@ def on_slurm(tmp_path, mechanism, jobs, speed=300):
             "live": {"batch": "slurm", "speed": speed, "jobs": "emulator-job"},
         }
     )
-    record = run_live(tmp_path, wanted, jobs)
+
+
+def on_slurm(tmp_path, mechanism, jobs, speed=300, meddle=None):
+    record = run_live(tmp_path, scenario(mechanism, speed), jobs, meddle)
     assert check(record) == []
     assert record.interrupted == ""
     assert set(record.state) == {JobState.ENDED}
@@ -43,12 +52,28 @@ def outcomes(record, number):
     return [(RunOutcome(runs.outcome[row]).name, int(runs.first[row + 1] - runs.first[row])) for row in rows]
 
 
+@pytest.fixture
+def death():
+    """Kills a process once, as soon as the first job does its work; told whether it has."""
+
+    class Death:
+        of = ""
+        has_come = False
+
+        def __call__(self, fleet):
+            heard = fleet.work / "slurm" / "orders" / HEARD
+            if not self.has_come and heard.exists() and heard.read_text():
+                self.has_come = True
+                os.kill(fleet.processes[self.of].pid, signal.SIGKILL)
+
+    return Death()
+
+
 @pytest.mark.parametrize(("scheme", "loses"), [("pre_ckpt", False), ("pre_rest", True)])
 def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp_path, scheme, loses):
-    jobs = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
     mechanism = {"realtime": {"scheme": scheme, "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
 
-    record, proofs = on_slurm(tmp_path, mechanism, jobs)
+    record, proofs = on_slurm(tmp_path, mechanism, PREEMPTED)
 
     assert outcomes(record, 1) == [("REQUEUED", 3), ("FINISHED", 3)]
     assert outcomes(record, 2) == [("FINISHED", 2)]
@@ -78,3 +103,31 @@ def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_ri
     assert outcomes(record, 1) == [("RESIZED", 3), ("RESIZED", 1), ("REQUEUED", 3), ("FINISHED", 3)]
     assert sorted(lease.granted for lease in record.leases) == [True, True]
     assert proofs[1].runs == 2
+
+
+def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_decides_from_then_on(
+    tmp_path, death
+):
+    death.of = "slurmctld"
+
+    record, proofs = on_slurm(tmp_path, REALTIME, PREEMPTED, meddle=death)
+
+    assert [mark.text for mark in record.marks if "slurmctld" in mark.text] == [
+        "slurmctld ended with status -9 and was started again"
+    ]
+    assert outcomes(record, 1) == [("REQUEUED", 3), ("FINISHED", 3)]
+    assert outcomes(record, 2) == [("FINISHED", 2)]
+    assert (proofs[1].runs, proofs[1].lost) == (2, 0)
+
+
+def test_a_slurmd_that_dies_ends_the_run_which_says_so_and_has_what_ran_until_then(tmp_path, death):
+    death.of = "slurmd-n004"
+
+    record = run_live(tmp_path, scenario(REALTIME, 300), PREEMPTED, death)
+
+    assert check(record) == []
+    assert record.interrupted == (
+        "slurmd-n004 ended with status -9, and the mechanism has planned with its node"
+    )
+    assert outcomes(record, 1) == [("RUNNING", 3)]
+    assert [JobState(state).name for state in record.state] == ["RUNNING", "FUTURE"]
