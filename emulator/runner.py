@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
-from emulator.harness.cluster import Cluster
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.run import make_cluster
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
@@ -128,7 +128,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
                 "queue order",
                 scheduler.order_name,
                 "its keys",
-                lambda: Cluster(prepared.nodes, scheduler, jobs),
+                lambda: make_cluster(prepared.nodes, scheduler, jobs),
             )
     with scenario.plugged_in():
         machine = _make(

@@ -72,6 +72,11 @@ class Cluster(TableViews):
             None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
         )
         plain = scheduler.make_plain()
+        if plain is not None and scheduler.make_machine() is not None:
+            raise ValueError(
+                f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
+                "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
+            )
         self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
         self._known = JobTable.empty() if jobs is None else jobs
         self._added: list[tuple[int, ...]] = []

@@ -24,6 +24,10 @@ _IMPORTED = re.compile(r"^\s*from (emulator(?:\.\w+)+) import", re.MULTILINE)
 _TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
 
 
+_PLACES = ("harness/*.py", "mechanisms/**/*.py", "schedulers/**/*.py")
+"""Where compiled functions are."""
+
+
 def _module_path(package: Path, name: str) -> Path:
     path = package.joinpath(*name.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -31,7 +35,7 @@ def _module_path(package: Path, name: str) -> Path:
 
 def kernel_sources(package: Path) -> list[Path]:
     """The modules with compiled functions, and all that they import: what the machine code depends on."""
-    everything = (*package.glob("harness/*.py"), *package.glob("mechanisms/**/*.py"))
+    everything = [each for place in _PLACES for each in package.glob(place)]
     texts = {path: path.read_text(encoding="utf-8") for path in everything}
     to_read = [path for path, text in texts.items() if "from emulator.harness.compiled import" in text]
     found = set(to_read)

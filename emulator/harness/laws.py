@@ -169,7 +169,7 @@ def _no_start_before_submit(facts: _Facts) -> Iterator[str]:
 
 
 def _runs_last_as_long_as_they_should(facts: _Facts) -> Iterator[str]:
-    """Simulated batch jobs: a finished run lasts its run time, a killed one its limit, others not longer.
+    """Simulated batch jobs: a finished run lasts its run time, a killed one its limit at least, others not longer.
 
     Live a node that is lost may be noticed late, but nobody finishes early.
     """
@@ -188,6 +188,8 @@ def _runs_last_as_long_as_they_should(facts: _Facts) -> Iterator[str]:
     to_its_end = killed | (runs.outcome == RunOutcome.FINISHED)
     if record.clock == "virtual":
         wrong = np.where(to_its_end, lasted_us != wanted_us, lasted_us > wanted_us)
+        # Who looks at limits now and then kills late, and never what would be over by then.
+        wrong = np.where(killed, (lasted_us < wanted_us) | (lasted_us > run_us), wrong)
     else:
         wrong = (runs.outcome == RunOutcome.FINISHED) & (lasted_us < wanted_us)
     yield from _tell(

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
+def make_cluster(node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
+    """Whole nodes and a queue over them in virtual time: the scheduler's own, if it brings one. Raises ValueError."""
+    own = scheduler.make_machine()
+    return (
+        Cluster(node_count, scheduler, jobs) if own is None else own.make_cluster(node_count, scheduler, jobs)
+    )
+
+
 def simulate(
     jobs: JobTable,
     nodes: int,
@@ -25,6 +33,6 @@ def simulate(
     widest = int(jobs.nodes.max(initial=0))
     if widest > nodes:
         raise ValueError(f"a job wants {widest} nodes, the cluster has {nodes}: leave it out first")
-    loop = Loop(Cluster(nodes, scheduler, jobs), mechanism)
+    loop = Loop(make_cluster(nodes, scheduler, jobs), mechanism)
     loop.run()
     return loop.record()

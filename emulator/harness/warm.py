@@ -8,6 +8,7 @@ import os
 from emulator.harness.cluster import Cluster
 from emulator.harness.mechanism import GROUP
 from emulator.harness.record import RunOutcome
+from emulator.harness.run import simulate
 from emulator.plugins import find_plugin, plugin_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
@@ -57,6 +58,14 @@ def _warm_named(*names: str) -> None:
         warm_mechanism(find_plugin(GROUP, name))
 
 
+def warm_slurm() -> None:
+    """The twin of Slurm has loops of its own."""
+    second = _SECOND_US
+    jobs = JobTable.build(submit_us=[0, second], run_us=[second, second], nodes=[2, 1], user=[1, 2])
+    weights = {"priority_type": "multifactor", "priority_weight_fairshare": 1}
+    simulate(jobs, 2, SchedulerConfig(decide={"slurm": weights}))
+
+
 def _warm_harness() -> None:
     warm()
     _warm_named(*_BUILT_ON_THE_HARNESS)
@@ -72,6 +81,7 @@ def warm_all() -> None:
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         results = [
             pool.apply_async(_warm_harness),
+            pool.apply_async(warm_slurm),
             *(pool.apply_async(_warm_named, (name,)) for name in others),
         ]
         for result in results:

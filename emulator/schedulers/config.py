@@ -8,15 +8,27 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
 from balancer.plugins import plugin_names
+
+if TYPE_CHECKING:
+    from emulator.harness.cluster import Cluster
+    from emulator.workload.table import JobTable
 
 Backfill = Literal["none", "easy", "conservative"]
 Choice = Literal["first_fit", "best_fit", "shortest_first"]
 Estimates = Literal["user", "actual_for_queued"]
 PassRule = Literal["instant", "event"]
 Reservation = Literal["refreshed", "kept"]
+
+
+@runtime_checkable
+class HasCluster(Protocol):
+    """A whole scheduler that acts at times of its own, for which it brings a machine (in virtual time)."""
+
+    def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
+        """The machine with its jobs. Raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,11 @@ class SchedulerConfig:
         """Whether somebody's own code decides who starts, be it on each pass or behind the head."""
         return self.decide is not None or self.rule is not None
 
+    def make_machine(self) -> HasCluster | None:
+        """The scheduler, if it decides everything on a machine of its own. Raises ValueError."""
+        found = None if self.decide is None else self.make_plain()
+        return found[1] if found is not None and isinstance(found[1], HasCluster) else None
+
     def make_plain(self) -> tuple[str, Any] | None:
         """A scheduler in Python (`schedulers/plain.py`) with its kind and name, if that decides. Raises ValueError."""
         from emulator.schedulers.plain import ByRule, make_decider, make_rule  # noqa: PLC0415 - as above
@@ -83,7 +100,13 @@ class SchedulerConfig:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`ORDER[+BACKFILL[+CHOICE]]`, as in `fcfs+easy`, `sjf+none`, `fcfs+easy+best_fit`."""
+        """`ORDER[+BACKFILL[+CHOICE]]`, as in `fcfs+easy`, `sjf+none`, `fcfs+easy+best_fit`.
+
+        `NAME:FILE` is a whole scheduler with its parameter `conf`, as in `slurm:slurm.conf`.
+        """
+        plugin, colon, conf = text.partition(":")
+        if colon and conf and plugin in plugin_names("emulator.schedulers"):
+            return cls(decide={plugin: {"conf": conf}})
         names = ("order", "backfill", "choice")
         parts = text.split("+")
         if len(parts) > len(names) or not all(parts):
@@ -92,7 +115,12 @@ class SchedulerConfig:
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> Self:
-        """The scheduler of a scenario file, where the rule of passes is called `pass`."""
+        """The scheduler of a scenario file, where the rule of passes is called `pass`.
+
+        One that decides everything may stand alone: `{slurm: {bf_interval: 60}}`.
+        """
+        if len(options) == 1 and _name(options) in plugin_names("emulator.schedulers"):
+            return cls(decide=options)
         known = [_key(field_.name) for field_ in dataclasses.fields(cls)]
         for key in options:
             if key not in known:

@@ -1,0 +1,203 @@
+"""One backfill cycle, compiled. The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm.py`.
+
+The plan of a cycle is a list of slots in order of time, each with the nodes that nobody has reserved. It is made anew
+by each cycle and thrown away: who starts now is all that stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import inner
+from emulator.harness.structures import queue_remove_at
+from emulator.harness.tables import (
+    ESTIMATE,
+    EXPECTED,
+    FREE,
+    JOB,
+    NEVER,
+    NODES,
+    OFFLINE,
+    QUEUE_HI,
+    QUEUE_LO,
+    SUBMIT,
+)
+from emulator.schedulers.slurm.nodes import pick, start_picked
+from emulator.schedulers.slurm.tables import (
+    AT_,
+    CHOSEN,
+    FILL_CHANGED,
+    MAX_TEST,
+    MAX_USER,
+    MIN_AGE,
+    ORDER,
+    PARTITION,
+    RESOLUTION,
+    ROW,
+    SECOND,
+    SLOTS_N,
+    WHEN,
+    WHOSE,
+    WINDOW,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, State
+    from emulator.schedulers.slurm.tables import Bytes, Twin
+
+
+@inner
+def look_at_nodes(job: Ints, node: Ints, nodes: Ints, now: int) -> None:
+    """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
+    for which in range(node.shape[0]):
+        who = node[which, JOB]
+        if node[which, OFFLINE]:
+            nodes[which, WHEN] = NEVER
+        elif who < 0:
+            nodes[which, WHEN] = now
+        else:
+            nodes[which, WHEN] = max(job[who, EXPECTED], now + SECOND)
+
+
+@inner
+def sort_nodes(nodes: Ints) -> None:
+    """Put `ORDER` in order of (when, node): little changes between two cycles."""
+    for k in range(1, nodes.shape[0]):
+        which = nodes[k, ORDER]
+        when = nodes[which, WHEN]
+        place = k
+        while place > 0:
+            other = nodes[place - 1, ORDER]
+            if nodes[other, WHEN] < when or (nodes[other, WHEN] == when and other < which):
+                break
+            nodes[place, ORDER] = other
+            place -= 1
+        nodes[place, ORDER] = which
+
+
+@inner
+def begin_plan(own: Ints, slots: Ints, kept: Bytes, now: int) -> None:
+    """One slot, from now on, in which nothing is reserved."""
+    slots[0, AT_] = now
+    slots[0, ROW] = 0
+    own[SLOTS_N] = 1
+    for which in range(kept.shape[1]):
+        kept[0, which] = 1
+
+
+@inner
+def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
+    """The slot that begins at `at`, made if there is none. `at` is not before the first."""
+    place: int = own[SLOTS_N]
+    while slots[place - 1, AT_] > at:
+        place -= 1
+    if slots[place - 1, AT_] == at:
+        return place - 1
+    count = own[SLOTS_N]
+    for k in range(count, place, -1):
+        slots[k, AT_] = slots[k - 1, AT_]
+        slots[k, ROW] = slots[k - 1, ROW]
+    slots[place, AT_] = at
+    slots[place, ROW] = count
+    before = slots[place - 1, ROW]
+    for which in range(kept.shape[1]):
+        kept[count, which] = kept[before, which]
+    own[SLOTS_N] = count + 1
+    return place
+
+
+@inner
+def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> int:
+    """When a job can start by the plan, with its nodes marked in the second mask; NEVER if not in the window."""
+    own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _ = twin
+    count = parts.shape[1]
+    begin: int = now
+    slot = 0
+    while begin - now <= own[WINDOW]:
+        while slot + 1 < own[SLOTS_N] and slots[slot + 1, AT_] <= begin:
+            slot += 1
+        for which in range(count):
+            masks[0, which] = parts[partition, which]
+        later = slot
+        while later < own[SLOTS_N] and (later == slot or slots[later, AT_] - begin < limit):
+            row = slots[later, ROW]
+            for which in range(count):
+                masks[0, which] &= kept[row, which]
+            later += 1
+        found = 0
+        free_at = NEVER
+        for k in range(count):
+            which = nodes[k, ORDER]
+            found += masks[0, which]
+            if found == needed:
+                free_at = nodes[which, WHEN]
+                break
+        if free_at <= begin:
+            for which in range(count):
+                masks[1, which] = masks[0, which] and nodes[which, WHEN] <= begin
+            return begin
+        next_slot = slots[slot + 1, AT_] if slot + 1 < own[SLOTS_N] else NEVER
+        begin = min(free_at, next_slot)
+        if begin == NEVER:
+            break
+    return NEVER
+
+
+@inner
+def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
+    """Take the picked nodes out of the plan, for whole blocks of time."""
+    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _ = twin
+    block = own[RESOLUTION]
+    first = slot_from(own, slots, kept, max(begin // block * block, now))
+    last = slot_from(own, slots, kept, (end + block - 1) // block * block)
+    for slot in range(first, last):
+        row = slots[slot, ROW]
+        for k in range(needed):
+            kept[row, nodes[k, CHOSEN]] = 0
+
+
+@inner
+def fill(state: State, twin: Twin, now: int) -> None:
+    """Plan the waiting jobs in queue order and start those whose plan says now."""
+    job, node, _, queue, _, _, _, _, _, _, _, reg = state
+    own, mine, _, _, nodes, slots, kept, masks, tests, _, _, _, _, _, spare = twin
+    own[FILL_CHANGED] = 0
+    if reg[FREE] == 0:
+        return
+    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    narrowest = spare
+    narrowest[waiting] = node.shape[0] + 1
+    for k in range(waiting - 1, -1, -1):
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
+    look_at_nodes(job, node, nodes, now)
+    sort_nodes(nodes)
+    begin_plan(own, slots, kept, now)
+    for whose in range(tests.shape[0] if own[MAX_USER] else 0):
+        tests[whose] = 0
+    tested = 0
+    place = reg[QUEUE_LO]
+    for k in range(waiting):
+        if tested == own[MAX_TEST] or reg[FREE] < narrowest[k]:
+            break  # nobody further back can start now, and plans are not kept
+        who = queue[place]
+        if own[MAX_USER]:
+            if tests[mine[who, WHOSE]] == own[MAX_USER]:
+                place += 1
+                continue
+            tests[mine[who, WHOSE]] += 1
+        tested += 1
+        needed = job[who, NODES]
+        limit = job[who, ESTIMATE]
+        begin = earliest(twin, mine[who, PARTITION], needed, limit, now)
+        if begin == now:
+            pick(masks[1], nodes, needed)
+            place = queue_remove_at(queue, reg, place)
+            start_picked(state, twin, who, now)
+            for taken in range(needed):
+                nodes[nodes[taken, CHOSEN], WHEN] = now + limit
+            sort_nodes(nodes)
+            continue
+        if begin != NEVER and now - job[who, SUBMIT] >= own[MIN_AGE]:
+            pick(masks[1], nodes, needed)
+            reserve(twin, needed, begin, begin + limit, now)
+        place += 1

@@ -1,0 +1,176 @@
+"""The machine of Slurm's twin: the harness's cluster, whose loop also does what Slurm does at times of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.harness import reorder
+from emulator.harness import tables as t
+from emulator.harness.cluster import Cluster, Stop
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm import kernel
+from emulator.schedulers.slurm import tables as s
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.slurm.rules import Rules
+    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.workload.table import JobTable
+
+_NO_HALF_LIFE_US = 1e30
+
+
+class SlurmCluster(Cluster):
+    """`node_count` whole nodes under Slurm's rules; jobs are known in advance. Raises ValueError.
+
+    Nodes that are out of the batch pool (lent) are not available to it, as drained ones are not to Slurm.
+    """
+
+    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: Slurm) -> None:
+        self._slurm = slurm
+        self._rules = slurm.rules(node_count)
+        self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
+        self._own = _registers(self._rules, slurm)
+        self._parts = np.ones((len(self._rules.partitions), node_count), np.int8)
+        for place, each in enumerate(self._rules.partitions):
+            if each.nodes is not None:
+                self._parts[place] = 0
+                self._parts[place, list(each.nodes)] = 1
+        self._users: dict[int, int] = {}
+        room = max(len(jobs), 64)
+        self._mine = np.zeros((room, s.TWIN_COLUMNS), np.int64)
+        self._fixed = np.zeros(room)
+        self._nodes_seen = np.zeros((node_count, 3), np.int64)
+        self._nodes_seen[:, s.ORDER] = np.arange(node_count)
+        slots = 2 * min(self._rules.bf_max_job_test, room) + 2
+        self._slots = np.zeros((slots, 2), np.int64)
+        self._kept = np.zeros((slots, node_count), np.int8)
+        self._masks = np.zeros((2, node_count), np.int8)
+        self._weights = np.array(
+            [
+                self._rules.priority_weight_age,
+                self._rules.priority_max_age * US,
+                self._rules.priority_weight_fairshare,
+                self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US,
+            ],
+            np.float64,
+        )
+        self._open_runs = np.zeros(node_count + 8, np.int64)
+        self._count = np.zeros(reorder.COUNTERS, np.int64)
+        self._view = np.zeros((room, reorder.VIEW_COLUMNS), np.int64)
+        super().__init__(node_count, SchedulerConfig(backfill="none"), jobs)
+        self.scheduler = scheduler
+        self._keep_nodes()
+
+    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+        if first:
+            raise ValueError("scheduler slurm: jobs must be known in advance")
+        super()._fill_rows(jobs, first)
+        rows, rules = slice(len(jobs)), self._rules
+        self._job[rows, t.ESTIMATE] = -(-self._job[rows, t.ESTIMATE] // s.MINUTE) * s.MINUTE
+        default = self._place[rules.default_partition]
+        named = {number: self._place[name] for number, name in self._slurm.queues.items()}
+        places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
+        self._check(jobs, places)
+        self._mine[rows, s.PARTITION] = places
+        self._mine[rows, s.TIER] = np.array([each.priority_tier for each in rules.partitions])[places]
+        self._mine[rows, s.WHOSE] = [
+            self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
+        ]
+        self._view[rows, reorder.V_ACCOUNT] = self._mine[rows, s.WHOSE]
+        self._tests = np.zeros(len(self._users) + len(rules.partitions), np.int64)
+        shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
+        self._accounts = np.zeros((len(shares), reorder.ACCOUNT_COLUMNS))
+        self._accounts[:, reorder.SHARES] = shares / shares.sum()
+        self._count[reorder.ACCOUNTS_N] = len(shares)
+        if rules.priority_type == "multifactor":
+            self._fixed[rows] = self._unchanging(jobs, places)
+        keys = -self._mine[rows, s.TIER] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
+        self._job[rows, t.KEY] = keys
+
+    def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The size and partition factors, weighted."""
+        rules, total = self._rules, len(self._nodes_seen)
+        size = (total - jobs.nodes + 1 if rules.priority_favor_small else jobs.nodes) / total
+        factors = np.array([each.priority_job_factor for each in rules.partitions], np.float64)
+        factors /= factors.max() or 1.0
+        return np.asarray(
+            rules.priority_weight_job_size * size + rules.priority_weight_partition * factors[places]
+        )
+
+    def _check(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
+        """Slurm would let such a job wait for ever: its partition does not allow it."""
+        limit = self._job[: len(jobs), t.ESTIMATE] // s.MINUTE
+        for place, each in enumerate(self._rules.partitions):
+            widest = min(each.max_nodes, int(self._parts[place].sum()))
+            for what, wrong in (
+                (f"no more than {widest} nodes", jobs.nodes > widest),
+                (f"no fewer than {each.min_nodes} nodes", jobs.nodes < each.min_nodes),
+                (f"limits up to {each.max_time} minutes", limit > each.max_time),
+            ):
+                refused = np.flatnonzero((places == place) & wrong & (jobs.kind == Kind.BATCH))
+                if len(refused):
+                    raise ValueError(
+                        f"scheduler slurm: partition {each.name} takes {what}, and {len(refused)} of its jobs ask for "
+                        f"something else, the first is job {jobs.number[refused[0]]} ({jobs.nodes[refused[0]]} nodes, "
+                        f"{limit[refused[0]]} minutes): change the partition, or leave them out by a transform"
+                    )
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        room = len(self._job) + 1
+        self._twin: Any = (
+            self._own, self._mine, self._fixed, self._parts, self._nodes_seen, self._slots, self._kept, self._masks,
+            self._tests, self._weights, self._accounts, self._open_runs, self._count, self._view,
+            np.zeros(room, np.int32),
+        )  # fmt: skip
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.STOP_ON_PASS] = stop_on_pass
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := kernel.advance(self._state, self._twin, until_us)) == t.NEEDS_ROOM:
+            self._grow_runs()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        self._make_room()
+        kernel.finish(self._state, self._twin, now_us, True)
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        self.finish_instant(now_us)
+        return self._started[: self._reg[t.STARTED_N]].copy()
+
+    @property
+    def next_event_us(self) -> int:
+        return int(kernel.next_event(self._state, self._twin))
+
+
+def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
+    own = np.zeros(s.TWIN_REGISTERS, np.int64)
+    for register, value in (
+        (s.DEPTH, rules.default_queue_depth),
+        (s.SCHED_EVERY, max(rules.sched_interval, 0) * US),
+        (s.PASS_GAP, rules.sched_min_interval),
+        (s.DEFER, rules.defer),
+        (s.FILL_EVERY, rules.bf_interval * US if rules.backfills else 0),
+        (s.WINDOW, rules.bf_window * s.MINUTE),
+        (s.RESOLUTION, rules.bf_resolution * US),
+        (s.MAX_TEST, rules.bf_max_job_test),
+        (s.MAX_USER, rules.bf_max_job_user),
+        (s.MIN_AGE, rules.bf_min_age_reserve * US),
+        (s.OVER, rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
+        (s.CALC_EVERY, rules.priority_calc_period * US if rules.changes_priorities else 0),
+        (s.PASS_AT, t.NEVER),
+        (s.LAST_PASS, -(1 << 50)),
+        (s.PARTITIONS, len(rules.partitions)),
+    ):
+        own[register] = value
+    return own

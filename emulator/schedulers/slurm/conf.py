@@ -1,0 +1,136 @@
+"""What a slurm.conf says of scheduling, as settings of the twin. Lines are read by the reader of live runs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from balancer.nodelist import expand
+from emulator.harness.decisions import default_node_names
+from emulator.live.slurm.conf import ConfError, read_fragment
+from emulator.schedulers.slurm.rules import INFINITE, Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_UNLIMITED = {"infinite", "unlimited", "-1"}
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+
+
+def minutes(text: str) -> int:
+    """A time of slurm.conf: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
+
+    Seconds count as a minute, as Slurm rounds them up. Raises ValueError.
+    """
+    if text.lower() in _UNLIMITED:
+        return INFINITE
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no time; write minutes, hours:minutes:seconds or days-hours")
+    days, *rest = match.groups()
+    numbers = [int(each) for each in rest if each is not None]
+    if days is not None:
+        hours, minute, second = [*numbers, 0, 0][:3]
+    elif len(numbers) == 3:  # noqa: PLR2004 - hours:minutes:seconds
+        hours, minute, second = numbers
+    else:
+        hours, minute, second = 0, *[*numbers, 0][:2]
+    return int(days or 0) * 1440 + hours * 60 + minute + (second > 0)
+
+
+def _whole(text: str) -> int:
+    return INFINITE if text.lower() in _UNLIMITED else int(text)
+
+
+def _yes(text: str) -> bool:
+    return text.lower() in {"yes", "true", "1"}
+
+
+def _seconds(text: str) -> int:
+    return minutes(text) * 60
+
+
+def _no_half_life(text: str) -> int:
+    return 0 if text == "0" else _seconds(text)
+
+
+_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "overtimelimit": ("over_time_limit", _whole),
+    "killwait": ("kill_wait", _whole),
+    "priorityweightage": ("priority_weight_age", int),
+    "priorityweightfairshare": ("priority_weight_fairshare", int),
+    "priorityweightjobsize": ("priority_weight_job_size", int),
+    "priorityweightpartition": ("priority_weight_partition", int),
+    "prioritymaxage": ("priority_max_age", _seconds),
+    "priorityfavorsmall": ("priority_favor_small", _yes),
+    "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
+    "prioritycalcperiod": ("priority_calc_period", _seconds),
+}
+_PARAMETERS = (
+    "default_queue_depth", "sched_interval", "sched_min_interval", "bf_interval", "bf_window", "bf_resolution",
+    "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
+)  # fmt: skip
+_SWITCHES = ("defer", "bf_continue")
+
+
+def read_conf(path: Path, node_count: int) -> dict[str, Any]:
+    """Settings of `Rules` that this slurm.conf has, for a machine of so many nodes. Raises ConfError."""
+    names = default_node_names(node_count)
+    found: dict[str, Any] = {}
+    partitions: list[Partition] = []
+    for line in read_fragment(path, names).lines:
+        key, _, value = line.partition("=")
+        try:
+            if key.lower() == "partitionname":
+                partition, is_default = _partition(line, names)
+                partitions.append(partition)
+                if is_default:
+                    found["default_partition"] = partition.name
+            else:
+                found |= _setting(key.lower(), value.strip())
+        except ValueError as error:
+            raise ConfError(f"{path}: {line}: {error}") from error
+    if partitions:
+        found["partitions"] = tuple(partitions)
+        found.setdefault("default_partition", partitions[0].name)
+    return found
+
+
+def _setting(key: str, value: str) -> dict[str, Any]:
+    if key == "schedulerparameters":
+        found: dict[str, Any] = {}
+        for each in filter(None, value.split(",")):
+            name, _, said = each.partition("=")
+            if name in _PARAMETERS:
+                found[name] = int(said)
+            elif name in _SWITCHES:
+                found[name] = True
+        return found
+    if key == "schedulertype":
+        return {"backfill": value.lower() != "sched/builtin"}
+    if key == "prioritytype":
+        return {"priority_type": value.lower().removeprefix("priority/")}
+    if key in _KEYS:
+        name, read = _KEYS[key]
+        return {name: read(value)}
+    return {}
+
+
+def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
+    said = {key.lower(): value for key, _, value in (word.partition("=") for word in line.split())}
+    nodes: tuple[int, ...] | None = None
+    if said.get("nodes", "ALL").upper() != "ALL":
+        index = {name: number for number, name in enumerate(names)}
+        nodes = tuple(index[name] for name in expand(said["nodes"]))
+    shared = said.get("priority", "1")
+    partition = Partition(
+        name=said["partitionname"],
+        nodes=nodes,
+        priority_tier=int(said.get("prioritytier", shared)),
+        priority_job_factor=int(said.get("priorityjobfactor", shared)),
+        max_time=minutes(said.get("maxtime", "INFINITE")),
+        max_nodes=_whole(said.get("maxnodes", "UNLIMITED")),
+        min_nodes=_whole(said.get("minnodes", "0")),
+    )
+    return partition, _yes(said.get("default", "NO"))

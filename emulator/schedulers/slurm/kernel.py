@@ -1,0 +1,258 @@
+"""Slurm's twin between decision points, compiled: ends, submits, priorities, passes and backfill cycles in their order.
+
+The rules: `docs/slurm-twin.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled, inner
+from emulator.harness.kernel import has_room_inline
+from emulator.harness.occupancy import end_job
+from emulator.harness.reorder import SHARES, USAGE, count_usage, sort_queue
+from emulator.harness.stepping import next_submit, step_to
+from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
+from emulator.harness.tables import (
+    AT,
+    AT_ENDS,
+    AT_PASS,
+    AT_UNTIL,
+    BATCH,
+    FINISHED,
+    FREE,
+    FRONT,
+    FUTURE,
+    GOES_ON,
+    HEAP_N,
+    JOBS_N,
+    KEY,
+    KILLED,
+    KIND,
+    NEEDS_ROOM,
+    NEVER,
+    NEXT_SUBMIT,
+    NODES,
+    NOW,
+    QUEUE_HI,
+    QUEUE_LO,
+    QUEUED,
+    RUN,
+    START,
+    STARTED_N,
+    STATE,
+    STOP_ON_END,
+    STOP_ON_PASS,
+    SUBMIT,
+)
+from emulator.schedulers.slurm.backfill import fill
+from emulator.schedulers.slurm.nodes import idle_of, pick, start_picked
+from emulator.schedulers.slurm.tables import (
+    AGE_WEIGHT,
+    CALC_EVERY,
+    DEFER,
+    DEPTH,
+    FAIR_WEIGHT,
+    FILL_CHANGED,
+    FILL_EVERY,
+    FULL_CHANGED,
+    HALF_LIFE,
+    LAST_PASS,
+    MAX_AGE,
+    MIN_AGE,
+    PARTITION,
+    PARTITIONS,
+    PASS_AT,
+    PASS_GAP,
+    SCHED_EVERY,
+    SECOND,
+    TIER,
+    TIER_STEP,
+    WHOSE,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, State
+    from emulator.schedulers.slurm.tables import Twin
+
+
+@inner
+def look_at_usage(state: State, twin: Twin, now: int) -> float:
+    """Bring the usage of all users to `now`. Returns all of it, 0 where fair share does not count."""
+    _, _, _, _, _, _, _, runs, _, _, _, reg = state
+    _, _, _, _, _, _, _, _, _, weights, accounts, open_runs, count, view, _ = twin
+    total = 0.0
+    if weights[FAIR_WEIGHT] > 0.0:
+        count_usage(runs, view, accounts, open_runs, count, reg, now, weights[HALF_LIFE])
+        for which in range(accounts.shape[0]):
+            total += accounts[which, USAGE]
+    return total
+
+
+@inner
+def key_of(job: Ints, twin: Twin, who: int, used: float, now: int) -> int:
+    """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
+    _, mine, fixed, _, _, _, _, _, _, weights, accounts, _, _, _, _ = twin
+    value = fixed[who] + weights[AGE_WEIGHT] * min((now - job[who, SUBMIT]) / weights[MAX_AGE], 1.0)
+    if weights[FAIR_WEIGHT] > 0.0:
+        part = accounts[mine[who, WHOSE], USAGE] / used if used > 0.0 else 0.0
+        value += weights[FAIR_WEIGHT] * 0.5 ** (part / accounts[mine[who, WHOSE], SHARES])
+    first: int = -mine[who, TIER] * TIER_STEP
+    return first - int(value + 1e-6)
+
+
+@inner
+def submit_due(state: State, twin: Twin, now: int) -> int:
+    """Queue batch jobs that are submitted now. Returns how many."""
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    own = twin[0]
+    count = 0
+    used = 0.0
+    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
+        who = reg[NEXT_SUBMIT]
+        reg[NEXT_SUBMIT] += 1
+        if job[who, KIND] != BATCH or job[who, STATE] != FUTURE:
+            continue
+        if count == 0 and own[CALC_EVERY]:
+            used = look_at_usage(state, twin, now)
+        job[who, STATE] = QUEUED
+        if own[CALC_EVERY]:
+            job[who, KEY] = key_of(job, twin, who, used, now)
+        queue_insert(job, queue, reg, who)
+        count += 1
+    return count
+
+
+@inner
+def look_at_priorities(state: State, twin: Twin, now: int) -> None:
+    """Work out the priorities of all waiting jobs anew and put the queue in their order."""
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    spare = twin[14]
+    used = look_at_usage(state, twin, now)
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = int(queue[place])
+        if job[who, KEY] != FRONT:
+            job[who, KEY] = key_of(job, twin, who, used, now)
+    sort_queue(job, queue, reg, spare)
+
+
+@inner
+def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
+    """Start jobs in queue order; the first of a partition that cannot start holds up the others of it."""
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    own, mine, _, _, nodes, _, _, masks, tests, _, _, _, _, _, _ = twin
+    marks = tests.shape[0] - own[PARTITIONS]
+    for k in range(own[PARTITIONS]):
+        tests[marks + k] = 0
+    blocked = 0
+    tested = 0
+    place = reg[QUEUE_LO]
+    while place < reg[QUEUE_HI] and reg[FREE] > 0 and blocked < own[PARTITIONS]:
+        who = queue[place]
+        partition = mine[who, PARTITION]
+        if tests[marks + partition]:
+            place += 1
+            continue
+        if tested == depth:
+            return
+        tested += 1
+        if job[who, NODES] <= reg[FREE] and idle_of(state, twin, partition) >= job[who, NODES]:
+            pick(masks[1], nodes, job[who, NODES])
+            place = queue_remove_at(queue, reg, place)
+            start_picked(state, twin, who, now)
+            continue
+        if now - job[who, SUBMIT] >= own[MIN_AGE]:
+            tests[marks + partition] = 1
+            blocked += 1
+        place += 1
+
+
+@inner
+def note_event(own: Ints, now: int, makes_pass: bool) -> None:
+    """Something happened that may let a job start: a pass is due at the next whole second that is late enough."""
+    own[FULL_CHANGED] = 1
+    own[FILL_CHANGED] = 1
+    if makes_pass and own[PASS_AT] == NEVER:
+        earliest = max(now, own[LAST_PASS] + own[PASS_GAP])
+        own[PASS_AT] = (earliest + SECOND - 1) // SECOND * SECOND
+
+
+@compiled
+def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
+    """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
+    _, _, _, _, _, _, _, _, _, _, _, reg = state
+    own = twin[0]
+    reg[NOW] = now
+    reg[STARTED_N] = 0
+    submitted = submit_due(state, twin, now) > 0
+    if submitted or other_event:
+        note_event(own, now, other_event or own[DEFER] == 0)
+    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+        own[PASS_AT] = NEVER
+        return
+    if own[CALC_EVERY] and now > 0 and now % own[CALC_EVERY] == 0:
+        look_at_priorities(state, twin, now)
+        own[FULL_CHANGED] = 1
+        own[FILL_CHANGED] = 1
+    depth = own[DEPTH]
+    if own[SCHED_EVERY] and own[FULL_CHANGED] and now > 0 and now % own[SCHED_EVERY] == 0:
+        own[FULL_CHANGED] = 0
+        own[PASS_AT] = now
+        depth = NEVER
+    if own[PASS_AT] <= now:
+        own[PASS_AT] = NEVER
+        own[LAST_PASS] = now
+        main_pass(state, twin, now, depth)
+    if own[FILL_EVERY] and own[FILL_CHANGED] and now > 0 and now % own[FILL_EVERY] == 0:
+        fill(state, twin, now)
+
+
+@inner
+def next_timer(job: Ints, reg: Ints, own: Ints) -> int:
+    """When the scheduler next has something to do by itself, NEVER if it has not."""
+    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+        return NEVER
+    now = reg[NOW]
+    at: int = own[PASS_AT]
+    if own[FILL_EVERY] and own[FILL_CHANGED]:
+        at = min(at, (now // own[FILL_EVERY] + 1) * own[FILL_EVERY])
+    if own[SCHED_EVERY] and own[FULL_CHANGED]:
+        at = min(at, (now // own[SCHED_EVERY] + 1) * own[SCHED_EVERY])
+    if own[CALC_EVERY] and (reg[HEAP_N] or next_submit(job, reg) != NEVER):
+        at = min(at, (now // own[CALC_EVERY] + 1) * own[CALC_EVERY])
+    return at
+
+
+@compiled
+def next_event(state: State, twin: Twin) -> int:
+    """The next end, submit or deed of the scheduler, NEVER if there is none."""
+    job, _, _, _, _, _, heap, _, _, _, _, reg = state
+    next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+    at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin[0]))
+    return at
+
+
+@compiled
+def advance(state: State, twin: Twin, until: int) -> int:
+    """As `harness.kernel.advance`, with the instants at which the scheduler does something by itself."""
+    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    while True:
+        if not has_room_inline(state):
+            return NEEDS_ROOM
+        now = next_event(state, twin)
+        code = step_to(reg, now, until)
+        if code != GOES_ON:
+            return code
+        ended = False
+        while reg[HEAP_N] and heap[0, AT] == now:
+            who = heap_pop(heap, reg)
+            outcome = FINISHED if now == job[who, START] + job[who, RUN] else KILLED
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)
+            ended = True
+        if now == until:
+            return AT_UNTIL
+        if reg[STOP_ON_END] and ended:
+            return AT_ENDS
+        finish(state, twin, now, ended)
+        if reg[STOP_ON_PASS]:
+            return AT_PASS

@@ -1,0 +1,88 @@
+"""Which nodes a job gets, and its start on them, compiled. The rules: `docs/slurm-twin.md`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import inner
+from emulator.harness.occupancy import start_chosen
+from emulator.harness.structures import heap_push, heap_remove
+from emulator.harness.tables import ESTIMATE, FREE, JOB, NODES, OFFLINE, PLACE, RUN, SIMULATED, STARTED_N
+from emulator.schedulers.slurm.tables import CHECK_EVERY, CHOSEN, FILL_CHANGED, FULL_CHANGED, OVER
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, State
+    from emulator.schedulers.slurm.tables import Bytes, Twin
+
+
+@inner
+def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
+    """Choose among `allowed`, which are enough: the smallest set of neighbours that holds the job, at its begin.
+
+    If none does, all of the largest, and again for the rest (slurm.conf, `TopologyPlugin=topology/none`:
+    "best-fit logic over one-dimensional topology"). `allowed` is used up.
+    """
+    last = allowed.shape[0]
+    chosen = 0
+    while chosen < needed:
+        rest = needed - chosen
+        best_at = 0
+        best = 0
+        at = 0
+        while at < last:
+            if not allowed[at]:
+                at += 1
+                continue
+            begin = at
+            while at < last and allowed[at]:
+                at += 1
+            length = at - begin
+            is_better = length > best if best < rest else rest <= length < best
+            if is_better:
+                best = length
+                best_at = begin
+        for which in range(best_at, best_at + min(best, rest)):
+            allowed[which] = 0
+            nodes[chosen, CHOSEN] = which
+            chosen += 1
+
+
+@inner
+def idle_of(state: State, twin: Twin, partition: int) -> int:
+    """Mark the idle nodes of a partition in the second mask. Returns how many."""
+    _, node, _, _, _, _, _, _, _, _, _, _ = state
+    _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _ = twin
+    count = 0
+    for which in range(node.shape[0]):
+        is_idle = node[which, JOB] < 0 and node[which, OFFLINE] == 0 and parts[partition, which]
+        masks[1, which] = is_idle
+        count += is_idle
+    return count
+
+
+@inner
+def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
+    """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
+    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
+    own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _ = twin
+    needed = job[who, NODES]
+    base = reg[FREE] - needed
+    for k in range(needed):
+        which = nodes[k, CHOSEN]
+        place = node[which, PLACE]
+        other = free[base + k]
+        free[place] = other
+        node[other, PLACE] = place
+        free[base + k] = which
+        node[which, PLACE] = base + k
+    first = reg[STARTED_N]
+    started[first] = who
+    reg[STARTED_N] = first + 1
+    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, first, first + 1, now)
+    latest = now + job[who, ESTIMATE] + own[OVER]
+    killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
+    if reg[SIMULATED] and killed_at < now + job[who, RUN]:
+        heap_remove(heap, reg, who)
+        heap_push(heap, reg, killed_at, who)
+    own[FULL_CHANGED] = 1
+    own[FILL_CHANGED] = 1

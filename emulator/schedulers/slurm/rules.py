@@ -1,0 +1,91 @@
+"""The settings that the twin of Slurm goes by, whoever says them: a scenario, a slurm.conf, or Slurm's defaults.
+
+Names and units are those of slurm.conf (its manual page), in lower case with underscores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from emulator.plugins import check_number
+
+PriorityType = Literal["basic", "multifactor"]
+_DAY_S = 86_400
+INFINITE = 1 << 40
+"""Stands for INFINITE and UNLIMITED, in any unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition. `nodes`: indices, None for all. `max_time` is in minutes."""
+
+    name: str = "batch"
+    nodes: tuple[int, ...] | None = None
+    priority_tier: int = 1
+    priority_job_factor: int = 1
+    max_time: int = INFINITE
+    max_nodes: int = INFINITE
+    min_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All settings, with Slurm's defaults (slurm.conf's manual page).
+
+    `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`, `priority_max_age`,
+    `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in microseconds, `bf_window`
+    and `over_time_limit` in minutes.
+    """
+
+    backfill: bool = True
+    default_queue_depth: int = 100
+    sched_interval: int = 60
+    sched_min_interval: int = 2
+    defer: bool = False
+    bf_interval: int = 30
+    bf_window: int = 1440
+    bf_resolution: int = 60
+    bf_max_job_test: int = 500
+    bf_max_job_user: int = 0
+    bf_continue: bool = False
+    bf_min_age_reserve: int = 0
+    over_time_limit: int = 0
+    kill_wait: int = 30
+    priority_type: PriorityType = "basic"
+    priority_weight_age: int = 0
+    priority_weight_fairshare: int = 0
+    priority_weight_job_size: int = 0
+    priority_weight_partition: int = 0
+    priority_max_age: int = 7 * _DAY_S
+    priority_favor_small: bool = False
+    priority_decay_half_life: int = 7 * _DAY_S
+    priority_calc_period: int = 300
+    partitions: tuple[Partition, ...] = field(default=(Partition(),))
+    default_partition: str = "batch"
+
+    def __post_init__(self) -> None:
+        for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):
+            check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
+        for name in (
+            "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
+            "over_time_limit", "kill_wait", "priority_weight_age", "priority_weight_fairshare",
+            "priority_weight_job_size", "priority_weight_partition", "priority_decay_half_life",
+        ):  # fmt: skip
+            check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
+        for name in ("sched_interval", "bf_interval"):
+            if getattr(self, name) != -1:  # never
+                check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
+        if self.priority_type not in ("basic", "multifactor"):
+            raise ValueError(f"slurm: priority_type is basic or multifactor, not {self.priority_type!r}")
+
+    @property
+    def backfills(self) -> bool:
+        return self.backfill and self.bf_interval > 0
+
+    @property
+    def changes_priorities(self) -> bool:
+        """Whether a waiting job's priority changes: else the queue is sorted once, as a job comes."""
+        return self.priority_type == "multifactor" and bool(
+            self.priority_weight_age or self.priority_weight_fairshare
+        )

@@ -1,0 +1,299 @@
+"""Slurm's twin starts every job when, and where, the plain reference does; each rule once by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from balancer.clock import US
+from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
+from emulator.harness.record import RunOutcome
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.cluster import SlurmCluster
+from emulator.schedulers.slurm.rules import Partition, Rules
+from emulator.schedulers.slurm.scheduler import Slurm
+from gates import GATE
+from oracle.slurm import SlurmReference
+from oracle.workloads import job_table, random_workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.harness.record import RunRecord
+    from oracle.reference import Job
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "backfill": (True, False),
+    "default_queue_depth": (1, 2, 5),
+    "sched_interval": (-1, 7, 30, 60),
+    "sched_min_interval": (0, 2, 3_000_000, 5_500_000),
+    "defer": (True, False),
+    "bf_interval": (1, 5, 30, 60),
+    "bf_window": (1, 3, 10, 1440),
+    "bf_resolution": (1, 7, 60, 300),
+    "bf_max_job_test": (1, 2, 5, 10),
+    "bf_max_job_user": (0, 1, 2),
+    "bf_min_age_reserve": (0, 5, 60),
+    "over_time_limit": (0, 1),
+}
+_PRIORITIES: dict[str, tuple[Any, ...]] = {
+    "priority_weight_age": (0, 1000),
+    "priority_weight_fairshare": (0, 1000, 5000),
+    "priority_weight_job_size": (0, 500),
+    "priority_weight_partition": (0, 300),
+    "priority_max_age": (10, 100),
+    "priority_favor_small": (True,),
+    "priority_decay_half_life": (0, 30, 1000),
+    "priority_calc_period": (5, 60),
+}
+
+
+def some_of(rng: np.random.Generator, choices: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Every setting at its default half of the time."""
+    return {name: each[rng.integers(len(each))] for name, each in choices.items() if rng.random() < 0.5}
+
+
+def stretched(rng: np.random.Generator, jobs: list[Job]) -> list[Job]:
+    """Minutes instead of seconds, some of the time, and some of the time not whole seconds."""
+    by = int(rng.choice((1, 20, 60, 300)))
+    gap = max(1, by // 10)
+    jobs = [
+        job._replace(submit_us=job.submit_us * gap, run_us=job.run_us * by, estimate_us=job.estimate_us * by)
+        for job in jobs
+    ]
+    if rng.random() < 0.8:
+        return jobs
+    odd = rng.integers(0, US, (len(jobs), 2)).tolist()
+    return [
+        job._replace(submit_us=job.submit_us + later, run_us=job.run_us + longer)
+        for job, (later, longer) in zip(jobs, odd, strict=True)
+    ]
+
+
+def with_rules(slurm: Slurm, rules: Rules, jobs: list[Job], nodes: int) -> RunRecord:
+    class Ruled(Slurm):
+        def rules(self, node_count: int) -> Rules:
+            return rules
+
+    ruled = Ruled(queues=slurm.queues, shares=slurm.shares)
+    loop = Loop(SlurmCluster(nodes, SchedulerConfig(), job_table(jobs), ruled))
+    loop.run()
+    return loop.record()
+
+
+def schedule(record: RunRecord) -> dict[int, tuple[int, int, frozenset[int]]]:
+    runs = record.runs
+    return {
+        int(record.jobs.number[job]): (
+            int(runs.start_us[row]),
+            int(runs.end_us[row]),
+            frozenset(map(int, runs.node[runs.first[row] : runs.first[row + 1]])),
+        )
+        for row, job in enumerate(runs.job)
+    }
+
+
+def agrees(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    estimates = str(rng.choice(("exact", "longer", "mixed", "shorter")))
+    jobs, nodes = random_workload(rng, estimates=estimates, jobs=40)
+    jobs = stretched(rng, jobs)
+    settings = some_of(rng, _CHOICES)
+    if rng.random() < 0.5:
+        settings |= {"priority_type": "multifactor", **some_of(rng, _PRIORITIES)}
+    rules, queues = Rules(**settings), {}
+    if nodes > 3 and rng.random() < 0.5:
+        half = nodes // 2
+        tiers, factors = rng.integers(1, 3, 2).tolist(), rng.integers(0, 5, 2).tolist()
+        parts = (
+            Partition("all", None, tiers[0], factors[0]),
+            Partition("half", tuple(range(half)), tiers[1], factors[1]),
+        )
+        rules, queues = replace(rules, partitions=parts, default_partition="all"), {0: "half", 1: "half"}
+        jobs = [job._replace(nodes=min(job.nodes, half)) if job.queue in queues else job for job in jobs]
+    shares = {1: 3.0}
+    record = with_rules(Slurm(queues=queues, shares=shares), rules, jobs, nodes)
+    assert schedule(record) == SlurmReference(rules, nodes, jobs, queues, shares).run(), f"seed {seed}"
+    assert_lawful(record)
+
+
+def test_every_job_starts_when_and_where_the_reference_starts_it() -> None:
+    for seed in range(GATE.reference_workloads // 8):
+        agrees(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1000 + 5 * GATE.reference_workloads, 40))
+def test_so_it_does_on_thousands_of_workloads(first: int) -> None:
+    for seed in range(first, first + 40):
+        agrees(seed)
+
+
+# -- by hand: (submit, run, limit, nodes) in seconds -----------------------------------
+
+Row = tuple[float, float, float, int]
+
+
+def starts(rows: list[Row], nodes: int, **settings: Any) -> list[float]:
+    from emulator.workload.table import JobTable  # noqa: PLC0415
+
+    submit, run, limit, width = zip(*rows, strict=True)
+    jobs = JobTable.build(
+        submit_us=[int(each * US) for each in submit],
+        run_us=[int(each * US) for each in run],
+        estimate_us=[int(each * US) for each in limit],
+        nodes=list(width),
+    )
+    record = simulate(jobs, nodes, SchedulerConfig(decide={"slurm": settings}))
+    assert_lawful(record)
+    return [each / US for each in record.start_us.tolist()]
+
+
+BLOCKED: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 100, 100, 1)]
+"""One job runs, one waits for all nodes, and one would fit in front of it."""
+
+
+def test_a_job_that_fits_before_the_head_waits_for_the_next_backfill_cycle() -> None:
+    assert starts(BLOCKED, 4) == [0, 300, 30]
+    assert starts(BLOCKED, 4, bf_interval=60) == [0, 300, 60]
+    assert starts(BLOCKED, 4, backfill=False) == [0, 300, 360]
+    assert starts(BLOCKED, 4, bf_interval=-1) == [0, 300, 360]
+
+
+def test_a_limit_is_whole_minutes() -> None:
+    late: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 100, 260, 1)]
+    assert starts(late, 4) == [0, 300, 360], "260 s are 5 minutes, which from second 30 on are too long"
+
+
+def test_who_asks_for_more_than_the_window_is_not_reserved_for() -> None:
+    behind: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 600, 600, 1)]
+    assert starts(behind, 4) == [0, 300, 360]
+    assert starts(behind, 4, bf_window=4) == [0, 630, 30], "the head's start is 5 minutes away"
+
+
+def test_a_young_job_holds_nobody_up() -> None:
+    behind: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 600, 600, 1)]
+    assert starts(behind, 4, bf_min_age_reserve=3600) == [0, 602, 2]
+
+
+def test_only_so_many_jobs_are_tried() -> None:
+    row: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 60, 600, 2), (2, 100, 100, 1)]
+    assert starts(row, 4)[3] == 30
+    assert starts(row, 4, bf_max_job_test=2)[3] == 360
+    assert starts(row, 4, bf_max_job_user=2)[3] == 360
+
+
+def test_a_job_is_killed_at_the_first_check_after_its_limit() -> None:
+    rows: list[Row] = [(1, 500, 50, 1), (2, 10, 60, 1)]
+    assert starts(rows, 1) == [1, 90], "1 + 60 s, checked every 30 s"
+    assert starts(rows, 1, over_time_limit=1) == [1, 150]
+    assert starts(rows, 1, ignores_term=True) == [1, 120], "KillWait is 30 s"
+
+
+def test_a_killed_run_is_recorded_as_one() -> None:
+    from emulator.workload.table import JobTable  # noqa: PLC0415
+
+    jobs = JobTable.build(submit_us=[0], run_us=[100 * US], estimate_us=[30 * US], nodes=[1])
+    runs = simulate(jobs, 1, SchedulerConfig.parse("slurm")).runs
+    assert (runs.end_us.tolist(), runs.outcome.tolist()) == ([60 * US], [RunOutcome.KILLED])
+
+
+def test_events_that_come_faster_than_the_least_interval_are_put_off() -> None:
+    rows: list[Row] = [(0, 10, 60, 1), (1, 10, 60, 1)]
+    assert starts(rows, 4) == [0, 1]
+    assert starts(rows, 4, sched_min_interval=5_000_000) == [0, 5]
+
+
+def test_with_defer_a_submit_waits_for_a_look_at_all_jobs() -> None:
+    assert starts([(1, 10, 60, 1)], 4) == [1]
+    assert starts([(1, 10, 60, 1)], 4, defer=True) == [30], "backfill comes first"
+    assert starts([(1, 10, 60, 1)], 4, defer=True, backfill=False) == [60]
+
+
+# -- slurm.conf ---------------------------------------------------------------------
+
+CONF = """\
+# a site's
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=60,bf_continue,defer,bf_window=2880,max_rpc_cnt=9
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityMaxAge=1-0
+PriorityDecayHalfLife=14-0
+OverTimeLimit=5
+PartitionName=work Nodes=ALL Default=YES MaxTime=2-00:00:00 PriorityTier=1
+PartitionName=debug Nodes=n[001-002] MaxTime=30 PriorityTier=10 MaxNodes=2
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "slurm.conf"
+    path.write_text(CONF)
+    return path
+
+
+def test_a_slurm_conf_says_what_the_twin_does(conf: Path) -> None:
+    (own,) = [SchedulerConfig.parse(f"slurm:{conf}").make_machine()]
+    assert isinstance(own, Slurm)
+    assert own.rules(4) == Rules(
+        bf_interval=60,
+        bf_continue=True,
+        defer=True,
+        bf_window=2880,
+        priority_type="multifactor",
+        priority_weight_age=1000,
+        priority_max_age=86_400,
+        priority_decay_half_life=14 * 86_400,
+        over_time_limit=5,
+        partitions=(
+            Partition("work", None, 1, 1, 2880),
+            Partition("debug", (0, 1), 10, 1, 30, 2),
+        ),
+        default_partition="work",
+    )
+
+
+def test_what_a_scenario_says_stands_above_the_file(conf: Path) -> None:
+    assert Slurm(conf=conf, bf_interval=15).rules(4).bf_interval == 15
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"bf_interval": 0}, "slurm: bf_interval must be at least 1, not 0"),
+        ({"priority_type": "fifo"}, "priority_type is basic or multifactor, not 'fifo'"),
+        ({"queues": {1: "debug"}}, "queue 1 goes to partition 'debug'; there are: batch"),
+        ({"shares": {1: 0}}, "slurm: shares of 1 must be more than 0, not 0"),
+    ],
+)
+def test_wrong_settings_are_told(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        starts([(0, 1, 1, 1)], 1, **settings)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            (0, 10, 31 * 60, 1),
+            r"partition debug takes limits up to 30 minutes.* job 1 \(1 nodes, 31 minutes\)",
+        ),
+        ((0, 10, 60, 3), "partition debug takes no more than 2 nodes"),
+    ],
+)
+def test_a_job_that_its_partition_would_never_start_is_refused(conf: Path, row: Row, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        starts([row], 4, conf=conf, queues={-1: "debug"})
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text("PriorityMaxAge=soon\n")
+    with pytest.raises(ValueError, match=r"slurm.conf: PriorityMaxAge=soon: 'soon' is no time"):
+        Slurm(conf=path).rules(4)

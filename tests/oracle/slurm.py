@@ -1,0 +1,260 @@
+"""The rules of `docs/slurm-twin.md`, slowly: sets of nodes, lists of jobs, one second after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from balancer.clock import US
+
+if TYPE_CHECKING:
+    from emulator.schedulers.slurm.rules import Rules
+    from oracle.reference import Job
+
+MINUTE_US = 60 * US
+NEVER = float("inf")
+
+
+@dataclass
+class Running:
+    start: int
+    limit_end: int
+    end: int
+    nodes: frozenset[int]
+
+
+@dataclass
+class SlurmReference:
+    """`run()`: job number -> (start, end). Jobs are given in any order; their numbers are those of the trace."""
+
+    rules: Rules
+    node_count: int
+    jobs: list[Job]
+    queues: dict[int, str] = field(default_factory=dict)
+    shares: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))
+        self.queue: list[Job] = []
+        self.running: dict[Job, Running] = {}
+        self.runs: dict[Job, Running] = {}
+        self.priority: dict[Job, int] = {}
+        self.partitions = {each.name: each for each in self.rules.partitions}
+        self.pass_at: float = NEVER
+        self.last_pass: float = -NEVER
+        self.full_changed = self.fill_changed = False
+
+    def run(self) -> dict[int, tuple[int, int, frozenset[int]]]:
+        now: float = 0
+        while True:
+            now = self.next_time(now)
+            if now == NEVER:
+                return {job.number: (run.start, run.end, run.nodes) for job, run in self.runs.items()}
+            self.instant(int(now))
+
+    def next_time(self, now: float) -> float:
+        times: list[float] = [job.submit_us for job in self.future[:1]]
+        times += [run.end for run in self.running.values()]
+        if self.queue:
+            times.append(self.pass_at)
+            if self.rules.backfills and self.fill_changed:
+                times.append(after(now, self.rules.bf_interval))
+            if self.rules.sched_interval > 0 and self.full_changed:
+                times.append(after(now, self.rules.sched_interval))
+            if self.rules.changes_priorities and (self.running or self.future):
+                times.append(after(now, self.rules.priority_calc_period))
+        return min(times, default=NEVER)
+
+    def instant(self, now: int) -> None:
+        rules = self.rules
+        ending = [job for job, run in self.running.items() if run.end == now]
+        for job in ending:
+            del self.running[job]
+        submitted = [job for job in self.future if job.submit_us == now]
+        for job in submitted:
+            self.future.remove(job)
+            self.queue.append(job)
+            self.priority[job] = self.priority_of(job, now)
+        if ending or submitted:
+            self.full_changed = self.fill_changed = True
+            if (ending or not rules.defer) and self.pass_at == NEVER:
+                self.pass_at = whole(max(now, self.last_pass + rules.sched_min_interval))
+        if not self.queue:
+            self.pass_at = NEVER
+            return
+        if rules.changes_priorities and on(now, rules.priority_calc_period):
+            self.priority |= {job: self.priority_of(job, now) for job in self.queue}
+            self.full_changed = self.fill_changed = True
+        self.queue.sort(key=lambda job: (*self.place(job), job.submit_us, job.number))
+        if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
+            self.full_changed = False
+            self.main_pass(now, NEVER)
+        elif self.pass_at <= now:
+            self.main_pass(now, rules.default_queue_depth)
+        if rules.backfills and self.fill_changed and on(now, rules.bf_interval):
+            self.fill_changed = False
+            self.backfill(now)
+
+    # -- the queue -----------------------------------------------------------------------------------------
+
+    def partition(self, job: Job) -> str:
+        return self.queues.get(job.queue, self.rules.default_partition)
+
+    def nodes_of(self, job: Job) -> set[int]:
+        listed = self.partitions[self.partition(job)].nodes
+        return set(range(self.node_count)) if listed is None else set(listed)
+
+    def place(self, job: Job) -> tuple[int, int]:
+        return -self.partitions[self.partition(job)].priority_tier, -self.priority[job]
+
+    def priority_of(self, job: Job, now: int) -> int:
+        rules = self.rules
+        if rules.priority_type == "basic":
+            return 0
+        size = self.node_count - job.nodes + 1 if rules.priority_favor_small else job.nodes
+        largest = max(each.priority_job_factor for each in rules.partitions)
+        factor = self.partitions[self.partition(job)].priority_job_factor / (largest or 1)
+        fixed = (
+            rules.priority_weight_job_size * (size / self.node_count)
+            + rules.priority_weight_partition * factor
+        )
+        value = fixed + rules.priority_weight_age * min(
+            (now - job.submit_us) / (rules.priority_max_age * US), 1
+        )
+        if rules.priority_weight_fairshare:
+            value += rules.priority_weight_fairshare * 0.5 ** (self.used(job, now) / self.owned(job))
+        return int(value + 1e-6)
+
+    def owned(self, job: Job) -> float:
+        users = {each.user for each in self.jobs}
+        return self.shares.get(job.user, 1) / sum(self.shares.get(user, 1) for user in users)
+
+    def used(self, job: Job, now: int) -> float:
+        usage = {ran: self.usage(run, now) for ran, run in self.runs.items()}
+        total = sum(usage.values())
+        return sum(each for ran, each in usage.items() if ran.user == job.user) / total if total else 0
+
+    def usage(self, run: Running, now: int) -> float:
+        """The integral of nodes x 2^(-age / half-life) over the run so far, but for a factor all have."""
+        end = min(run.end, now)
+        if not self.rules.priority_decay_half_life:
+            return len(run.nodes) * (end - run.start)
+        half_life = self.rules.priority_decay_half_life * US
+        return len(run.nodes) * (2 ** ((end - now) / half_life) - 2 ** ((run.start - now) / half_life))
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def busy(self) -> set[int]:
+        return {node for run in self.running.values() for node in run.nodes}
+
+    def free_at(self, node: int, now: int) -> int:
+        ends = [max(run.limit_end, now + US) for run in self.running.values() if node in run.nodes]
+        return ends[0] if ends else now
+
+    def start(self, job: Job, nodes: frozenset[int], now: int) -> None:
+        limit_end = now + limit(job)
+        latest = limit_end + self.rules.over_time_limit * MINUTE_US
+        killed = -(-latest // (30 * US)) * 30 * US
+        self.queue.remove(job)
+        self.runs[job] = self.running[job] = Running(now, limit_end, min(now + job.run_us, killed), nodes)
+        self.full_changed = self.fill_changed = True
+
+    # -- the main loop -------------------------------------------------------------------------------------
+
+    def main_pass(self, now: int, depth: float) -> None:
+        self.pass_at, self.last_pass = NEVER, now
+        blocked = set()
+        tested = 0
+        for job in list(self.queue):
+            if self.partition(job) in blocked:
+                continue
+            if tested == depth:
+                break
+            tested += 1
+            idle = self.nodes_of(job) - self.busy()
+            if len(idle) >= job.nodes:
+                self.start(job, best_fit(idle, job.nodes), now)
+            elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
+                blocked.add(self.partition(job))
+
+    # -- backfill ------------------------------------------------------------------------------------------
+
+    def backfill(self, now: int) -> None:
+        rules = self.rules
+        reserved: list[tuple[int, int, frozenset[int]]] = []
+        tested: list[Job] = []
+        for job in list(self.queue):
+            if len(tested) == rules.bf_max_job_test:
+                break
+            same_user = [each for each in tested if each.user == job.user]
+            if rules.bf_max_job_user and len(same_user) == rules.bf_max_job_user:
+                continue
+            tested.append(job)
+            found = self.earliest(job, reserved, now)
+            if found is None:
+                continue
+            begin, nodes = found
+            if begin == now:
+                self.start(job, nodes, now)
+            elif now - job.submit_us >= rules.bf_min_age_reserve * US:
+                block = rules.bf_resolution * US
+                first, last = begin // block * block, -(-(begin + limit(job)) // block) * block
+                reserved.append((max(first, now), last, nodes))
+
+    def earliest(
+        self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
+    ) -> tuple[int, frozenset[int]] | None:
+        times = {now, *(self.free_at(node, now) for node in range(self.node_count))}
+        times |= {time for first, last, _ in reserved for time in (first, last)}
+        for begin in sorted(times):
+            if now <= begin <= now + self.rules.bf_window * MINUTE_US:
+                taken = {
+                    node
+                    for first, last, nodes in reserved
+                    if first < begin + limit(job) and last > begin
+                    for node in nodes
+                }
+                free = {node for node in self.nodes_of(job) - taken if self.free_at(node, now) <= begin}
+                if len(free) >= job.nodes:
+                    return begin, best_fit(free, job.nodes)
+        return None
+
+
+def limit(job: Job) -> int:
+    return -(-job.estimate_us // MINUTE_US) * MINUTE_US
+
+
+def best_fit(nodes: set[int], needed: int) -> frozenset[int]:
+    """The smallest set of neighbours that is large enough; if there is none the largest, then again."""
+    chosen: list[int] = []
+    left = set(nodes)
+    while len(chosen) < needed:
+        sets = [neighbours(first, left) for first in sorted(left) if first - 1 not in left]
+        rest = needed - len(chosen)
+        enough = [each for each in sets if len(each) >= rest]
+        best = min(enough, key=len) if enough else max(sets, key=len)
+        chosen += best[:rest]
+        left -= set(best)
+    return frozenset(chosen)
+
+
+def neighbours(first: int, nodes: set[int]) -> list[int]:
+    found = []
+    while first in nodes:
+        found.append(first)
+        first += 1
+    return found
+
+
+def after(now: float, every_s: int) -> float:
+    """The next multiple of an interval after now."""
+    return (now // (every_s * US) + 1) * every_s * US
+
+
+def on(now: int, every_s: int) -> bool:
+    return now > 0 and now % (every_s * US) == 0
+
+
+def whole(time_us: float) -> float:
+    """The next whole second, or this one."""
+    return -(-time_us // US) * US
