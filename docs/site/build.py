@@ -40,7 +40,8 @@ CONTENTS = {
         "balancer/security",
     ),
     "Reference": (
-        "reference/commands", "reference/python", "scenarios", "traces", "schedulers", "results", "mechanisms",
+        "reference/commands", "reference/python", "scenarios", "traces", "schedulers", "slurm-twin", "results",
+        "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/algorithms",
         "balancer/predictors",
