@@ -105,8 +105,9 @@ class Sbatch:
         ]  # fmt: skip
 
     def find(self, name: str) -> str | None:
-        squeue = str(Path(self.command[-1]).with_name("squeue"))
-        command = [squeue, "--noheader", "--states=all", f"--name={name}", "--format=%A"]
+        *before, sbatch = self.command
+        squeue = str(Path(sbatch).with_name("squeue"))
+        command = [*before, squeue, "--noheader", "--states=all", f"--name={name}", "--format=%A"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:
             raise QsubUnreachableError(done.stderr.strip() or f"squeue: exit status {done.returncode}")

@@ -90,6 +90,14 @@ def test_a_job_that_somebody_submitted_is_found_by_its_name(program, tmp_path):
     assert sbatch.find("j7") is None
 
 
+def test_a_job_is_looked_for_where_it_was_submitted(program, tmp_path):
+    """`command` may begin with what leads to another machine."""
+    program("echo 23", name="squeue")
+    assert Sbatch(["env", "PLACE=there", program("true")]).find("j7") == "23"
+    program('echo "$PLACE"', name="squeue")
+    assert Sbatch(["env", "PLACE=there", program("true")]).find("j7") == "there"
+
+
 def test_a_user_whom_this_machine_does_not_know_is_an_error_that_names_them(program):
     with pytest.raises(QsubError, match="this machine has no user nobody-of-that-name"):
         Sbatch([program("echo 17")], users={5: "nobody-of-that-name"}).submit(
