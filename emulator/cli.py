@@ -28,6 +28,11 @@ _COMMANDS = {
         "fleet",
         "A live fleet of containers: up, status, follow, fault, down.",
     ),
+    "calibrate": (
+        "emulator.commands.calibrate",
+        "calibrate",
+        "Hold a twin, such as Slurm's, against the real program.",
+    ),
     "plugins": ("emulator.commands.plugins", "plugins", "List all plug-ins, or those of one kind."),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),

@@ -1,0 +1,126 @@
+"""How far the twin is from the real Slurm: the same jobs, as Slurm got them, in both (`docs/slurm-twin.md`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US, seconds
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+_NEVER_KILLED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A job that starts more than one `bf_interval` apart. `follows`: the job before it that does so and may be why."""
+
+    job: int
+    nodes: int
+    submit_s: float
+    real_s: float
+    twin_s: float
+    follows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Real Slurm and twin on the same jobs; waits and differences in seconds, `mean_wait_off` a fraction."""
+
+    jobs: int
+    real_mean_wait_s: float
+    twin_mean_wait_s: float
+    mean_wait_off: float
+    median_start_off_s: float
+    bf_interval_s: int
+    differences: tuple[Difference, ...]
+
+
+def settings_of(record: RunRecord) -> dict[str, Any]:
+    """The twin's settings for a live run on Slurm, by its scenario. Raises ValueError."""
+    live = record.scenario.get("live", {})
+    batch = live.get("batch") if isinstance(live, dict) else None
+    name, said = next(iter(batch.items())) if isinstance(batch, dict) else (batch, {})
+    if record.clock != "live" or name != "slurm":
+        raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
+    if record.scenario.get("mechanism") is not None:
+        raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")
+    if record.interrupted or np.any(record.start_us < 0):
+        raise ValueError("some jobs of this run never started: let it run to its end")
+    return {name: said[key] for name, key in (("conf", "conf"), ("queues", "partitions")) if said.get(key)}
+
+
+def calibrate(record: RunRecord, **changes: Any) -> Calibration:
+    """Run the jobs of a live run in the twin: submitted when Slurm got them, as long as they had their nodes.
+
+    So what processes cost on a fast clock is no difference. `changes`: other settings of the twin. Raises ValueError.
+    """
+    slurm = {**settings_of(record), "over_time_limit": _NEVER_KILLED, **changes}
+    batch = np.flatnonzero(record.jobs.kind == Kind.BATCH)
+    jobs, real_us = record.jobs.take(batch), record.start_us[batch]
+    submit_us = jobs.submit_us // US * US
+    table = JobTable.build(
+        number=jobs.number.tolist(),
+        submit_us=submit_us.tolist(),
+        run_us=np.maximum(record.end_us[batch] - real_us, 1).tolist(),
+        estimate_us=jobs.estimate_us.tolist(),
+        nodes=jobs.nodes.tolist(),
+        queue=jobs.queue.tolist(),
+        user=jobs.user.tolist(),
+        group=jobs.group.tolist(),
+    )
+    twin = simulate(table, len(record.node_names), SchedulerConfig(decide={"slurm": slurm}))
+    place = {int(number): row for row, number in enumerate(twin.jobs.number)}
+    rows = [place[int(number)] for number in jobs.number]
+    twin_us = twin.start_us[rows]
+    every_s = Slurm(**slurm).rules(len(record.node_names)).bf_interval
+    real_s = seconds(int((real_us - submit_us).mean()))
+    twin_s = seconds(int((twin_us - submit_us).mean()))
+    apart = np.abs(twin_us - real_us) > max(every_s, 0) * US
+    ends_us = np.maximum(record.end_us[batch], twin.end_us[rows])
+    return Calibration(
+        jobs=len(jobs),
+        real_mean_wait_s=real_s,
+        twin_mean_wait_s=twin_s,
+        mean_wait_off=twin_s / real_s - 1 if real_s else float(twin_s > 0),
+        median_start_off_s=float(np.median(np.abs(twin_us - real_us))) / US,
+        bf_interval_s=every_s,
+        differences=_differences(jobs, submit_us, real_us, twin_us, ends_us, apart),
+    )
+
+
+def _differences(  # noqa: PLR0917 - one column each
+    jobs: JobTable,
+    submit_us: NDArray[np.int64],
+    real_us: NDArray[np.int64],
+    twin_us: NDArray[np.int64],
+    ends_us: NDArray[np.int64],
+    apart: NDArray[np.bool_],
+) -> tuple[Difference, ...]:
+    """Those that are apart, the earliest first, each with the last one before it that still waited or ran."""
+    first_us = np.minimum(real_us, twin_us)
+    order = [int(row) for row in np.argsort(first_us, kind="stable") if apart[row]]
+    found: list[Difference] = []
+    for place, row in enumerate(order):
+        before = [other for other in order[:place] if ends_us[other] >= first_us[row]]
+        found.append(
+            Difference(
+                job=int(jobs.number[row]),
+                nodes=int(jobs.nodes[row]),
+                submit_s=seconds(int(submit_us[row])),
+                real_s=seconds(int(real_us[row])),
+                twin_s=seconds(int(twin_us[row])),
+                follows=int(jobs.number[before[-1]]) if before else None,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,64 @@
+"""`emulator calibrate slurm`: a run on Slurm against the twin. The real one is stood for by a run of the twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from balancer.clock import US
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.calibration import Difference, calibrate
+from emulator.workload.table import JobTable
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+
+ON_SLURM = {"live": {"batch": "slurm"}, "mechanism": None}
+
+
+def on_slurm(**settings: Any) -> RunRecord:
+    """A job runs, one waits for all nodes, and two fit in front of it; Slurm has these settings."""
+    jobs = JobTable.build(
+        submit_us=[0, 1 * US, 2 * US, 40 * US],
+        run_us=[300 * US, 60 * US, 30 * US, 60 * US],
+        estimate_us=[300 * US, 60 * US, 60 * US, 60 * US],
+        nodes=[3, 4, 1, 1],
+    )
+    record = simulate(jobs, 4, SchedulerConfig(decide={"slurm": settings}))
+    return replace(record, clock="live", scenario=ON_SLURM)
+
+
+def test_the_same_rules_are_no_difference() -> None:
+    found = calibrate(on_slurm())
+    assert (found.jobs, found.mean_wait_off, found.median_start_off_s, found.differences) == (4, 0.0, 0.0, ())
+
+
+def test_jobs_that_start_apart_are_named_with_the_one_before() -> None:
+    found = calibrate(on_slurm(bf_interval=90))
+    assert found.differences == (
+        Difference(job=3, nodes=1, submit_s=2, real_s=90, twin_s=30, follows=None),
+        Difference(job=4, nodes=1, submit_s=40, real_s=180, twin_s=60, follows=3),
+    )
+    assert found.real_mean_wait_s == pytest.approx((299 + 88 + 140) / 4)
+    assert found.twin_mean_wait_s == pytest.approx((299 + 28 + 20) / 4)
+
+
+def test_a_setting_that_explains_it_can_be_tried() -> None:
+    assert calibrate(on_slurm(bf_interval=90), bf_interval=90).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clock": "virtual"}, "this is no run on the real Slurm"),
+        ({"scenario": {"live": {"batch": "torque"}}}, "this is no run on the real Slurm"),
+        ({"scenario": {**ON_SLURM, "mechanism": "balancer"}}, "a mechanism moved nodes"),
+        ({"interrupted": "stopped by the user"}, "some jobs of this run never started"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        calibrate(replace(on_slurm(), **changes))
