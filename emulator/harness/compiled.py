@@ -24,7 +24,7 @@ _IMPORTED = re.compile(r"^\s*from (emulator(?:\.\w+)+) import", re.MULTILINE)
 _TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
 
 
-_PLACES = ("harness/*.py", "mechanisms/**/*.py", "schedulers/**/*.py")
+_PLACES = ("harness/*.py", "mechanisms/**/*.py", "schedulers/**/*.py", "rl/*.py")
 """Where compiled functions are."""
 
 

@@ -54,8 +54,9 @@ class SchedulerConfig:
     rule: str | dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        types = get_type_hints(type(self))  # takes longer than all the rest
         for field_ in dataclasses.fields(self):
-            allowed = get_args(get_type_hints(type(self))[field_.name])
+            allowed = get_args(types[field_.name])
             value = getattr(self, field_.name)
             if (
                 field_.name not in _NAMES_PLUGINS

@@ -45,3 +45,9 @@ def test_the_page_of_own_policies_runs_and_its_policies_are_what_it_says():
     ).is_same
     own = emulator.run(log, nodes=100, overrun="kill", scheduler=names["easy"])
     assert emulator.compare(own, emulator.run(log, nodes=100, overrun="kill")).is_same
+
+
+def test_the_page_of_learning_runs():
+    names = run(blocks_of("reinforcement-learning.md"))
+    assert names["reward"] == -names["result"].summary["mean_bounded_slowdown"]
+    assert names["infos"]["mean_wait_s"].shape == (8,)

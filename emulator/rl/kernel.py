@@ -1,0 +1,213 @@
+"""One step of an environment, compiled: the pick, time up to the next decision, what is seen then, the reward.
+
+Arrays of one environment (K environments: one axis more, in front):
+
+* `seen` (window, JOB_FEATURES) and `whole` (CLUSTER_FEATURES,), float32: what is observed, all in [0, 1];
+* `mask` (actions,), int8: 1 for what can be picked;
+* `known` (jobs, KNOWN), float32: what of a job's features never changes;
+* `setup`: the options, as the constants below name them; `told`: the cost so far, in float64.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from emulator.harness.compiled import compiled, inlined
+from emulator.harness.picking import (
+    FITTING,
+    NEXT,
+    first_fitting,
+    go_on,
+    next_instant,
+    start_fitting,
+    start_next,
+)
+from emulator.harness.tables import (
+    AT,
+    COUNT,
+    END,
+    FREE,
+    HEAP_N,
+    JOBS_N,
+    NEXT_SUBMIT,
+    NODES,
+    NOW,
+    QUEUE_HI,
+    QUEUE_LO,
+    RUN,
+    SLOT,
+    START,
+    SUBMIT,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from emulator.harness.tables import Ints, Ints32, State
+
+    Features: TypeAlias = "NDArray[np.float32]"
+    Costs: TypeAlias = "NDArray[np.float64]"
+    Mask: TypeAlias = "NDArray[np.int8]"
+
+WAITS, WAIT, URGENCY, LENGTH, WIDTH, WIDTH_LOG, FITS = range(7)
+JOB_FEATURES = 7
+IDLE, QUEUE, DEMAND, NEXT_END, PROGRESS = range(5)
+CLUSTER_FEATURES = 5
+KNOWN_LENGTH, KNOWN_WIDTH, KNOWN_WIDTH_LOG, KNOWN_ESTIMATE = range(4)
+KNOWN = 4
+
+# Entries of `setup`.
+DECISION, OBJECTIVE, EACH_STEP, THRESHOLD_US, NODE_COUNT = range(5)
+SETUP = 5
+BOUNDED_SLOWDOWN, WAIT_TIME, RESPONSE, UTILIZATION = range(4)
+
+HALF_US = 3.6e9
+"""A time of one hour is seen as a half: x / (x + 1 h)."""
+_MICRO = 1e-6
+
+
+@inlined
+def observe(
+    job: Ints, queue: Ints32, plan: Ints, blocks: Ints, reg: Ints, setup: Ints, known: Features, seen: Features,
+    whole: Features, mask: Mask,
+) -> None:  # fmt: skip
+    """Fill `seen`, `whole` and `mask`, which are all zero."""
+    now = reg[NOW]
+    free = reg[FREE]
+    first = reg[QUEUE_LO]
+    waiting = reg[QUEUE_HI] - first
+    shown = min(waiting, seen.shape[0])
+    for k in range(shown):
+        who = queue[first + k]
+        waited = float(now - job[who, SUBMIT])
+        fits = job[who, NODES] <= free
+        seen[k, WAITS] = 1
+        seen[k, WAIT] = waited / (waited + HALF_US)
+        seen[k, URGENCY] = waited / (waited + known[who, KNOWN_ESTIMATE])
+        seen[k, LENGTH] = known[who, KNOWN_LENGTH]
+        seen[k, WIDTH] = known[who, KNOWN_WIDTH]
+        seen[k, WIDTH_LOG] = known[who, KNOWN_WIDTH_LOG]
+        seen[k, FITS] = fits
+        mask[k] = 1 if setup[DECISION] == NEXT else fits
+    wanted = 0
+    for k in range(waiting):
+        wanted += job[queue[first + k], NODES]
+    whole[IDLE] = free / setup[NODE_COUNT]
+    whole[QUEUE] = waiting / (waiting + seen.shape[0])
+    whole[DEMAND] = wanted / (wanted + setup[NODE_COUNT])
+    if blocks[0, COUNT]:
+        ahead = float(max(plan[blocks[0, SLOT], 0, AT] - now, 0))
+        whole[NEXT_END] = ahead / (ahead + HALF_US)
+    whole[PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
+    if setup[DECISION] == FITTING:
+        mask[seen.shape[0]] = reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]
+
+
+@inlined
+def cost_so_far(job: Ints, reg: Ints, setup: Ints) -> float:
+    """What the jobs have cost up to now: the sum of the objective over those that are submitted."""
+    now = reg[NOW]
+    objective = setup[OBJECTIVE]
+    total = 0.0
+    for who in range(reg[NEXT_SUBMIT]):
+        start = job[who, START]
+        if objective == RESPONSE:
+            end = job[who, END]
+            total += ((end if end >= 0 else now) - job[who, SUBMIT]) * _MICRO
+            continue
+        waited = (start if start >= 0 else now) - job[who, SUBMIT]
+        if objective == WAIT_TIME:
+            total += waited * _MICRO
+        else:
+            run = job[who, RUN]
+            total += max((waited + run) / max(run, setup[THRESHOLD_US]), 1.0)
+    return total
+
+
+@inlined
+def used_part(job: Ints, reg: Ints, setup: Ints) -> float:
+    """The part of all node time that jobs ran in, from the first submit to the last end."""
+    used = 0.0
+    for who in range(reg[JOBS_N]):
+        used += float(job[who, NODES]) * job[who, RUN]
+    span = reg[NOW] - job[0, SUBMIT]
+    return used / (float(span) * setup[NODE_COUNT]) if span > 0 else 0.0
+
+
+@compiled
+def open_episode(
+    state: State, setup: Ints, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+) -> None:
+    """Go to the first decision of a cluster that has just been made, and observe."""
+    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    go_on(state, setup[DECISION], seen.shape[0])
+    told[0] = 0.0
+    observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
+
+
+@compiled
+def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, bool]:
+    """Do what was picked and go on to the next decision. Whether one is left, and whether the pick was no allowed one.
+
+    Instead of what cannot be picked, the first job that can be is.
+    """
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    waiting = min(reg[QUEUE_HI] - reg[QUEUE_LO], window)
+    if setup[DECISION] == NEXT:
+        is_wrong = not 0 <= action < waiting
+        start_next(state, 0 if is_wrong else action)
+    elif action == window and (reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]):
+        is_wrong = False
+        next_instant(state)
+    else:
+        is_wrong = not (0 <= action < waiting and job[queue[reg[QUEUE_LO] + action], NODES] <= reg[FREE])
+        start_fitting(state, first_fitting(job, queue, reg, window) if is_wrong else action)
+    return go_on(state, setup[DECISION], window), is_wrong
+
+
+@inlined
+def reward_of(job: Ints, reg: Ints, setup: Ints, told: Costs, goes_on: bool) -> float:
+    """The reward of a step: at the end of the episode, or what the time since the last decision cost."""
+    if setup[OBJECTIVE] == UTILIZATION:
+        return 0.0 if goes_on else used_part(job, reg, setup)
+    if goes_on and setup[EACH_STEP] == 0:
+        return 0.0
+    cost = cost_so_far(job, reg, setup)
+    reward: float = (told[0] - cost) / reg[JOBS_N]
+    told[0] = cost
+    return reward
+
+
+@compiled
+def step(
+    state: State, action: int, setup: Ints, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+) -> tuple[float, bool, bool]:  # fmt: skip
+    """One step. The reward, whether the episode goes on, and whether the pick was not an allowed one.
+
+    `seen`, `whole` and `mask` are all zero before; at the end of an episode they stay so.
+    """
+    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    goes_on, is_wrong = follow(state, action, setup, seen.shape[0])
+    if goes_on:
+        observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
+    return reward_of(job, reg, setup, told, goes_on), goes_on, is_wrong
+
+
+@compiled
+def step_many(
+    states: State, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
+    seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """`step` of each environment whose episode goes on; of the others nothing is touched."""
+    job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg = states
+    for k in range(actions.shape[0]):
+        if not goes_on[k]:
+            continue
+        state = (
+            job[k], node[k], free[k], queue[k], plan[k], blocks[k], heap[k], runs[k], log[k], started[k], scratch[k],
+            reg[k],
+        )  # fmt: skip
+        rewards[k], goes_on[k], is_wrong[k] = step(
+            state, actions[k], setup, told[k], known[k], seen[k], whole[k], mask[k]
+        )
