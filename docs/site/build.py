@@ -36,8 +36,8 @@ CONTENTS = {
         "live-slurm", "tutorials/operator",
     ),
     "How to": (
-        "python", "sweeps", "study", "plugins", "containers", "balancer/service", "balancer/backup",
-        "balancer/security",
+        "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",
+        "balancer/backup", "balancer/security",
     ),
     "Reference": (
         "reference/commands", "reference/python", "scenarios", "traces", "schedulers", "slurm-twin", "results",
