@@ -11,6 +11,7 @@ import stat
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
@@ -165,10 +166,20 @@ def _check_auth(config: Config) -> None:
         _log.warning("tokens travel unencrypted: give tls_cert and tls_key, or put a TLS proxy in front")
 
 
+@lru_cache(maxsize=1)
+def _encoder(default: Callable[[Any], Any]) -> json.JSONEncoder:
+    """Made once: `json.dumps` would make one for each line."""
+    return json.JSONEncoder(default=default)
+
+
+def _json(event: Any, default: Callable[[Any], Any]) -> str:
+    return _encoder(default).encode(event)
+
+
 def configure_logs(level: str) -> None:
     """One line an event on standard error; JSON when nobody watches."""
     shown: Any = (
-        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer(_json)
     )
     structlog.configure(
         processors=[

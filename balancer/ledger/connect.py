@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.statements import run_on_driver
+from balancer.ledger.statements import BEGIN, run_on_driver
 
 _BUSY_TIMEOUT_MS = 5000
 
@@ -83,7 +83,7 @@ def _sqlite(url: sa.URL) -> sa.Engine:
         # Readers must not wait for the writer, and one query needs no transaction: only the options say so.
         options = connection.get_execution_options()
         if options.get("writes"):
-            run_on_driver(connection, "BEGIN IMMEDIATE")
+            run_on_driver(connection, BEGIN)
         elif options.get("snapshot"):
             run_on_driver(connection, "BEGIN")
 

@@ -13,7 +13,7 @@ from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Reque
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -104,7 +104,7 @@ def answer_of(row: Any) -> StoredAnswer:
 
 
 def _sealed(row: dict[str, Any]) -> dict[str, Any]:
-    row["digest"] = seal(map(_plain, row.values()))
+    row["digest"] = seal(_plain(row.values()))
     return row
 
 
@@ -113,7 +113,7 @@ def _checked(table: sa.Table, row: Any) -> dict[str, Any]:
     # By place: a damaged schema may spell a name otherwise.
     values = dict(zip(table.columns.keys(), row, strict=True))
     digest = values.pop("digest")
-    if digest != seal(map(_plain, values.values())):
+    if digest != seal(_plain(values.values())):
         what = f"{table.name.removesuffix('s')} {next(iter(values.values()))!r}"
         raise DamagedError(
             f"{what} does not read as it was written: the ledger is damaged (`balancer ledger verify`)"
@@ -121,8 +121,9 @@ def _checked(table: sa.Table, row: Any) -> dict[str, Any]:
     return values
 
 
-def _plain(value: object) -> object:
-    return int(value) if isinstance(value, bool) else value
+def _plain(values: Iterable[object]) -> list[object]:
+    """What is true or false as SQLite keeps it."""
+    return [1 if value is True else 0 if value is False else value for value in values]
 
 
 # The log. Fields in the order of the records, without names: a log of a year has a hundred million of them. A release

@@ -7,19 +7,24 @@ no connection is ever lost, straight through the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from sqlite3 import Error
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     import sqlalchemy as sa
 
 Row = Mapping[str, Any]
 _Values = tuple[Any, ...] | list[tuple[Any, ...]]
+
+
+BEGIN = "BEGIN IMMEDIATE"
+"""How a transaction that writes begins: two that read first could not both go on."""
 
 
 class Found(Protocol):
@@ -48,9 +53,12 @@ class Statement:
         text, names = self._text(connection.dialect)
         if names is None:
             return connection.exec_driver_sql(text, rows)
-        if isinstance(rows, Mapping):
-            return _run(connection, text, tuple([rows[name] for name in names]))
-        return _run(connection, text, [tuple([row[name] for name in names]) for row in rows])
+        return _run(connection, text, _values(names, rows))
+
+    def run_on(self, driver: Any, dialect: sa.Dialect, rows: Row | Sequence[Row]) -> Found:
+        """As `run`, in SQLite's own connection."""
+        text, names = self._text(dialect)
+        return _execute(driver, text, _values(names or [], rows))
 
     def _text(self, dialect: sa.Dialect) -> tuple[str, list[str] | None]:
         """For a driver that counts its parameters, with their names in order."""
@@ -62,6 +70,28 @@ class Statement:
         return found
 
 
+@contextmanager
+def transaction(connection: sa.Connection) -> Iterator[Run]:
+    """All that is run in it is stored when it ends, or nothing. Raises SQLAlchemyError.
+
+    On SQLite the driver does it all, unless somebody watches the statements.
+    """
+    driver = _driver(connection) if connection.dialect.name == "sqlite" else None
+    if driver is None:
+        with connection.begin():
+            yield lambda statement, rows: statement.run(connection, rows)
+        return
+    run_on_driver(connection, BEGIN)
+    try:
+        yield lambda statement, rows: statement.run_on(driver, connection.dialect, rows)
+        driver.commit()
+    except BaseException as error:
+        driver.rollback()
+        if isinstance(error, Error):
+            raise DBAPIError.instance("COMMIT", (), error, Error) from error
+        raise
+
+
 def _run(connection: sa.Connection, text: str, values: _Values) -> Found:
     if connection.get_execution_options() and not connection.in_transaction():
         connection.begin()  # as SQLAlchemy does with the first statement
@@ -70,12 +100,29 @@ def _run(connection: sa.Connection, text: str, values: _Values) -> Found:
 
 def run_on_driver(connection: sa.Connection, text: str, values: _Values = ()) -> Found:
     """On SQLite. Raises SQLAlchemyError. Where somebody watches the statements they go by SQLAlchemy, as all others."""
-    driver = connection.connection.driver_connection
-    if driver is None or connection.dispatch.before_cursor_execute:
-        return connection.exec_driver_sql(text, values)
+    driver = _driver(connection)
+    return connection.exec_driver_sql(text, values) if driver is None else _execute(driver, text, values)
+
+
+def _driver(connection: sa.Connection) -> Any:
+    """None: where somebody watches, or the connection is lost."""
+    return None if connection.dispatch.before_cursor_execute else connection.connection.driver_connection
+
+
+def _execute(driver: Any, text: str, values: _Values) -> Found:
     try:
         run = driver.executemany if isinstance(values, list) else driver.execute
         found: Found = run(text, values)
     except Error as error:
         raise DBAPIError.instance(text, values, error, Error) from error
     return found
+
+
+def _values(names: Sequence[str], rows: Row | Sequence[Row]) -> _Values:
+    if isinstance(rows, Mapping):
+        return tuple([rows[name] for name in names])
+    return [tuple([row[name] for name in names]) for row in rows]
+
+
+Run = Callable[[Statement, Row | Sequence[Row]], Found]
+"""Runs a statement as `Statement.run` does, within a transaction."""

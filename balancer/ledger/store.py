@@ -48,12 +48,14 @@ from balancer.ledger.rows import (
     request_row,
     reserve_row,
 )
-from balancer.ledger.statements import Statement
+from balancer.ledger.statements import Statement, transaction
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves, writer
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, ReserveRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from balancer.ledger.statements import Run
 
 __all__ = ["Entry", "Ledger", "Slot", "StoredAnswer", "StoredEvent"]
 
@@ -211,10 +213,9 @@ class Ledger(Reader):
     # Writing: the engine only, one thread at a time.
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _writing(self) -> Iterator[sa.Connection]:
         try:
-            with self._writer.begin():
-                yield self._writer
+            yield self._writer
         except SQLAlchemyError as error:
             raise LedgerError(f"the ledger {shown(self.url)} cannot be written: {cause(error)}") from error
 
@@ -236,10 +237,10 @@ class Ledger(Reader):
             digest = row["digest"] = link(digest, row)
             rows.append(row)
         self.check_file()
-        with self._transaction() as connection:
+        with self._writing() as connection, transaction(connection) as run:
             # First, because with PostgreSQL this also makes two writers wait for each other.
-            moved = _ADVANCE.run(
-                connection,
+            moved = run(
+                _ADVANCE,
                 {
                     "b_last": last,
                     "b_head": digest,
@@ -250,21 +251,21 @@ class Ledger(Reader):
                 },
             )
             if moved.rowcount != 1:
-                raise self._not_mine(connection, first, known)
-            changed.nodes.write(connection)
-            changed.requests.write(connection)
-            changed.reserves.write(connection)
-            _INSERT_EVENT.run(connection, rows)
+                raise self._not_mine(first, known)
+            changed.nodes.write(run)
+            changed.requests.write(run)
+            changed.reserves.write(run)
+            run(_INSERT_EVENT, rows)
             if kept:
-                _INSERT_ANSWER.run(connection, kept)
+                run(_INSERT_ANSWER, kept)
         # Again: what went into a file that had been taken away meanwhile is not stored.
         self.check_file()
         self._newest, self._last_seq = Head(known.ledger_id, last, digest), last
         if self._head_file is not None:
             self._head_file.write(self._newest)
 
-    def _not_mine(self, connection: sa.Connection, first: int, known: Head) -> LedgerError:
-        seen = read_writer(connection)
+    def _not_mine(self, first: int, known: Head) -> LedgerError:
+        seen = self.writer()
         if seen.ledger_id != known.ledger_id or seen.seq < self._last_seq:
             return ReplacedError(
                 f"the ledger ends at event {seen.seq} of ledger {seen.ledger_id or 'unknown'}, and event "
@@ -281,7 +282,7 @@ class Ledger(Reader):
         What the dropped events did goes into the base, so that the rest can still be replayed. Requests stay:
         they are the history.
         """
-        with self._transaction() as connection:
+        with self._writing() as connection, connection.begin():
             seen = read_writer(connection)
             if seen.epoch != self._lease.epoch:
                 raise self._lease.lose(seen)
@@ -357,10 +358,10 @@ class _Changed(Generic[_Record]):
     new: list[dict[str, Any]]
     old: list[dict[str, Any]]
 
-    def write(self, connection: sa.Connection) -> None:
+    def write(self, run: Run) -> None:
         if self.new:
-            self.insert.run(connection, self.new)
-        if self.old and self.update.run(connection, self.old).rowcount != len(self.old):
+            run(self.insert, self.new)
+        if self.old and run(self.update, self.old).rowcount != len(self.old):
             raise StaleError("a record has another generation than the one that was to be replaced")
 
 
