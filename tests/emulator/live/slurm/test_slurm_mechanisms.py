@@ -109,8 +109,10 @@ def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_deci
     tmp_path, death
 ):
     death.of = "slurmctld"
+    # Long enough that it is back on a busy machine before anything is decided.
+    jobs = JobTable.build(submit_us=[0, 3600 * S], run_us=[7200 * S, 300 * S], nodes=[3, 2])
 
-    record, proofs = on_slurm(tmp_path, REALTIME, PREEMPTED, meddle=death)
+    record, proofs = on_slurm(tmp_path, REALTIME, jobs, meddle=death)
 
     assert [mark.text for mark in record.marks if "slurmctld" in mark.text] == [
         "slurmctld ended with status -9 and was started again"
@@ -122,8 +124,9 @@ def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_deci
 
 def test_a_slurmd_that_dies_ends_the_run_which_says_so_and_has_what_ran_until_then(tmp_path, death):
     death.of = "slurmd-n004"
+    jobs = JobTable.build(submit_us=[0, 36_000 * S], run_us=[36_000 * S, 300 * S], nodes=[3, 2])
 
-    record = run_live(tmp_path, scenario(REALTIME, 300), PREEMPTED, death)
+    record = run_live(tmp_path, scenario(REALTIME, 300), jobs, death)
 
     assert check(record) == []
     assert record.interrupted == (
