@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,41 @@ except ConfigError as error:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120
     )
     assert "pip install 'balancer-emulator[openstack]'" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_wheel_has_what_a_new_user_needs_for_the_first_run(tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < 5_000_000
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    # As an installed package, not the checkout's: its folder goes before that in the search.
+    program = "import sys; from emulator.cli import main; sys.exit(main())"
+    path = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path / "site"),
+    }
+
+    def emulator(*arguments):
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=path, check=False, capture_output=True, text=True, timeout=300
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    files = {
+        "scenarios/default.yaml",
+        "scenarios/sweeps/reserve.yaml",
+        "traces/day-64.swf",
+        "traces/README.md",
+    }
+    assert emulator("examples", "mine")[0] == 0
+    assert all((tmp_path / "mine" / name).is_file() for name in files)
+    status, _, said = emulator("examples", "mine")
+    assert (status, "already there" in said) == (2, True)
+    status, told, said = emulator("trace", "info", "mine/traces/day-64.swf")
+    assert (status, "64 nodes" in told, said) == (0, True, "")
+    status, told, said = emulator("sweep", "mine/scenarios/sweeps/reserve.yaml", "--dry-run")
+    assert (status, "static_reserve" in told, said) == (0, True, "")

@@ -1,0 +1,42 @@
+"""`emulator examples`: the scenarios and logs that the docs name, where only the package is installed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from emulator.commands.run import InputError
+
+_SITE = Path(__file__).parents[2]
+"""Where the packages are installed, or the checkout."""
+PARTS = ("scenarios", "traces")
+
+
+def sources() -> dict[str, Path]:
+    """The files that come with the package, by their names in the docs; in a checkout those of the checkout."""
+    root = _SITE if (_SITE / "pyproject.toml").is_file() else _SITE / "balancer_emulator_examples"
+    found = (file for part in PARTS for file in sorted((root / part).rglob("*")) if file.is_file())
+    return {file.relative_to(root).as_posix(): file for file in found}
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+def examples(folder: Path) -> None:
+    """Copy the scenarios and job logs that the docs name into FOLDER (here), so that their commands run.
+
+    Nothing is written over: if one of the files is there already, none is written (exit status 2).
+    """
+    files = sources()
+    if taken := [name for name in files if (folder / name).exists()]:
+        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        raise InputError(f"{folder / taken[0]}{more}: already there; name another folder")
+    for name, source in files.items():
+        target = folder / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        except OSError as error:
+            raise InputError(f"{target}: {error.strerror}") from error
+    click.echo(f"{len(files)} files are in {folder / 'scenarios'} and {folder / 'traces'}")
