@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import count as counting
 from pathlib import Path
@@ -23,13 +22,16 @@ from uuid import uuid4
 
 import requests
 
-from balancer.clock import micros, seconds, wall_us
-from balancer.timestamps import iso, parse_iso
+from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of
+from balancer.clock import micros, wall_us
+from balancer.timestamps import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from requests import Response
+
+    from balancer.client_records import HistorySlot, LogEvent, Node, Request, Reserve
 
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
@@ -74,73 +76,6 @@ class Refused(BalancerError):
 
 class Unreachable(BalancerError):
     """No answer, after all retries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    id: str
-    state: str
-    count: int
-    nodes: tuple[str, ...]
-    submitted_s: float
-    deadline_s: float
-    decided_s: float | None
-    reason: str
-    owner: str
-    confirmed: bool
-    confirm_by_s: float | None
-    """A grant that is not confirmed by then goes back by itself."""
-    lease_ends_s: float | None
-    overdue: bool
-    ended_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    name: str
-    state: str
-    pool: str
-    since_s: float
-    generation: int
-    request_id: str | None
-    jobs: tuple[str, ...]
-    contested: str
-    """Why a lent node is not granted to anybody; "" for none."""
-    reported: str | None
-    """What the batch system said last: idle, busy, offline, down or unknown."""
-    note: str
-    doubt: str | None = None
-    """HELD: why nobody may have it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserve:
-    id: str
-    count: int
-    used: int
-    added_s: float
-    by_s: float
-    kept_until_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEvent:
-    seq: int
-    at_s: float
-    id: str
-    kind: str
-    body: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistorySlot:
-    start_s: float
-    end_s: float
-    requests: int
-    nodes_requested: int
-    nodes_granted: int
-    nodes_rejected: int
-    largest_request: int
 
 
 class Balancer:
@@ -223,7 +158,7 @@ class Balancer:
             raise
 
     def _ask(self, body: Mapping[str, Any], key: str) -> Request:
-        return _request(self._post("/v1/request_nodes", body, key, {"Prefer": "respond-async"}))
+        return request_of(self._post("/v1/request_nodes", body, key, {"Prefer": "respond-async"}))
 
     def _leave_nothing(self, body: Mapping[str, Any], key: str) -> None:
         """The same call with the same key names the request that was perhaps made; nobody wants it any more."""
@@ -243,12 +178,12 @@ class Balancer:
 
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
-        return _request(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True, json={}))
+        return request_of(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True, json={}))
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
         body = {} if lease_s is None else {"lease_s": lease_s}
-        return _request(self._call("POST", f"/v1/requests/{request_id}/renew", retry=True, json=body))
+        return request_of(self._call("POST", f"/v1/requests/{request_id}/renew", retry=True, json=body))
 
     def wait_for_request(self, request_id: str) -> Request:
         """Block until the request is granted, and confirm that. Raises NotObtainable when it is not."""
@@ -264,7 +199,7 @@ class Balancer:
 
     def withdraw_request(self, request_id: str) -> Request:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
-        return _request(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
+        return request_of(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
 
     def release_nodes(
         self,
@@ -315,7 +250,7 @@ class Balancer:
         body: dict[str, Any] = {"nodes": count, "notice_s": notice_s}
         if keep_s is not None:
             body["keep_s"] = keep_s
-        return _reserve(self._post("/v1/add_reserve", body, idempotency_key))
+        return reserve_of(self._post("/v1/add_reserve", body, idempotency_key))
 
     # Calls that only read
 
@@ -324,15 +259,15 @@ class Balancer:
         return self._get("/v1/status")
 
     def nodes(self) -> list[Node]:
-        return [_node(each) for each in self._all("/v1/nodes", "nodes")]
+        return [node_of(each) for each in self._all("/v1/nodes", "nodes")]
 
     def node(self, name: str) -> Node:
-        return _node(self._get(f"/v1/nodes/{name}"))
+        return node_of(self._get(f"/v1/nodes/{name}"))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
         params = {"wait_s": wait_s} if wait_s else {}
-        return _request(self._get(f"/v1/requests/{request_id}", params, timeout_s=self.timeout_s + wait_s))
+        return request_of(self._get(f"/v1/requests/{request_id}", params, timeout_s=self.timeout_s + wait_s))
 
     def requests(
         self,
@@ -345,17 +280,17 @@ class Balancer:
         """The newest `limit` requests, newest first; `owner` "me": those of the caller."""
         wishes = {"limit": limit, "state": state, "owner": owner, "overdue": "true" if overdue else None}
         params = {name: value for name, value in wishes.items() if value is not None}
-        return [_request(each) for each in self._get("/v1/requests", params)["requests"]]
+        return [request_of(each) for each in self._get("/v1/requests", params)["requests"]]
 
     def reserves(self) -> list[Reserve]:
-        return [_reserve(each) for each in self._all("/v1/reserves", "reserves")]
+        return [reserve_of(each) for each in self._all("/v1/reserves", "reserves")]
 
     def events(self, *, after: int = 0, limit: int = 1000) -> Iterator[LogEvent]:
         """All events with a number above `after`, oldest first, `limit` a call."""
         while True:
             page = self._get("/v1/events", {"after": after, "limit": limit})["events"]
             for each in page:
-                yield _event(each)
+                yield event_of(each)
             if len(page) < limit:
                 return
             after = page[-1]["seq"]
@@ -369,7 +304,7 @@ class Balancer:
             params["start"] = iso(micros(start_s))
         if end_s is not None:
             params["end"] = iso(micros(end_s))
-        return [_slot(each) for each in self._get("/v1/history", params)["slots"]]
+        return [slot_of(each) for each in self._get("/v1/history", params)["slots"]]
 
     # HTTP
 
@@ -452,65 +387,3 @@ def _checked(response: Response) -> dict[str, Any]:
     elif 400 <= response.status_code < 500 and response.status_code not in _RETRY_STATUS:  # noqa: PLR2004
         kind = Refused
     raise kind(response.status_code, code, detail, problem)
-
-
-def _at(text: str) -> float:
-    return seconds(parse_iso(text))
-
-
-def _request(body: Mapping[str, Any]) -> Request:
-    return Request(
-        id=body["id"],
-        state=body["state"],
-        count=body["count"],
-        nodes=tuple(body["nodes"]),
-        submitted_s=_at(body["submitted_at"]),
-        deadline_s=_at(body["deadline_at"]),
-        decided_s=_at(body["decided_at"]) if body["decided_at"] else None,
-        reason=body["reason"],
-        owner=body.get("owner", ""),
-        confirmed=body.get("confirmed", True),  # a service of an older release waits for no such word
-        confirm_by_s=_at(body["confirm_by"]) if body.get("confirm_by") else None,
-        lease_ends_s=_at(body["lease_ends_at"]) if body.get("lease_ends_at") else None,
-        overdue=body.get("overdue", False),
-        ended_s=_at(body["ended_at"]) if body.get("ended_at") else None,
-    )
-
-
-def _node(body: Mapping[str, Any]) -> Node:
-    reported = body["reported"] or {}
-    return Node(
-        name=body["name"],
-        state=body["state"],
-        pool=body["pool"],
-        since_s=_at(body["since"]),
-        generation=body["generation"],
-        request_id=body["request_id"],
-        jobs=tuple(body["jobs"]),
-        contested=body.get("contested", ""),
-        reported=reported.get("state"),
-        note=reported.get("note", ""),
-        doubt=body.get("doubt"),
-    )
-
-
-def _reserve(body: Mapping[str, Any]) -> Reserve:
-    return Reserve(
-        id=body["id"],
-        count=body["count"],
-        used=body["used"],
-        added_s=_at(body["added_at"]),
-        by_s=_at(body["by"]),
-        kept_until_s=_at(body["kept_until"]),
-    )
-
-
-def _event(body: Mapping[str, Any]) -> LogEvent:
-    return LogEvent(
-        seq=body["seq"], at_s=_at(body["at"]), id=body["id"], kind=body["kind"], body=body["body"]
-    )
-
-
-def _slot(body: Mapping[str, Any]) -> HistorySlot:
-    counts = {name: value for name, value in body.items() if name not in ("start", "end")}
-    return HistorySlot(start_s=_at(body["start"]), end_s=_at(body["end"]), **counts)

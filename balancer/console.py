@@ -4,62 +4,21 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins, service_at, show
 
-    from balancer.client import Balancer, Request
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from balancer.client import Balancer
+    from balancer.client_records import Request
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-
-
-_NOT_OBTAINABLE, _USAGE, _NO_ANSWER = 1, 2, 3
-
-
-class _Item(click.ParamType[Any]):
-    """A plug-in as in a file: its name, or YAML with its parameters."""
-
-    name = "plug-in"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        import yaml
-
-        try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
-        except yaml.YAMLError as error:
-            self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
-
-
-_ITEM = _Item()
-
-
-def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
-    if given:
-        from balancer.plugin_files import use_files
-
-        try:
-            use_files(context, given)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-
-
-_PLUGIN = click.option(
-    "--plugin", metavar="FILE.py:NAME", multiple=True, expose_value=False, is_eager=True, callback=_use_files,
-    help="A plug-in from a file of your own. Repeatable.",
-)  # fmt: skip
-
-
-def _fail(text: str, status: int = _USAGE) -> NoReturn:
-    """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
-    click.echo(f"balancer: {text}", err=True)
-    raise SystemExit(status)
 
 
 @click.group(context_settings=_HELP)
@@ -77,16 +36,16 @@ def cli() -> None:
 
 
 @cli.command()
-@_PLUGIN
+@PLUGIN
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it."
 )
 @click.option(
     "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
 )
-@click.option("--driver", type=_ITEM, help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
+@click.option("--driver", type=ITEM, help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
               " `balancer drivers`).  [default: torque]")  # fmt: skip
-@click.option("--algorithm", type=_ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
+@click.option("--algorithm", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
               "  [default: basic]")  # fmt: skip
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
 @click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
@@ -99,7 +58,7 @@ def cli() -> None:
     "--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready."
 )
 @click.option(
-    "--clock", type=_ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]"
+    "--clock", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]"
 )
 @click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
 @click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
@@ -119,47 +78,28 @@ def serve(config: Path | None, **options: Any) -> None:
     try:
         run(read_config(config, options), lambda: read_config(config, options))
     except (ConfigError, LedgerError, ValueError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command()
-@_PLUGIN
+@PLUGIN
 @click.option("--json", "as_json", is_flag=True)
 def algorithms(as_json: bool) -> None:
     """List the algorithms with their parameters. In the configuration: `algorithm: {NAME: {PARAMETER: VALUE}}`."""
     from balancer.plugins import ALGORITHMS
 
-    _list_plugins(ALGORITHMS, as_json)
+    list_plugins(ALGORITHMS, as_json)
 
 
 @cli.command()
-@_PLUGIN
+@PLUGIN
 @click.option("--json", "as_json", is_flag=True)
 def drivers(as_json: bool) -> None:
     """List the drivers of batch systems and clouds with their parameters."""
     from balancer.plugins import BATCH_DRIVERS, CLOUD_DRIVERS
 
-    _list_plugins(BATCH_DRIVERS, as_json)
-    _list_plugins(CLOUD_DRIVERS, as_json)
-
-
-def _list_plugins(group: str, as_json: bool) -> None:
-    """A line for each, and one for each of its parameters with its default."""
-    from balancer.plugins import listing, noun
-
-    found = listing(group)
-    if as_json:
-        _show(as_json, [{"name": name, "kind": noun(group), **one} for name, one in found.items()], [], [])
-        return
-    rows = []
-    for name, one in found.items():
-        rows.append([name, one["about"]])
-        rows += [["", f"{key}: {_default(value)}"] for key, value in one["parameters"].items()]
-    _show(as_json, found, [noun(group).upper(), "SUMMARY, PARAMETERS AND DEFAULTS"], rows)
-
-
-def _default(value: Any) -> str:
-    return "(needed)" if value == "..." else json.dumps(value, default=str)
+    list_plugins(BATCH_DRIVERS, as_json)
+    list_plugins(CLOUD_DRIVERS, as_json)
 
 
 @cli.command()
@@ -170,55 +110,8 @@ def openapi() -> None:
     click.echo(openapi_text(), nl=False)
 
 
-def _client_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A command that asks the service: adds --url and --json."""
-
-    def decorate(function: Callable[..., None]) -> click.Command:
-        function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
-        function = click.option(
-            "--url",
-            envvar="BALANCER_URL",
-            default="http://127.0.0.1:8090",
-            show_default=True,
-            help="The service.",
-        )(function)
-        return cli.command(name)(function)
-
-    return decorate
-
-
-def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
-    """The service; what goes wrong is one clear line and its exit status."""
-    from contextlib import contextmanager
-
-    from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
-
-    @contextmanager
-    def connected() -> Iterator[Balancer]:
-        try:
-            token = environment_token()
-        except OSError as error:
-            _fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
-        with Balancer(
-            url,
-            token=token,
-            name=os.environ.get("BALANCER_CLIENT"),
-            ca_file=os.environ.get("BALANCER_CA_FILE"),
-            patience_s=patience_s,
-        ) as balancer:
-            try:
-                yield balancer
-            except NotObtainable as error:
-                _fail(str(error), _NOT_OBTAINABLE)
-            except Refused as error:
-                _fail(str(error))
-            except BalancerError as error:
-                _fail(str(error), _NO_ANSWER)
-
-    return connected()
-
-
-@_client_command("status")
+@cli.command("status")
+@asks_service
 def status(url: str, as_json: bool) -> None:
     """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
     with service_at(url) as balancer:
@@ -232,7 +125,7 @@ def status(url: str, as_json: bool) -> None:
     if found["frozen"] is not None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
-    _show(as_json, found, ["WHAT", "HOW"], rows)
+    show(as_json, found, ["WHAT", "HOW"], rows)
 
 
 def _since(count: int, age_s: float | None, text: str) -> str:
@@ -244,7 +137,8 @@ def _answers(system: dict[str, Any]) -> str:
     return last if system["error"] is None else f"unreachable, {last}: {system['error']}"
 
 
-@_client_command("nodes")
+@cli.command("nodes")
+@asks_service
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
@@ -255,10 +149,11 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
         for n in found
     ]
     header = ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
-    _show(as_json, [asdict(node) for node in found], header, rows)
+    show(as_json, [asdict(node) for node in found], header, rows)
 
 
-@_client_command("node")
+@cli.command("node")
+@asks_service
 @click.argument("name")
 @click.argument("verb", type=click.Choice(["set"]))
 @click.argument("state", type=click.Choice(["held", "on-demand", "batch"]))
@@ -274,9 +169,9 @@ def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str,
     with service_at(url) as balancer:
         found = balancer.node(name)
         if state == "batch" and found.state != "HELD" and found.pool == "batch":
-            _fail(f"{name} is {found.state}: it is batch's already")
+            fail(f"{name} is {found.state}: it is batch's already")
         if state == "on-demand" and found.state != "HELD":
-            _fail(f"{name} is {found.state}: only a held node can be given to on-demand; set it held first")
+            fail(f"{name} is {found.state}: only a held node can be given to on-demand; set it held first")
         if yes:
             if found.state != "HELD":
                 balancer.hold_nodes([name], reason)
@@ -285,10 +180,11 @@ def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str,
             found = balancer.node(name)
     whom = f", for {found.request_id}" if found.request_id else ""
     rows = [[name, found.state + whom, found.reported or "", state if yes else f"{state}, with --yes"]]
-    _show(as_json, asdict(found), ["NODE", "STATE", "REPORTED", "SET"], rows)
+    show(as_json, asdict(found), ["NODE", "STATE", "REPORTED", "SET"], rows)
 
 
-@_client_command("requests")
+@cli.command("requests")
+@asks_service
 @click.option("--state", type=click.Choice(["waiting", "granted", "rejected", "withdrawn"]))
 @click.option("--mine", is_flag=True, help="Only the caller's own.")
 @click.option("--overdue", is_flag=True, help="Only grants that are past their end and still have nodes.")
@@ -300,7 +196,8 @@ def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bo
     _show_requests(as_json, found, [asdict(request) for request in found])
 
 
-@_client_command("events")
+@cli.command("events")
+@asks_service
 @click.option("--after", default=0, help="Number of the last event that is known already.")
 @click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
 def events(url: str, as_json: bool, after: int, limit: int) -> None:
@@ -310,10 +207,11 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
     with service_at(url) as balancer:
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
-    _show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
+    show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
 
 
-@_client_command("request")
+@cli.command("request")
+@asks_service
 @click.argument("count", type=click.IntRange(min=1))
 @click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait; else the service's W.")
 @click.option(
@@ -354,21 +252,24 @@ def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Reques
     _show_requests(as_json, [found], asdict(found))
 
 
-@_client_command("withdraw")
+@cli.command("withdraw")
+@asks_service
 @click.argument("request_id", metavar="REQUEST")
 def withdraw(url: str, as_json: bool, request_id: str) -> None:
     """Wait no longer for REQUEST. One that was granted meanwhile keeps its nodes: release them."""
     _call_for_request(url, as_json, lambda balancer: balancer.withdraw_request(request_id))
 
 
-@_client_command("confirm")
+@cli.command("confirm")
+@asks_service
 @click.argument("request_id", metavar="REQUEST")
 def confirm(url: str, as_json: bool, request_id: str) -> None:
     """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
     _call_for_request(url, as_json, lambda balancer: balancer.confirm_request(request_id))
 
 
-@_client_command("renew")
+@cli.command("renew")
+@asks_service
 @click.argument("request_id", metavar="REQUEST")
 @click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
 def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
@@ -376,7 +277,8 @@ def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> No
     _call_for_request(url, as_json, lambda balancer: balancer.renew_lease(request_id, lease_s))
 
 
-@_client_command("release")
+@cli.command("release")
+@asks_service
 @click.argument("pattern", metavar="NODES...", nargs=-1, required=True)
 def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
     """Give NODES (names or patterns like n[001-004]) back."""
@@ -385,13 +287,14 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
     try:
         names = expand(",".join(pattern))
     except NodeListError as error:
-        _fail(str(error))
+        fail(str(error))
     with service_at(url) as balancer:
         balancer.release_nodes(names)
-    _show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
+    show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
 
 
-@_client_command("reserve")
+@cli.command("reserve")
+@asks_service
 @click.argument("count", type=click.IntRange(min=1))
 @click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
 def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
@@ -399,102 +302,7 @@ def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
     with service_at(url) as balancer:
         made = balancer.add_reserve(count, notice_s)
     rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
-    _show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
-
-
-@_client_command("predict")
-@_PLUGIN
-@click.option("--predictor", type=_ITEM, default="peak", show_default=True,
-              help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer predictor list`).")  # fmt: skip
-@click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help="A parameter of it. Repeatable.")
-@click.option("--slots-per-day", type=int, default=4, show_default=True)
-@click.option("--keep", type=click.Choice(["slot", "hold"]), default="slot", show_default=True,
-              help="Keep the nodes to the end of the slot, or for the service's I.")  # fmt: skip
-@click.option("--once", is_flag=True, help="One step for the present slot, then end.")
-@click.option("--dry-run", is_flag=True, help="With --once: only say what would be reserved.")
-@click.option("--before", type=click.Path(path_type=Path), metavar="FILE",
-              help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
-@click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
-@click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
-@click.option(
-    "--clock", type=_ITEM, default="wall", show_default=True, help="The clock to go by: the service's."
-)
-def predict(  # noqa: PLR0917
-    url: str,
-    as_json: bool,
-    predictor: Any,
-    changes: tuple[str, ...],
-    slots_per_day: int,
-    keep: str,
-    once: bool,
-    dry_run: bool,
-    before: Path | None,
-    until_s: float | None,
-    ready_file: Path | None,
-    clock: Any,
-) -> None:
-    """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
-    from balancer.predictors.console import run_predictor
-
-    if dry_run and not once:
-        _fail("--dry-run goes with --once")
-    try:
-        run_predictor(
-            url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
-            clock=clock, as_json=as_json, before=before, until_s=until_s, ready_file=ready_file,
-        )  # fmt: skip
-    except ValueError as error:
-        _fail(str(error))
-
-
-@cli.group()
-def predictor() -> None:
-    """Look at predictors and try them on history."""
-
-
-@predictor.command("list")
-@_PLUGIN
-@click.option("--json", "as_json", is_flag=True)
-def list_predictors(as_json: bool) -> None:
-    """List the predictors with their parameters."""
-    from balancer.plugins import PREDICTORS
-
-    _list_plugins(PREDICTORS, as_json)
-
-
-@predictor.command("backtest")
-@_PLUGIN
-@click.argument("names", metavar="[PREDICTOR...]", nargs=-1)
-@click.option("--url", envvar="BALANCER_URL", help="Take the history of this service.")
-@click.option("--history", type=click.Path(path_type=Path, dir_okay=False),
-              help="Take it from a file: JSON as /v1/history answers, or CSV with nodes_requested.")  # fmt: skip
-@click.option("--quantile", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9,
-              show_default=True, help="Of the pinball loss: how much worse a node short is than one idle.")  # fmt: skip
-@click.option("--warmup-days", type=click.IntRange(min=0), default=28, show_default=True)
-@click.option("--slots-per-day", type=int, default=4, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
-def backtest(  # noqa: PLR0917
-    names: tuple[str, ...],
-    url: str | None,
-    history: Path | None,
-    quantile: float,
-    warmup_days: int,
-    slots_per_day: int,
-    as_json: bool,
-) -> None:
-    """How predictors (all, unless named) would have done on past requests.
-
-    Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
-    """
-    from balancer.predictors.console import backtest_table
-
-    try:
-        shown, header, rows = backtest_table(
-            names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day
-        )
-    except ValueError as error:
-        _fail(str(error))
-    _show(as_json, shown, header, rows)
+    show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
 
 
 def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
@@ -502,7 +310,7 @@ def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
         [r.id, _standing(r), str(r.count), r.owner, _time(r.submitted_s), r.reason or " ".join(r.nodes)]
         for r in found
     ]
-    _show(as_json, shown, ["REQUEST", "STATE", "NODES", "OWNER", "SUBMITTED", "DETAIL"], rows)
+    show(as_json, shown, ["REQUEST", "STATE", "NODES", "OWNER", "SUBMITTED", "DETAIL"], rows)
 
 
 def _standing(request: Request) -> str:
@@ -523,22 +331,14 @@ def _time(at_s: float) -> str:
     return iso(micros(at_s))[:19] + "Z"
 
 
-def _show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns that `awk` can read as well as people; the last column may be long."""
-    if as_json:
-        click.echo(json.dumps(shown, indent=None if not os.isatty(1) else 2))
-        return
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    for row in [header, *rows]:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
-
-
 def _add_commands() -> None:
     from balancer.auth.console import hook_key, token
     from balancer.freeze_console import freeze, thaw
+    from balancer.predictors.cli import predict, predictor
     from balancer.site import check
 
+    cli.add_command(predict)
+    cli.add_command(predictor)
     cli.add_command(check)
     cli.add_command(freeze)
     cli.add_command(thaw)

@@ -140,7 +140,7 @@ def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None
     on-demand: allocated, as they were. batch: their mark is taken off, and batch may start jobs there at once: look
     first that nothing of on-demand's runs there.
     """
-    from balancer.console import service_at  # noqa: PLC0415 - the other commands need no service
+    from balancer.console_kit import service_at  # noqa: PLC0415 - the other commands need no service
 
     with _one_line(), service_at(url) as balancer:
         held = {node.name: node for node in balancer.nodes() if node.state == "HELD"}

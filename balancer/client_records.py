@@ -1,0 +1,141 @@
+"""What the service answers, as the client gives it on. Times are seconds of the service's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from balancer.clock import seconds
+from balancer.timestamps import parse_iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    id: str
+    state: str
+    count: int
+    nodes: tuple[str, ...]
+    submitted_s: float
+    deadline_s: float
+    decided_s: float | None
+    reason: str
+    owner: str
+    confirmed: bool
+    confirm_by_s: float | None
+    """A grant that is not confirmed by then goes back by itself."""
+    lease_ends_s: float | None
+    overdue: bool
+    ended_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: str
+    state: str
+    pool: str
+    since_s: float
+    generation: int
+    request_id: str | None
+    jobs: tuple[str, ...]
+    contested: str
+    """Why a lent node is not granted to anybody; "" for none."""
+    reported: str | None
+    """What the batch system said last: idle, busy, offline, down or unknown."""
+    note: str
+    doubt: str | None = None
+    """HELD: why nobody may have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    id: str
+    count: int
+    used: int
+    added_s: float
+    by_s: float
+    kept_until_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    seq: int
+    at_s: float
+    id: str
+    kind: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySlot:
+    start_s: float
+    end_s: float
+    requests: int
+    nodes_requested: int
+    nodes_granted: int
+    nodes_rejected: int
+    largest_request: int
+
+
+def _at(text: str) -> float:
+    return seconds(parse_iso(text))
+
+
+def request_of(body: Mapping[str, Any]) -> Request:
+    return Request(
+        id=body["id"],
+        state=body["state"],
+        count=body["count"],
+        nodes=tuple(body["nodes"]),
+        submitted_s=_at(body["submitted_at"]),
+        deadline_s=_at(body["deadline_at"]),
+        decided_s=_at(body["decided_at"]) if body["decided_at"] else None,
+        reason=body["reason"],
+        owner=body.get("owner", ""),
+        confirmed=body.get("confirmed", True),  # a service of an older release waits for no such word
+        confirm_by_s=_at(body["confirm_by"]) if body.get("confirm_by") else None,
+        lease_ends_s=_at(body["lease_ends_at"]) if body.get("lease_ends_at") else None,
+        overdue=body.get("overdue", False),
+        ended_s=_at(body["ended_at"]) if body.get("ended_at") else None,
+    )
+
+
+def node_of(body: Mapping[str, Any]) -> Node:
+    reported = body["reported"] or {}
+    return Node(
+        name=body["name"],
+        state=body["state"],
+        pool=body["pool"],
+        since_s=_at(body["since"]),
+        generation=body["generation"],
+        request_id=body["request_id"],
+        jobs=tuple(body["jobs"]),
+        contested=body.get("contested", ""),
+        reported=reported.get("state"),
+        note=reported.get("note", ""),
+        doubt=body.get("doubt"),
+    )
+
+
+def reserve_of(body: Mapping[str, Any]) -> Reserve:
+    return Reserve(
+        id=body["id"],
+        count=body["count"],
+        used=body["used"],
+        added_s=_at(body["added_at"]),
+        by_s=_at(body["by"]),
+        kept_until_s=_at(body["kept_until"]),
+    )
+
+
+def event_of(body: Mapping[str, Any]) -> LogEvent:
+    return LogEvent(
+        seq=body["seq"], at_s=_at(body["at"]), id=body["id"], kind=body["kind"], body=body["body"]
+    )
+
+
+def slot_of(body: Mapping[str, Any]) -> HistorySlot:
+    counts = {name: value for name, value in body.items() if name not in ("start", "end")}
+    return HistorySlot(start_s=_at(body["start"]), end_s=_at(body["end"]), **counts)

@@ -1,0 +1,130 @@
+"""What several commands of `balancer` have in common: options, the service to ask, tables, errors."""
+# ruff: noqa: PLC0415 - what a command does not use it does not load
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from balancer.client import Balancer
+
+_NOT_OBTAINABLE, _USAGE, _NO_ANSWER = 1, 2, 3
+
+
+class _Item(click.ParamType[Any]):
+    """A plug-in as in a file: its name, or YAML with its parameters."""
+
+    name = "plug-in"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        import yaml
+
+        try:
+            return yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError as error:
+            self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
+
+
+ITEM = _Item()
+
+
+def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
+    if given:
+        from balancer.plugin_files import use_files
+
+        try:
+            use_files(context, given)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+
+PLUGIN = click.option(
+    "--plugin", metavar="FILE.py:NAME", multiple=True, expose_value=False, is_eager=True, callback=_use_files,
+    help="A plug-in from a file of your own. Repeatable.",
+)  # fmt: skip
+
+
+def fail(text: str, status: int = _USAGE) -> NoReturn:
+    """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
+    click.echo(f"balancer: {text}", err=True)
+    raise SystemExit(status)
+
+
+def asks_service(function: Callable[..., None]) -> Callable[..., None]:
+    """For the function of a command that asks the service: adds --url and --json."""
+    function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+    return click.option(
+        "--url",
+        envvar="BALANCER_URL",
+        default="http://127.0.0.1:8090",
+        show_default=True,
+        help="The service.",
+    )(function)
+
+
+def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
+    """The service; what goes wrong is one clear line and its exit status."""
+    from contextlib import contextmanager
+
+    from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
+
+    @contextmanager
+    def connected() -> Iterator[Balancer]:
+        try:
+            token = environment_token()
+        except OSError as error:
+            fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
+        with Balancer(
+            url,
+            token=token,
+            name=os.environ.get("BALANCER_CLIENT"),
+            ca_file=os.environ.get("BALANCER_CA_FILE"),
+            patience_s=patience_s,
+        ) as balancer:
+            try:
+                yield balancer
+            except NotObtainable as error:
+                fail(str(error), _NOT_OBTAINABLE)
+            except Refused as error:
+                fail(str(error))
+            except BalancerError as error:
+                fail(str(error), _NO_ANSWER)
+
+    return connected()
+
+
+def list_plugins(group: str, as_json: bool) -> None:
+    """A line for each, and one for each of its parameters with its default."""
+    from balancer.plugins import listing, noun
+
+    found = listing(group)
+    if as_json:
+        show(as_json, [{"name": name, "kind": noun(group), **one} for name, one in found.items()], [], [])
+        return
+    rows = []
+    for name, one in found.items():
+        rows.append([name, one["about"]])
+        rows += [["", f"{key}: {_default(value)}"] for key, value in one["parameters"].items()]
+    show(as_json, found, [noun(group).upper(), "SUMMARY, PARAMETERS AND DEFAULTS"], rows)
+
+
+def _default(value: Any) -> str:
+    return "(needed)" if value == "..." else json.dumps(value, default=str)
+
+
+def show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns that `awk` can read as well as people; the last column may be long."""
+    if as_json:
+        click.echo(json.dumps(shown, indent=None if not os.isatty(1) else 2))
+        return
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    for row in [header, *rows]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
