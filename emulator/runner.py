@@ -101,6 +101,7 @@ def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) 
         overrun=part.overrun,
         size=part.size,
         origin_s=part.origin_s,
+        zero_run=part.zero_run,
     )
 
 

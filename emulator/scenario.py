@@ -50,6 +50,7 @@ class WorkloadPart(_Part):
     procs_per_node: int = Field(default=1, ge=1)
     size: Literal["nodes", "procs"] = "nodes"
     origin_s: float | None = Field(default=None, ge=0)
+    zero_run: Literal["leave_out", "one_second"] = "leave_out"
     lenient: bool = False
 
     @model_validator(mode="after")

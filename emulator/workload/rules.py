@@ -31,6 +31,7 @@ TOO_WIDE = "wider than the cluster"
 ESTIMATE_MISSING = "estimate missing, run time taken"
 ESTIMATE_CUT = "estimate longer than 285 years, cut"
 OVERRUN = "ran longer than its estimate"
+INSTANT = "ran for less than a second, taken as one"
 MALFORMED = "malformed line"
 RENUMBERED = "job number missing or taken, renumbered"
 RELABELLED = "{} number too large, renumbered"
@@ -48,11 +49,13 @@ def to_jobs(
     overrun: Literal["extend", "kill"] = "extend",
     size: Literal["nodes", "procs"] = "nodes",
     origin_s: float | None = None,
+    zero_run: Literal["leave_out", "one_second"] = "leave_out",
 ) -> Workload:
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
     * Size: the processors a job had (field 5), else those it asked for (field 8), in whole nodes, rounded up.
       Where the log itself says nodes (accounting logs), those, unless `size` is "procs".
+    * A recorded run time from 0 to below a second is no run time, or with `zero_run` "one_second" a second.
     * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
       (`extend`) or is cut at it (`kill`).
     * Order (submit, job number); the first kept job is submitted at 0, or, with `origin_s`, that time of the
@@ -69,6 +72,8 @@ def to_jobs(
         raise ValueError(f"overrun is 'extend' or 'kill', not {overrun!r}")
     if size not in ("nodes", "procs"):
         raise ValueError(f"size is 'nodes' or 'procs', not {size!r}")
+    if zero_run not in ("leave_out", "one_second"):
+        raise ValueError(f"zero_run is 'leave_out' or 'one_second', not {zero_run!r}")
     cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
     if not 1 <= cluster <= _LARGEST_INT32:
         raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
@@ -77,15 +82,18 @@ def to_jobs(
         raise TraceError(f"{log.source}: there are no job lines{but}")
 
     sizes = _sizes(log, procs_per_node, size)
-    rows, left_out = _replayable(log, sizes, cluster, origin_s)
+    run_s = log.column("run_s")
+    is_instant = (run_s >= 0) & (run_s < 1) & (zero_run == "one_second")
+    run_s = np.where(is_instant, 1, run_s)
+    rows, left_out = _replayable(log, run_s, sizes, cluster, origin_s)
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise TraceError(f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})")
 
-    counted = {MALFORMED: log.malformed}
+    counted = {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
     submit_s = log.column("submit_s")[rows]
     shift_s = submit_s.min() if origin_s is None else origin_s
-    run_us = _micros(log.column("run_s")[rows])
+    run_us = _micros(run_s[rows])
     run_us, estimate_us = _limits(run_us, log.column("requested_s")[rows], overrun, counted)
     number = _unique_numbers(_whole(log.column("number")[rows]), counted)
     submit_us = _micros(submit_s - shift_s)
@@ -172,10 +180,10 @@ def _sizes(log: SwfLog, procs_per_node: int, size: Literal["nodes", "procs"]) ->
 
 
 def _replayable(
-    log: SwfLog, sizes: NDArray[np.int64], cluster: int, origin_s: float | None
+    log: SwfLog, run_s: Column, sizes: NDArray[np.int64], cluster: int, origin_s: float | None
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
     """The rows that can be replayed, and how many cannot, each counted under the first reason that holds."""
-    submit_s, run_s = log.column("submit_s"), log.column("run_s")
+    submit_s = log.column("submit_s")
     reasons = {
         NO_SUBMIT: submit_s < 0,
         BEFORE_ORIGIN: submit_s < (0 if origin_s is None else origin_s),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from balancer.clock import NEVER_US, micros
+from balancer.clock import NEVER_US, US, micros
 from emulator.plugins import check_number, make_plugin
 from emulator.workload.streams import stream
 
@@ -121,6 +121,17 @@ class ScaleInterarrival:
                 f"scale_interarrival: factor {self.factor:g} moves the last job beyond 285 years"
             )
         return _resubmit(jobs, first_us + np.rint(offset_us).astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSeconds:
+    """Cuts the times since the first submit to whole seconds, as programs that count in seconds do."""
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        if not len(jobs):
+            return jobs
+        first_us = jobs.submit_us[0]
+        return _resubmit(jobs, first_us + (jobs.submit_us - first_us) // US * US)
 
 
 @dataclass(frozen=True, slots=True)

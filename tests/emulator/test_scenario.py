@@ -187,6 +187,7 @@ def test_defaults_are_stored():
             "procs_per_node": 1,
             "size": "nodes",
             "origin_s": None,
+            "zero_run": "leave_out",
             "lenient": False,
         },
         "scheduler": "fcfs+easy",

@@ -83,7 +83,12 @@ def experiments(options: Options) -> Sweep:
                 "workload": {
                     "trace": str(found[log.name]),
                     "overrun": "kill",
-                    "transforms": [{"scale_interarrival": factor}, {"flexible_jobs": jobs}],
+                    "zero_run": "one_second",
+                    "transforms": [
+                        {"scale_interarrival": factor},
+                        "whole_seconds",
+                        {"flexible_jobs": jobs},
+                    ],
                 },
                 "scheduler": "fcfs+conservative",
                 "mechanism": {"malleable": {"tick_s": 1, **mechanism}},

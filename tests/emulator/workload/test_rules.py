@@ -69,6 +69,14 @@ def test_what_cannot_be_replayed_is_left_out_by_its_first_reason():
     assert workload.shift_s == 100  # jobs that are left out do not set the start
 
 
+def test_jobs_that_ran_for_less_than_a_second_are_kept_if_one_asks_for_them():
+    log = log_of((1, 0, 0, 1, 9), (2, 1, 0.5, 1, 9), (3, 2, -1, 1, 9), (4, 3, 1, 1, 9), (5, 4, 0, 9, 9))
+    workload = to_jobs(log, nodes=4, zero_run="one_second")
+    assert [row[2] for row in table(workload)] == [1, 1, 1]
+    assert workload.left_out == {"no run time": 1, "wider than the cluster": 1}
+    assert workload.counted["ran for less than a second, taken as one"] == 2
+
+
 def test_the_size_is_what_was_allocated_else_what_was_requested():
     log = SwfLog.build(3, run_s=[9] * 3, submit_s=[0] * 3, number=[1, 2, 3], allocated_procs=[3, -1, 0],
                        requested_procs=[8, 8, 2])  # fmt: skip

@@ -11,6 +11,7 @@ from emulator.workload.transforms import (
     ScaleInterarrival,
     Shift,
     Transform,
+    WholeSeconds,
     Window,
     parse_transforms,
 )
@@ -44,6 +45,12 @@ def test_scaling_multiplies_the_gaps_from_the_first_submit_on(jobs):
     assert submits(ScaleInterarrival(2).apply(jobs, nodes=4)) == [(1, 0), (2, 20), (3, 40), (4, 80)]
 
 
+def test_times_may_be_cut_to_whole_seconds(jobs):
+    late = Shift(by_s=0.5).apply(jobs, nodes=4)
+    scaled = ScaleInterarrival(0.13).apply(late, nodes=4)  # 0, 1.3, 2.6, 5.2 s after the first
+    assert submits(WholeSeconds().apply(scaled, nodes=4)) == [(1, 0.5), (2, 1.5), (3, 2.5), (4, 5.5)]
+
+
 def test_jobs_that_scaling_brings_together_go_by_number():
     jobs = JobTable.build(submit_us=[0, 1, 2], number=[3, 2, 1], run_us=[US] * 3, nodes=[1] * 3)
     assert ScaleInterarrival(0.01).apply(jobs, nodes=4).number.tolist() == [1, 2, 3]
@@ -64,7 +71,9 @@ def test_a_shift_moves_all_jobs_but_none_before_zero(jobs):
         Shift(-6).apply(later, nodes=4)
 
 
-@pytest.mark.parametrize("transform", [Window(0, 1), ScaleInterarrival(2), Limit(1), Shift(-1)])
+@pytest.mark.parametrize(
+    "transform", [Window(0, 1), ScaleInterarrival(2), WholeSeconds(), Limit(1), Shift(-1)]
+)
 def test_no_jobs_stay_no_jobs(transform):
     assert isinstance(transform, Transform)
     assert len(transform.apply(JobTable.empty(), nodes=4)) == 0
