@@ -123,7 +123,7 @@ def _jobs(found: Sequence[World]) -> Table:
     paper = {
         2819: "2,938 / 29,289 / 11.0; 5,876 / 0 / 2.00",
         918: "119 / 0 / 1.00; 119 / 0 / 1.00",
-        9121: "20,920 / 12,702 / 7.07; 41,840 / 0 / 2.00 (the log has 21,500 s; 7.07 is that of 2,092 s)",
+        9087: "20,920 / 12,702 / 7.07; 41,840 / 0 / 2.00 (there as job 9121, and without the wait's last digit)",
     }
     table = Table(
         "job",

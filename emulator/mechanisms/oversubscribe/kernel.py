@@ -16,6 +16,7 @@ from emulator.harness.tables import (
     END,
     ENDED,
     ENDED_N,
+    ESTIMATE,
     EVERY_EVENT,
     FINISHED,
     GOES_ON,
@@ -25,6 +26,7 @@ from emulator.harness.tables import (
     PAUSED,
     R_END,
     R_OUTCOME,
+    RUN,
     RUN_ROW,
     STATE,
     STOP_ON_END,
@@ -41,6 +43,7 @@ from emulator.mechanisms.oversubscribe.tables import (
     PHASE,
     PHASE_END,
     PHASE_LEFT,
+    PROGRAM,
     RATE,
 )
 
@@ -99,6 +102,14 @@ def finish_instant(state: State, now: int) -> None:
 
 
 @compiled
+def is_passed_over(state: State, who: int, now: int) -> bool:
+    """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
+    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    is_last = reg[HEAP_N] == 0 or job[heap[0], EVENT] != now
+    return bool(job[who, RUN] == job[who, ESTIMATE] and not is_last)
+
+
+@compiled
 def advance(state: State, until: int) -> int:
     """Let ends, phases, submits and passes happen up to the decision point at `until`.
 
@@ -121,7 +132,11 @@ def advance(state: State, until: int) -> int:
                 next_phase(state, who, now)
             else:
                 end_job(state, who, now, FINISHED)
-                if reg[EVERY_EVENT] and now != until:
+                if (
+                    reg[EVERY_EVENT]
+                    and now != until
+                    and not (reg[PROGRAM] and is_passed_over(state, who, now))
+                ):
                     schedule_pass(state, now)
         if now == until:
             return AT_UNTIL
@@ -129,4 +144,7 @@ def advance(state: State, until: int) -> int:
             return AT_ENDS
         if ended == reg[ENDED_N] and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
-        finish_instant(state, now)
+        if reg[PROGRAM]:
+            submit_one_by_one(state, now)
+        else:
+            finish_instant(state, now)

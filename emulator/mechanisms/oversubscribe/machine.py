@@ -35,7 +35,7 @@ ANY_NUMBER = 1 << 20
 class NodeShape:
     """What each node has. `slots`: jobs that may share a core (the paper's M), `gpu_slots`: a GPU.
 
-    `memory_kib` 0: memory is not looked at.
+    `memory_kib` 0: memory is not looked at. `rules`: of the `paper`, or of the authors' `program`.
     """
 
     cores: int
@@ -43,6 +43,7 @@ class NodeShape:
     memory_kib: int = 0
     gpus: int = 0
     gpu_slots: int = 1
+    rules: str = "paper"
 
     @property
     def slot_count(self) -> int:
@@ -344,6 +345,7 @@ def _make_room(
     reg[t.JOBS_N] = count
     reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
     reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+    reg[s.PROGRAM] = shape.rules == "program"
     reg[s.NODE_CORES] = shape.cores
     reg[s.CORE_SLOTS] = shape.slots
     reg[s.GPU_SLOTS] = shape.gpu_slots

@@ -161,15 +161,23 @@ class DedicatedNodes(_SharedNodes):
     """The conventional system: `percent` of the nodes, rounded down, only for the responsive class, one job a core.
 
     Each part has its own queue and scheduler (Minami et al. 2023, section 4.1.1). `refuse_too_wide`: a job that wants
-    more nodes than its part has is rejected when it is submitted; otherwise it is an error.
+    more nodes than its part has is rejected when it is submitted; otherwise it is an error. `rules`: of the `paper`, or
+    of the authors' `program`, which pins the head to named nodes and makes a pass after each event.
     """
 
     percent: float = 5.0
     refuse_too_wide: bool = False
+    rules: str = "paper"
 
     def __post_init__(self) -> None:
         self._check("dedicated_nodes")
         check_number("dedicated_nodes", "percent", self.percent, above=0, at_most=99)
+        if self.rules not in ("paper", "program"):
+            raise ValueError(f"dedicated_nodes: rules is paper or program, not {self.rules!r}")
+        if self.rules == "program" and self.memory_gib:
+            raise ValueError(
+                "dedicated_nodes: the authors' program does not look at memory; leave memory_gib out"
+            )
 
     def make_machine(
         self,
@@ -185,7 +193,11 @@ class DedicatedNodes(_SharedNodes):
             raise ValueError(
                 f"dedicated_nodes: {self.percent:g} % of {node_count} nodes are {dedicated}; each part needs a node"
             )
-        shape = NodeShape(self.cores, 1, self.memory_kib)
+        if self.rules == "program" and (scheduler.pass_ != "event" or scheduler.backfill != "easy"):  # noqa: S105
+            raise ValueError(
+                "dedicated_nodes: rules program want a scheduler with backfill easy and pass event"
+            )
+        shape = NodeShape(self.cores, 1, self.memory_kib, rules=self.rules)
         responsive = self.is_responsive(jobs)
         parts = []
         for count, rows in (

@@ -10,60 +10,29 @@ from emulator.harness.tables import (
     BACKFILL,
     BACKFILL_EASY,
     ESTIMATE,
-    LOG_N,
     NODES,
     QUEUE_HI,
     QUEUE_LO,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
-    RUN_ROW,
-    RUNNING,
-    RUNS_N,
-    START,
     STARTED_N,
-    STATE,
 )
+from emulator.mechanisms.oversubscribe.named import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import planned_start, still_starts
+from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
     CORE_SLOTS,
     CORES,
     FAILED_ESTIMATE,
     FAILED_STAMP,
-    FIRST_SLOT,
     GPUS,
     HAS_MEMORY,
     LIMIT,
+    PROGRAM,
     STAMP,
 )
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
-
-
-@compiled
-def book(state: State, who: int, now: int) -> None:
-    """The job runs: note it and its slots in the tables."""
-    job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
-    row = reg[RUNS_N]
-    reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_OUTCOME] = 0
-    runs[row, R_FIRST] = reg[LOG_N]
-    place = job[who, FIRST_SLOT]
-    while place >= 0:
-        log[reg[LOG_N]] = place
-        reg[LOG_N] += 1
-        place = slot_next[place]
-    reg[STARTED_N] += 1
-    job[who, RUN_ROW] = row
-    job[who, START] = now
-    job[who, STATE] = RUNNING
 
 
 @compiled
@@ -134,4 +103,7 @@ def schedule_pass(state: State, now: int) -> None:
         occupy(state, head, now)
         book(state, head, now)
     if reg[BACKFILL] == BACKFILL_EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
-        backfill(state, now)
+        if reg[PROGRAM]:
+            backfill_beside(state, now)
+        else:
+            backfill(state, now)

@@ -26,8 +26,10 @@ class CoreJobs:
 
     A job has the fewest nodes that hold its cores, and the same number of cores on each, rounded up. Its run time
     is what it ran, else the processor time it used, at least 1 s; a job with neither is left out. Its estimate is at
-    least its run time. Jobs of `responsive_queues` that want more than `widest_responsive` cores are left out (0:
-    none are). `memory`: `used` or `requested` fills the column `memory_kib` from the log, `none` does not.
+    least its run time. `spread: divisor` is the fewest nodes on which its cores divide evenly (200 cores: 20 x 10, not
+    17 x 12), as in the authors' program. Jobs of `responsive_queues` that want more than `widest_responsive` cores
+    are left out (0: none are). `memory`: `used` or `requested` fills the column `memory_kib` from the log, `none`
+    does not.
     """
 
     trace: str
@@ -35,6 +37,7 @@ class CoreJobs:
     responsive_queues: list[int] = field(default_factory=lambda: [0])
     widest_responsive: int = 0
     memory: str = "none"
+    spread: str = "fewest"
 
     def __post_init__(self) -> None:
         if not isinstance(self.trace, str | Path):
@@ -43,15 +46,17 @@ class CoreJobs:
         check_number("core_jobs", "widest_responsive", self.widest_responsive, at_least=0, whole=True)
         if self.memory not in ("none", "used", "requested"):
             raise ValueError(f"core_jobs: memory is none, used or requested, not {self.memory!r}")
+        if self.spread not in ("fewest", "divisor"):
+            raise ValueError(f"core_jobs: spread is fewest or divisor, not {self.spread!r}")
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:  # noqa: ARG002 - nothing is random
         """Raises ValueError if the log cannot be read."""
         from emulator.workload.formats import load  # noqa: PLC0415 - `load` finds formats, which need tables
 
-        return self.of(load(self.trace))
+        return self.of(load(self.trace), nodes)
 
-    def of(self, log: SwfLog) -> JobTable:
-        """The jobs of a log."""
+    def of(self, log: SwfLog, most_nodes: int = 0) -> JobTable:
+        """The jobs of a log, on at most so many nodes each (0: any number)."""
         procs = np.where(
             log.column("allocated_procs") > 0, log.column("allocated_procs"), log.column("requested_procs")
         )
@@ -62,7 +67,10 @@ class CoreJobs:
             raise ValueError(f"core_jobs: {log.source}: no job has a size and a run time")
         procs, run_s = procs[kept].astype(np.int64), np.maximum(run_s[kept], 1)
         submit_s = log.column("submit_s")[kept]
-        extra = _by_node(procs, self.cores)
+        nodes = -(-procs // self.cores)
+        if self.spread == "divisor":
+            nodes = _even_nodes(procs, nodes, self.cores, most_nodes)
+        extra = {"cores": -(-procs // nodes)}
         if self.memory != "none":
             per_core = log.column(f"{self.memory}_memory_kb")[kept]
             extra["memory_kib"] = np.where(per_core < 0, -1, per_core * extra["cores"]).astype(np.int64)
@@ -71,7 +79,7 @@ class CoreJobs:
             submit_us=_us(submit_s - submit_s.min()),
             run_us=_us(run_s),
             estimate_us=_us(np.maximum(log.column("requested_s")[kept], run_s)),
-            nodes=-(-procs // self.cores),
+            nodes=nodes,
             queue=_labels(log.column("queue")[kept]),
             user=_labels(log.column("user")[kept]),
             group=_labels(log.column("group")[kept]),
@@ -89,6 +97,19 @@ def _labels(values: NDArray[Any]) -> NDArray[np.int32]:
     if len(values) and np.abs(values).max() > np.iinfo(np.int32).max:
         values = np.unique(values, return_inverse=True)[1] + 1
     return values.astype(np.int32)
+
+
+def _even_nodes(
+    procs: NDArray[np.int64], fewest: NDArray[np.int64], cores: int, most: int
+) -> NDArray[np.int64]:
+    """The smallest divisor of each job's cores that leaves at most `cores` for a node; the fewest if there is none."""
+    nodes = fewest.copy()
+    for wanted in np.unique(procs).tolist():
+        few = -(-wanted // cores)
+        last = min(wanted, most or wanted)
+        even = next((count for count in range(few, last + 1) if wanted % count == 0), few)
+        nodes[procs == wanted] = even
+    return nodes
 
 
 def _by_node(procs: NDArray[np.int64], cores: int) -> dict[str, NDArray[np.int64]]:
