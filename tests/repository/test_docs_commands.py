@@ -175,8 +175,9 @@ def run(words: list[str]) -> None:
 
 
 def those(pattern: re.Pattern[str]) -> list[list[str]]:
-    """Different commands of all pages that match, without those that need what a reader brings along."""
-    found = {shlex.join(param.values[0]): param.values[0] for param in COMMANDS}
+    """Different commands of all pages but tutorials that match, without those that need what a reader brings along."""
+    pages = [param for param in COMMANDS if not str(param.id).startswith("docs/tutorials/")]
+    found = {shlex.join(param.values[0]): param.values[0] for param in pages}
     return [words for text, words in found.items() if pattern.match(text) and not GIVEN & {*words}]
 
 
@@ -191,6 +192,21 @@ def test_the_quick_commands_of_the_docs_run(folder):
         run(["emulator", "run", "scenarios/default.yaml", "--out", f"runs/{name}"])
     for words in sorted(commands, key=lambda words: words[1] not in {"report", "compare"}):
         run(words)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["first-run", "own-log"])
+def test_the_quick_commands_of_a_tutorial_run_one_after_the_other(name, folder):
+    texts = [shlex.join(words) for words in commands_of(ROOT / "docs" / "tutorials" / f"{name}.md")]
+    quick = [shlex.split(text) for text in texts if QUICK.match(text) and "default-live" not in text]
+    assert len(quick) > 3
+    for words in quick:
+        if words[1:2] == ["compare"]:
+            done = CliRunner().invoke(emulator, words[1:], prog_name="emulator")
+            assert done.exit_code in {0, 1}, done.output  # 1: the two differ
+        else:
+            run(words)
 
 
 @pytest.mark.slow

@@ -142,6 +142,7 @@ def read_jobs(
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(submitted), "runs": []})
         goes_on = _was_resized(job)
         is_told = not goes_on and any(run["start_us"] == at_us(started) for run in job["runs"])
+        is_told |= _is_over(job) and at_us(started) < job["runs"][-1]["end_us"]
         if state in _HAS_NODES and not is_told:
             start_us = job["runs"][-1]["end_us"] if goes_on else at_us(started)
             open_run = {"start_us": start_us, "end_us": -1, "outcome": RunOutcome.RUNNING.name}
@@ -159,11 +160,19 @@ def _add_run(
     nodes: list[int],
     begun: Sequence[int],
 ) -> None:
-    """What a row says of a job; `begun`: when its runs began, as far as that is known."""
+    """What a row says of a job; `begun`: when its runs began, as far as that is known.
+
+    A controller that died may not have saved that a job was over: the next one tells of the same run once more, with an
+    end of its own, or runs the job again.
+    """
+    start_us, end_us = times_us
+    if _is_over(job):
+        if not nodes or start_us < job["runs"][-1]["end_us"]:
+            return
+        job["runs"][-1]["outcome"] = RunOutcome.REQUEUED.name
     job["state"] = _STATES[outcome].name
     if not nodes:
         return
-    start_us, end_us = times_us
     if goes_on := _was_resized(job):
         start_us = job["runs"][-1]["end_us"]
     elif outcome == RunOutcome.RESIZED or (job["runs"] and start_us < job["runs"][-1]["end_us"]):
@@ -227,6 +236,10 @@ def nodes_named(lines: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
+def _is_over(job: dict[str, Any]) -> bool:
+    return bool(job["runs"]) and RunOutcome[job["runs"][-1]["outcome"]] in _FINAL
+
+
 def _was_resized(job: dict[str, Any]) -> bool:
     return bool(job["runs"]) and job["runs"][-1]["outcome"] == RunOutcome.RESIZED.name
 
@@ -254,8 +267,11 @@ class SlurmCounts(Counts):
         super().__init__(jobcomp.parent, replay_log)
         self._jobcomp = jobcomp
         self._jobs_tail = Tail()
+        self._over: set[str] = set()
 
     def look_at_accounting(self) -> None:
         for line in self._jobs_tail.lines(self._jobcomp):
             name, outcome = read_line(line.decode())
-            self.ended += outcome in _FINAL and name != HELPER_NAME
+            if outcome in _FINAL and name != HELPER_NAME:
+                self._over.add(name)
+        self.ended = len(self._over)

@@ -74,6 +74,34 @@ def test_a_run_that_was_lost_after_the_queue_was_asked_is_not_told_twice():
     assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("QUEUED", ["REQUEUED"])
 
 
+def line_of(state, start, end, nodes="n01"):
+    times = f"StartTime=2026-11-21T00:{start} EndTime=2026-11-21T00:{end}"
+    return f"JobId=5 Name=j5 JobState={state} {times} NodeList={nodes} SubmitTime=2026-11-20T23:59:00 "
+
+
+def of_rows(*rows, queue=()):
+    (job,) = read_jobs(rows, queue, NAMES, EPOCH_S)
+    return job["state"], [(run["outcome"], (run["end_us"] - run["start_us"]) // US) for run in job["runs"]]
+
+
+def test_a_controller_that_had_not_saved_an_end_before_it_died_tells_of_the_same_run_again():
+    ended = line_of("COMPLETED", "10:00", "10:29")
+    again = line_of("COMPLETED", "10:01", "40:00")
+    assert of_rows(ended, again) == ("ENDED", [("FINISHED", 29)])
+    assert of_rows(ended, line_of("NODE_FAIL", "10:01", "40:00")) == ("ENDED", [("FINISHED", 29)])
+    assert of_rows(ended, line_of("CANCELLED", "10:01", "40:00", "(null)")) == ("ENDED", [("FINISHED", 29)])
+    runs = "5|RUNNING|2026-11-20T23:59:00|2026-11-21T00:10:01|n01"
+    assert of_rows(ended, queue=[runs]) == ("ENDED", [("FINISHED", 29)])
+
+
+def test_or_runs_the_job_again():
+    ended = line_of("COMPLETED", "10:00", "10:29")
+    assert of_rows(ended, line_of("COMPLETED", "10:40", "11:09")) == (
+        "ENDED",
+        [("REQUEUED", 29), ("FINISHED", 29)],
+    )
+
+
 def test_a_job_that_is_still_in_the_queue_after_its_end_is_over():
     (job,) = jobs(1, queue=["1|COMPLETING|2026-11-20T23:58:32|2026-11-20T23:58:36|n[01-02]"])
     assert (job["state"], len(job["runs"])) == ("ENDED", 1)
