@@ -147,7 +147,11 @@ class LeaseBook:
     def _end(self, lease: Lease, names: Iterable[str], now_us: int) -> None:
         cause = Cause.LEASE_ENDED if lease.record.confirmed else Cause.NOT_CONFIRMED
         found = [self._nodes[name] for name in names]
-        self._give_back([node for node in found if node.state is NodeState.OD_ALLOC], cause, now_us)
+        gone = [node for node in found if node.state is NodeState.OD_ALLOC]
+        self._give_back(gone, cause, now_us)
+        if gone and lease.nodes:
+            # Whatever confirms the rest of it: its owner may still think that it has them all.
+            self._change(lease, replace(lease.record, reason=f"{cause}: some of its nodes went back"))
 
     def _give_back(self, nodes: Iterable[Node], cause: Cause, now_us: int) -> None:
         for node in nodes:
@@ -180,12 +184,9 @@ class LeaseBook:
             raise Refused(Refused.NOT_GRANTED, f"request {request_id} has no nodes (any more)")
         record = lease.record
         check_owner(record, event, f"request {request_id} is")
-        if record.overdue and not record.confirmed and len(lease.nodes) < len(record.nodes):
+        if record.reason:
             # Its owner would use nodes that are no longer its own.
-            raise Refused(
-                Refused.NOT_GRANTED,
-                f"request {request_id} was not confirmed in time: some of its nodes went back",
-            )
+            raise Refused(Refused.NOT_GRANTED, f"request {request_id}: {record.reason}")
         return lease
 
     def _enter(self, lease: Lease) -> None:

@@ -117,6 +117,33 @@ def test_a_running_server_is_never_cut(world):
     assert w.in_state("OD_ALLOC") == ()
 
 
+def test_a_grant_of_which_a_part_went_back_can_be_neither_confirmed_nor_renewed_whoever_confirmed_it(world):
+    """Seed 311051: a stranger's server confirmed it and kept one node; its owner came late and used them all."""
+    w = world(2, confirm_s=60, has_cloud=True)
+    w.request("r", 2, lease_s=600)
+    w.at(10).servers("n2", empty=("n1",))
+    assert w.grant("r").confirmed
+    w.at(610).timer()
+    w.at(620).servers("n2", empty=("n1",))
+    assert w.states() == {"n1": "OD_RESERVE", "n2": "OD_ALLOC"}
+    assert w.grant("r").reason == "lease ended: some of its nodes went back"
+    for late in (w.confirm, w.renew):
+        with pytest.raises(Refused, match="some of its nodes went back"):
+            late("r")
+    w.at(630).servers(empty=("n2",))
+    assert w.states()["n2"] == "OD_RESERVE"
+
+
+def test_a_server_does_not_confirm_the_part_that_went_back(world):
+    w = world(2, confirm_s=60, has_cloud=True)
+    w.request("r", 2, lease_s=600)
+    w.at(60).timer()
+    w.at(70).servers(empty=("n1",))
+    w.at(80).servers("n2")
+    with pytest.raises(Refused, match="some of its nodes went back"):
+        w.confirm("r")
+
+
 def test_what_the_cloud_said_before_a_lease_ended_does_not_end_it(world):
     w = world(1, has_cloud=True)
     w.request("r", 1, lease_s=600)
