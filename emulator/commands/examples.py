@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -32,11 +33,16 @@ def examples(folder: Path) -> None:
     if taken := [name for name in files if (folder / name).exists()]:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
         raise InputError(f"{folder / taken[0]}{more}: already there; name another folder")
+    written: list[Path] = []
     for name, source in files.items():
         target = folder / name
+        written.append(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
         except OSError as error:
-            raise InputError(f"{target}: {error.strerror}") from error
+            for each in written:
+                with suppress(OSError):
+                    each.unlink()
+            raise InputError(f"{target}: {error.strerror}; nothing was written") from error
     click.echo(f"{len(files)} files are in {folder / 'scenarios'} and {folder / 'traces'}")
