@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import ESTIMATE, NODES, QUEUE_HI, QUEUE_LO
-from emulator.mechanisms.oversubscribe.places import occupy
+from emulator.mechanisms.oversubscribe.places import enough_open, occupy
 from emulator.mechanisms.oversubscribe.plan import planned_start
 from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
@@ -46,13 +46,10 @@ def pin_head(state: State, head: int, at: int) -> None:
 @compiled
 def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> bool:
     """Nodes with the most free cores over the job's whole span, the lower number first; False if there are too few."""
-    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, open_nodes, scratch, reg = state
-    wanted = job[who, NODES]
-    enough = 0
-    for k in range(job[who, CORES], reg[NODE_CORES] + 1):
-        enough += open_nodes[k]
-    if enough < wanted:
+    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, scratch, reg = state
+    if not enough_open(state, who):
         return False
+    wanted = job[who, NODES]
     free = scratch[0]
     good = 0
     for n in range(node.shape[0]):

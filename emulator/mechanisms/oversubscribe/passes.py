@@ -16,7 +16,7 @@ from emulator.harness.tables import (
     STARTED_N,
 )
 from emulator.mechanisms.oversubscribe.named import backfill_beside
-from emulator.mechanisms.oversubscribe.places import choose_nodes, occupy, vacate
+from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import planned_start, still_starts
 from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
@@ -78,16 +78,6 @@ def backfill(state: State, now: int) -> None:
             failed[FAILED_STAMP, n, c] = stamp
             failed[FAILED_ESTIMATE, n, c] = job[who, ESTIMATE] if enough_open(state, who) else 0
         place += 1
-
-
-@compiled
-def enough_open(state: State, who: int) -> bool:
-    job = state[0]
-    open_nodes = state[15]
-    wanted = job[who, NODES]
-    for k in range(job[who, CORES], open_nodes.shape[0]):
-        wanted -= open_nodes[k]
-    return bool(wanted <= 0)
 
 
 @compiled

@@ -180,15 +180,23 @@ def suits(state: State, node_: int, who: int) -> bool:
 
 
 @compiled
+def enough_open(state: State, who: int) -> bool:
+    """Whether so many nodes have so many open cores, whatever else the job wants."""
+    job = state[0]
+    open_nodes = state[15]
+    wanted = job[who, NODES]
+    for k in range(job[who, CORES], open_nodes.shape[0]):
+        wanted -= open_nodes[k]
+    return bool(wanted <= 0)
+
+
+@compiled
 def choose_nodes(state: State, who: int) -> bool:
     """The least occupied nodes that can take the job, the lower number first; False if there are too few."""
-    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, open_nodes, scratch, reg = state
-    wanted = job[who, NODES]
-    enough = 0
-    for k in range(job[who, CORES], reg[NODE_CORES] + 1):
-        enough += open_nodes[k]
-    if enough < wanted:
+    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, scratch, reg = state
+    if not enough_open(state, who):
         return False
+    wanted = job[who, NODES]
     by_occupied = scratch[1]
     most = state[2].shape[1] * state[2].shape[2]
     for k in range(most + 1):
