@@ -194,7 +194,7 @@ sys.stdin.read()
         replayer.kill()
     while any(_lives(path) for path in waiting):
         threading.Event().wait(0.01)
-    assert slurm.told(2) == ["started j1", "started j2"]
+    assert sorted(slurm.told(2)) == ["started j1", "started j2"]
 
 
 def _lives(process):
