@@ -31,7 +31,8 @@ class TraceFormat(Protocol):
     def can_read(self, path: Path) -> bool:
         """Whether the file's beginning looks like this format. TraceError if it cannot be opened.
 
-        A format with a true attribute `reads_folders` is also asked about folders.
+        A format with a true attribute `reads_folders` is also asked about folders. One with a method
+        `hint(path) -> str | None` may say of a file that no format can read what would make it readable.
         """
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
@@ -58,4 +59,13 @@ def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient:
         if trace_format is not None or reader.can_read(path):
             return reader.read(path, lenient=lenient)
     what = "not a folder of logs" if folder else "not a trace"
-    raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)})")
+    hints = [] if folder else _hints(path, names)
+    more = "".join(f"; {hint}" for hint in hints)
+    raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)}){more}")
+
+
+def _hints(path: Path, names: list[str]) -> list[str]:
+    """What the formats say of a file that none of them can read."""
+    readers = (make_plugin(GROUP, name) for name in names)
+    found = (reader.hint(path) for reader in readers if hasattr(reader, "hint"))
+    return [hint for hint in found if hint]

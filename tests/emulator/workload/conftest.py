@@ -36,7 +36,7 @@ def output_of(tmp_path):
 
     def build(name):
         lines = (RECORDED / name).read_text().splitlines()
-        kept = [line for line in lines if not line.startswith(("$ ", "---"))]
+        kept = [line for line in lines if not line.startswith(("$ ", "--- "))]
         path = tmp_path / "recorded.txt"
         path.write_text("".join(f"{line}\n" for line in kept))
         return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from emulator.workload.formats import load
@@ -114,3 +116,75 @@ def test_a_bad_row_is_an_error_with_file_and_line_or_is_counted(text_file, row, 
         load(path)
     log = load(path, lenient=True)
     assert (len(log), log.malformed) == (1, 1)
+
+
+FORMS = ("parsable", "csv", "fixed", "json")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_hour_of_a_real_slurm_is_the_same_log_in_each_form(output_of, rows_of, form):
+    """Jobs with commas and bars in their names, an array, a heterogeneous one, one that was suspended, one requeued."""
+    log = load(output_of(f"slurm/sacct-forms-{form}.txt"))
+    rows = rows_of(log, "wait_s", "run_s", "requested_s", "allocated_procs", "status")
+    assert sorted(zip(log.nodes.tolist(), rows, strict=True)) == [
+        (1, (-1, -1, -1, -1, -1)),  # requeued, and not started again
+        (1, (1, 5, 300, 1, 1)),  # the array
+        (1, (1, 5, 300, 1, 1)),
+        (1, (1, 8, 600, 2, 1)),  # "a|b, c"
+        (1, (1, 20, 300, 1, 1)),
+        (1, (2, 2, 300, 1, 1)),  # suspended for 6 s: its work is 2 s
+        (1, (6, 0, 300, 1, 0)),
+        (1, (7, 5, 300, 1, 1)),
+        (1, (16, 12, 300, 1, 1)),
+        (2, (16, 6, 300, 8, 1)),
+        (2, (16, 7, -1, 3, 1)),  # two components that start together
+        (3, (1, 15, 90_000, 6, 1)),
+    ]
+    assert len(to_jobs(log, nodes=4).jobs) == 10
+
+
+def test_a_table_kept_as_csv_may_be_quoted(text_file, row, rows_of):
+    names = ",".join(f'"{name}"' for name in HEADER.split("|"))
+    line = ",".join(f'"{field}"' for field in row("7").split("|")).replace("alice", "alice, bob")
+    assert rows_of(load(text_file(names, line)), "number", "run_s") == [(7, 300)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["JobID State Submit Start Elapsed NNodes", "5 COMPLETED 1 2 3 1"], "need the line of dashes"),
+        (["5|100|160|460|300|10|2|8|COMPLETED|a|b"], "write it again without -n"),
+        (["  JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)", " 1 a b c R 1 1 n1"], "take the accounting"),
+        (
+            ["JobID  State      Submit Start Elapsed NNodes", "------ ---------- ------ ----- ------- ------",
+             "5      COMPLETED  12345+ 160   00:05:00     2"],
+            r"log.txt:3: Submit is '12345\+', cut at the width of its column",
+        ),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_read_says_how_to_get_one_that_can(text_file, lines, reason):
+    with pytest.raises(ValueError, match=reason):
+        load(text_file(*lines))
+
+
+def test_newer_slurm_says_numbers_and_states_in_another_way(tmp_path, rows_of):
+    number = {"set": True, "infinite": False, "number": 5}
+    job = {
+        "job_id": 9,
+        "association": {},
+        "state": {"current": ["COMPLETED"]},
+        "time": {"submission": 100, "start": 160, "elapsed": 300, "limit": number},
+        "allocation_nodes": 2,
+        "tres": {"allocated": [{"type": "cpu", "count": 8}]},
+        "het": {"job_id": 0, "job_offset": {"set": False, "infinite": False, "number": 0}},
+    }
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"jobs": [job]}))
+    log = load(path)
+    assert rows_of(log, "number", "wait_s", "run_s", "requested_s", "allocated_procs") == [
+        (9, 60, 300, 300, 8)
+    ]
+    job["time"]["submission"] = None
+    path.write_text(json.dumps({"jobs": [job]}))
+    with pytest.raises(ValueError, match=r"log.json: job 9: Submit is missing"):
+        load(path)

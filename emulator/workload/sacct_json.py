@@ -1,0 +1,111 @@
+"""Slurm's accounting as `sacct --json` prints it (Slurm 21.08 and newer; its OpenAPI plugin "dbv0.0.38" and later).
+
+    sacct -a -D --json -S START -E END > slurm.json
+
+Numbers are plain (22.05) or `{"set": true, "infinite": false, "number": 5}` (23.02 and later), states a name or a list
+of names. What a row means: `sacct_jobs.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.rows import Faults, Malformed
+from emulator.workload.sacct_jobs import SacctJobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_BEGINNING = 1 << 16
+_KEYS = re.compile(r'"(?:association|allocation_nodes|derived_exit_code)"\s*:')
+
+
+class SacctJsonFormat:
+    """The trace format `sacct_json`."""
+
+    name = "sacct_json"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file is a JSON object that begins with what Slurm says of a job."""
+        with open_trace(path) as stream:
+            begin = stream.read(_BEGINNING).decode("utf-8", "replace")
+        return begin.lstrip().startswith("{") and '"jobs"' in begin and _KEYS.search(begin) is not None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All jobs; steps are passed over. Raises TraceError naming file and job, or the place of bad JSON."""
+        with open_trace(path) as stream:
+            content = stream.read()
+        try:
+            document = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"{path}: not valid JSON: {error}") from error
+        listed = document.get("jobs") if isinstance(document, dict) else None
+        if not isinstance(listed, list):
+            raise TraceError(f"{path}: `jobs` is not a list; this is not what sacct --json prints")
+        jobs, faults = SacctJobs(), Faults(lenient)
+        for place, job in enumerate(listed, 1):
+            try:
+                jobs.take(_row(job))
+            except Malformed as fault:
+                faults.add(path, f"job {_name(job, place)}", fault)
+        return jobs.log(path, faults)
+
+
+def _row(job: Any) -> dict[str, str]:
+    """A job by the names that sacct's columns have."""
+    if not isinstance(job, dict):
+        raise Malformed(f"not an object: {str(job)[:40]}")
+    time, allocated = _part(job, "time"), _counts(job, "allocated")
+    requested, het = _counts(job, "requested"), _part(job, "het")
+    state = _part(job, "state").get("current")
+    row = {
+        "JobIDRaw": job.get("job_id"),
+        "State": state[0] if isinstance(state, list) and state else state,
+        "Submit": time.get("submission"),
+        "Start": time.get("start") or None,  # 0: not yet
+        "ElapsedRaw": time.get("elapsed"),
+        "TimelimitRaw": time.get("limit"),
+        "AllocNodes": job.get("allocation_nodes"),
+        "ReqNodes": requested.get("node"),
+        "AllocCPUS": allocated.get("cpu"),
+        "ReqCPUS": requested.get("cpu"),
+        "User": job.get("user"),
+        "Group": job.get("group"),
+        "Account": job.get("account"),
+        "Partition": job.get("partition"),
+    }
+    leader, component = _number(het.get("job_id")), _number(het.get("job_offset"))
+    if leader and component is not None:
+        row["JobID"] = f"{leader}+{component}"
+    said = {name: _number(value) for name, value in row.items()}
+    return {name: str(value) for name, value in said.items() if value is not None}
+
+
+def _number(value: Any) -> Any:
+    """What is meant by a number in either form; None for one that is not set, or has no end."""
+    if not isinstance(value, dict):
+        return value
+    return value.get("number") if value.get("set") and not value.get("infinite") else None
+
+
+def _part(job: dict[str, Any], name: str) -> dict[str, Any]:
+    part = job.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _counts(job: dict[str, Any], which: str) -> dict[str, Any]:
+    """Of each trackable resource, by its type."""
+    listed = _part(job, "tres").get(which)
+    if not isinstance(listed, list):
+        return {}
+    return {each["type"]: each.get("count") for each in listed if isinstance(each, dict) and "type" in each}
+
+
+def _name(job: Any, place: int) -> str:
+    number = job.get("job_id") if isinstance(job, dict) else None
+    return str(place if number is None else number)
