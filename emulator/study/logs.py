@@ -16,6 +16,7 @@ from balancer.clock import US
 from balancer.predictors.interface import Slots
 from emulator.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
+from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
@@ -83,19 +84,24 @@ def read_logs(
     `lay_together`: the first submits of both are taken to be at the same time.
 
     `cores_per_node`: pack on-demand jobs of single cores onto machines of so many cores; 0: each on-demand job is
-    a lease of its own nodes; None: pack (16 cores) where the log has only single-core jobs of a machine with more
-    processors than nodes.
+    a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
+    as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
     notes = []
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
     if cores_per_node is None:
-        cores_per_node = packing.CORES if _is_single_core(ondemand) else 0
+        cores_per_node = _guess_cores(ondemand)
     if cores_per_node:
         leases = packing.pack(ondemand, cores_per_vm=cores_per_node)
         notes.append(
             f"on-demand: {len(ondemand):,} jobs packed onto machines of {cores_per_node} cores: {len(leases):,} leases"
+            + (
+                ""
+                if SHARED_KEY not in ondemand.keys
+                else "; --cores-per-node says how many cores a node really has"
+            )
         )
     else:
         asked = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
@@ -155,10 +161,13 @@ def _day(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).date().isoformat()
 
 
-def _is_single_core(log: SwfLog) -> bool:
+def _guess_cores(log: SwfLog) -> int:
+    """Cores of a node that on-demand jobs share, 0 if each has nodes of its own."""
     nodes, procs = log.key_int("MaxNodes") or 0, log.key_int("MaxProcs") or 0
     widest = max(int(log.column(name).max(initial=0)) for name in ("allocated_procs", "requested_procs"))
-    return procs > nodes > 0 and widest == 1
+    if SHARED_KEY in log.keys:  # a server never spans nodes, so a node has at least as many
+        return widest
+    return packing.CORES if procs > nodes > 0 and widest == 1 else 0
 
 
 def _left_out(which: str, work: Workload, too_wide: int, nodes: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -69,6 +70,18 @@ def test_single_core_jobs_of_shared_nodes_are_packed_unless_said_otherwise():
     ondemand = log(*[(0, 100, 1)] * 20, procs=160)
     assert len(read_logs(log((0, 10, 1)), ondemand, batch_nodes=8).leases) == 2
     assert len(read_logs(log((0, 10, 1)), ondemand, batch_nodes=8, cores_per_node=0).leases) == 20
+
+
+def test_servers_of_a_cloud_share_nodes_that_have_as_many_cores_as_the_largest_of_them():
+    servers = log((0, 100, 8), (0, 100, 32), (0, 100, 24))
+    servers = replace(servers, header=(*servers.header, "; CoresShared: yes"))
+    found = read_logs(log((0, 10, 1)), servers, batch_nodes=8)
+    assert len(found.leases) == 2
+    assert found.notes[0] == (
+        "on-demand: 3 jobs packed onto machines of 32 cores: 2 leases;"
+        " --cores-per-node says how many cores a node really has"
+    )
+    assert len(read_logs(log((0, 10, 1)), servers, batch_nodes=8, cores_per_node=64).leases) == 1
 
 
 def test_logs_are_laid_together_only_if_somebody_says_so():

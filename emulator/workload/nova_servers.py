@@ -1,0 +1,111 @@
+"""Servers of a cloud with the times of their life: Nova's API, the command line client, or its table of instances.
+
+    GET /v2.1/servers/detail?all_tenants=1&deleted=1           (and the same without deleted=1: join the pages)
+    openstack server list --all-projects --deleted --long -c ID -c "Created At" ... -f json
+    openstack server show ID -f json                           (an object, or a list of them)
+    SELECT uuid, created_at, launched_at, terminated_at, deleted_at, vcpus, project_id, user_id, vm_state
+      FROM nova.instances                                      (as CSV with a header line)
+
+A lease begins when its server was created and ends when it was terminated, or deleted. A list of the client has no
+times unless they are asked for, and never an end: `nova_usage` is better where it can be had.
+"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+from emulator.workload.cloud_rows import Server, Servers, beginning, count, read_json, unix_s
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.rows import Faults, Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_BEGINS = ("created", "created_at", "launched_at")
+_ENDS = ("terminated_at", "deleted_at")
+_STATES = ("vm_state", "status")
+_NO_TIMES = (
+    "it does not say when its servers began; take `openstack usage show -f json`, or GET /servers/detail?deleted=1,"
+    ' or list them with -c ID -c "Created At"'
+)
+
+
+class NovaServersFormat:
+    """The trace format `nova_servers`."""
+
+    name = "nova_servers"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file begins as JSON of servers, or with a header that names columns of Nova's instances."""
+        begin = beginning(path)
+        if begin.startswith(("{", "[")):
+            return "OS-SRV-USG:launched_at" in begin or '"Created At"' in begin
+        return bool({"uuid", "id"} & _header(begin)) and bool({"created_at", "launched_at"} & _header(begin))
+
+    def hint(self, path: Path) -> str | None:
+        """A list of servers without times cannot be read, but looks as if it should."""
+        begin = beginning(path)
+        return _NO_TIMES if begin.startswith("[") and '"Power State"' in begin else None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All servers. Raises TraceError naming file and server."""
+        servers, faults = Servers(), Faults(lenient)
+        is_json = beginning(path).startswith(("{", "["))
+        for place, record in enumerate(_of_json(path) if is_json else _of_csv(path), 1):
+            said = {_plain(name): value for name, value in record.items()}
+            try:
+                servers.add(_server(said))
+                servers.seen(unix_s(said.get("updated") or said.get("updated_at"), "updated"))
+            except Malformed as fault:
+                faults.add(path, f"server {said.get('id') or said.get('uuid') or place}", fault)
+        return servers.log(path, "from a cloud's servers", faults)
+
+
+def _of_json(path: Path) -> list[dict[str, Any]]:
+    document = read_json(path)
+    if isinstance(document, dict):
+        document = document.get("servers", document.get("server", document))
+    listed = document if isinstance(document, list) else [document]
+    if not all(isinstance(each, dict) for each in listed):
+        raise TraceError(f"{path}: not a list of servers")
+    return [each.get("server", each) for each in listed]
+
+
+def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
+    with open_trace(path) as stream:
+        text = (line.decode("utf-8-sig", "replace") for line in stream)
+        first = next(text, "")
+        mark = "\t" if "\t" in first else ";" if ";" in first else ","
+        yield from csv.DictReader((line for part in ([first], text) for line in part), delimiter=mark)
+
+
+def _header(begin: str) -> set[str]:
+    line = begin.splitlines()[0] if begin else ""
+    return {name.strip(' "').lower() for name in line.replace("\t", ",").replace(";", ",").split(",")}
+
+
+def _plain(name: str | None) -> str:
+    """`OS-SRV-USG:launched_at`, `Created At` and `created_at` as one kind of name."""
+    return str(name).rpartition(":")[2].strip().lower().replace(" ", "_")
+
+
+def _server(said: dict[str, Any]) -> Server:
+    begins = [time for name in _BEGINS if (time := unix_s(said.get(name), name)) is not None]
+    if not begins:
+        raise Malformed(_NO_TIMES)
+    ends = [time for name in _ENDS if (time := unix_s(said.get(name), name)) is not None]
+    flavor = said.get("flavor")
+    vcpus = flavor.get("vcpus") if isinstance(flavor, dict) else said.get("vcpus")
+    state = next((str(said[name]).lower() for name in _STATES if said.get(name)), "")
+    return Server(
+        begin_s=begins[0],
+        end_s=ends[0] if ends else None,
+        vcpus=count(vcpus, "vcpus"),
+        project=said.get("tenant_id") or said.get("project_id"),
+        user=said.get("user_id"),
+        has_failed=state == "error" and unix_s(said.get("launched_at"), "launched_at") is None,
+    )

@@ -1,0 +1,154 @@
+"""Usage over time: Prometheus' answer to a range query (JSON), or measures of Gnocchi and Ceilometer (CSV).
+
+    curl 'http://prometheus:9090/api/v1/query_range?query=sum(openstack_nova_vcpus_used)&start=...&end=...&step=300'
+    gnocchi measures show vcpus --resource-id ID -f csv          (columns timestamp, granularity, value)
+
+Series are added. A value holds until the next sample of its series, but no longer than three of its usual steps.
+Who asked is not known, only how much was in use: each unit is a row from the time at which it came into use to the
+time at which it no longer was, last in, first out (`packing.to_leases`). A unit is a node, or with
+`--cores-per-node` a core.
+"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.workload.cloud_rows import beginning, read_json, unix_s
+from emulator.workload.files import TraceError, open_trace
+from emulator.workload.packing import Demand, to_leases
+from emulator.workload.rows import Faults, Malformed, Rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+Samples = list[tuple[float, float]]
+"""Unix time in seconds and value."""
+_STEPS = 3
+_MOST_UNITS = 10_000_000
+_VALUE = ("value", "volume")
+
+
+class UsageSeriesFormat:
+    """The trace format `usage_series`."""
+
+    name = "usage_series"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file begins as a range of Prometheus, or with a header that has a timestamp and a value."""
+        begin = beginning(path)
+        if begin.startswith("{"):
+            return '"resultType"' in begin
+        names = _names(begin.splitlines()[0]) if begin else []
+        return "timestamp" in names and any(name in names for name in _VALUE)
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """The units in use. Raises TraceError naming file and line or series."""
+        faults = Faults(lenient)
+        is_json = beginning(path).startswith("{")
+        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults)
+        series = {name: sorted(samples) for name, samples in series.items() if samples}
+        if not series:
+            raise TraceError(f"{path}: there are no samples in it")
+        need = _sum(path, list(series.values()))
+        leases, rows = to_leases(need), Rows()
+        zero_us = need.time_us[0]
+        for number, (submit_us, run_us) in enumerate(
+            zip(leases.submit_us.tolist(), leases.run_us.tolist(), strict=True), 1
+        ):
+            rows.add(
+                number=number,
+                submit_s=submit_us / US,
+                wait_s=0,
+                run_s=run_us / US,
+                allocated_procs=1,
+                requested_procs=1,
+                status=1,
+            )
+        if not len(rows):
+            raise TraceError(f"{path}: nothing was in use from {zero_us / US:.0f} on")
+        return rows.log(path, f"from {len(series)} series of usage; times are Unix times", faults)
+
+
+def _names(line: str) -> list[str]:
+    return [name.strip(' "\r\n').lower() for name in line.replace(";", ",").replace("\t", ",").split(",")]
+
+
+def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
+    document = read_json(path)
+    data = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(data, dict) or data.get("resultType") != "matrix":
+        raise TraceError(f"{path}: not a range of Prometheus; ask /api/v1/query_range, not /api/v1/query")
+    found: dict[str, Samples] = {}
+    for place, each in enumerate(data.get("result", []), 1):
+        name = f"{place}"
+        try:
+            found[name] = [(_time(at), _amount(value)) for at, value in each["values"]]
+        except (Malformed, KeyError, TypeError, ValueError) as fault:
+            faults.add(path, f"series {name}", fault)
+    return found
+
+
+def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
+    found: dict[str, Samples] = {}
+    with open_trace(path) as stream:
+        text = (line.decode("utf-8-sig", "replace") for line in stream)
+        heading = next(text, "")
+        names = _names(heading)
+        mark = next((each for each in ("\t", ";") if each in heading), ",")
+        amount = next(name for name in _VALUE if name in names)
+        for number, fields in enumerate(csv.reader(text, delimiter=mark), 2):
+            if not fields:
+                continue
+            said = dict(zip(names, fields, strict=False))
+            key = " ".join(
+                value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
+            )
+            try:
+                found.setdefault(key, []).append((_time(said.get("timestamp")), _amount(said.get(amount))))
+            except Malformed as fault:
+                faults.add(path, number, fault)
+    return found
+
+
+def _time(value: Any) -> float:
+    time_s = unix_s(value, "timestamp")
+    if time_s is None:
+        raise Malformed("timestamp is missing")
+    return time_s
+
+
+def _amount(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise Malformed(f"value is {str(value)[:40]!r}, not a number") from None
+    if not 0 <= number <= _MOST_UNITS:
+        raise Malformed(f"value is {str(value)[:40]!r}, not from 0 to {_MOST_UNITS:,}")
+    return number
+
+
+def _sum(path: Path, series: list[Samples]) -> Demand:
+    """Units in use of all series; parts of a unit are one."""
+    times: list[float] = []
+    changes: list[float] = []
+    for samples in series:
+        at = np.array([time_s for time_s, _ in samples])
+        value = np.array([amount for _, amount in samples])
+        steps = np.diff(at)
+        usual_s = float(np.median(steps)) if len(steps) else 0.0
+        if not usual_s:
+            raise TraceError(f"{path}: a series with a single time; ask for more than one sample")
+        until = at + np.minimum(np.append(steps, usual_s), _STEPS * usual_s)
+        times += [*at.tolist(), *until.tolist()]
+        changes += [*value.tolist(), *(-value).tolist()]
+    time_us, place = np.unique(np.rint(np.array(times) * US).astype(np.int64), return_inverse=True)
+    total = np.zeros(len(time_us))
+    np.add.at(total, place, np.array(changes))
+    # Sums of what came and went leave tiny rests, which are no units.
+    return Demand(time_us, np.ceil(np.cumsum(total) - 1e-6).astype(np.int64).clip(0))

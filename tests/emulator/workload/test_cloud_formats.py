@@ -1,0 +1,177 @@
+"""What a cloud records of its servers, as a real Nova and its client printed it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from emulator.workload.formats import load
+from emulator.workload.packing import running
+from emulator.workload.rules import to_jobs
+from testdata import RECORDED
+
+HOUR_S = 3600
+DAY = "2026-11-21T"
+BEGIN_S = 1_795_219_200
+"""Midnight of that day, UTC."""
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """What a command of the client printed."""
+    commands = json.loads((RECORDED / "nova/50-cli.json").read_text())["commands"]
+    return {each["command"]: each["stdout"] for each in commands}
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    def build(*documents):
+        path = tmp_path / "cloud.json"
+        path.write_text("\n".join(json.dumps(each, indent=2) for each in documents))
+        return path
+
+    return build
+
+
+def spans(log):
+    """(begin, end) of each server in seconds of the day, and its vCPUs and status."""
+    columns = ("submit_s", "run_s", "allocated_procs", "status")
+    rows = zip(*(log.column(name).tolist() for name in columns), strict=True)
+    return [(begin - BEGIN_S, begin - BEGIN_S + run, *rest) for begin, run, *rest in rows]
+
+
+def usage(begin, end, **more):
+    return {"instance_id": "a", "started_at": DAY + begin, "ended_at": end and DAY + end, "vcpus": 32, **more}
+
+
+def test_the_usage_that_a_real_nova_reports_is_a_log_of_its_servers(printed, json_file):
+    said = printed["openstack usage show -f json"]
+    log = load(json_file(said))
+    assert len(log) == len(said["Servers"])
+    assert set(log.column("allocated_procs").tolist()) == {32}
+    assert log.zero_unix_s == 0
+    ended = [each for each in said["Servers"] if each["state"] == "terminated"]
+    run_s = log.column("run_s")[log.column("status") == 1]
+    assert sorted(run_s.tolist()) == sorted(each["uptime"] for each in ended)
+
+
+def test_all_projects_of_a_report_and_its_pages_are_one_log(json_file):
+    page = {"tenant_usages": [{"server_usages": [usage("01:00:00", "02:00:00")], "stop": DAY + "09:00:00"}]}
+    alone = {"tenant_usage": {"server_usages": [usage("03:00:00", None, vcpus=4)], "stop": DAY + "08:00:00"}}
+    log = load(json_file([page, alone]))
+    # What has not ended runs until the newest time that the report tells of.
+    assert spans(log) == [(HOUR_S, 2 * HOUR_S, 32, 1), (3 * HOUR_S, 9 * HOUR_S, 4, -1)]
+    assert "1 servers had not ended, and are taken to run until 2026-11-21T09:00:00Z" in log.keys["Note"]
+
+
+def test_a_report_without_details_says_what_to_ask_for(json_file):
+    with pytest.raises(ValueError, match="detailed=1"):
+        load(json_file({"tenant_usages": [{"tenant_id": "x", "total_hours": 1.0}]}))
+
+
+def test_servers_as_the_real_client_shows_them(printed, json_file):
+    shown = [
+        printed["openstack server show cli-1 -f json"],
+        printed["openstack server show cli-over -f json"],
+    ]
+    log = load(json_file(shown))
+    begin = 43 * 60 + 25
+    assert spans(log)[0][0] == begin
+    assert to_jobs(log, nodes=99, procs_per_node=32, origin_s=0).left_out == {
+        "no run time": 1
+    }  # ERROR: never ran
+
+
+def test_servers_of_the_api_end_when_they_were_terminated(json_file):
+    server = {"id": "a", "created": DAY + "01:00:00Z", "flavor": {"vcpus": 8}, "OS-SRV-USG:launched_at": None}
+    ended = server | {"OS-SRV-USG:terminated_at": DAY + "02:30:00.000000"}
+    log = load(json_file({"servers": [ended, server | {"updated": DAY + "05:00:00Z"}]}))
+    assert spans(log) == [(HOUR_S, 2.5 * HOUR_S, 8, 1), (HOUR_S, 5 * HOUR_S, 8, -1)]
+
+
+def test_the_table_of_instances_is_read_as_csv(text_file):
+    log = load(
+        text_file(
+            "uuid,created_at,launched_at,terminated_at,deleted_at,vcpus,project_id,vm_state",
+            "a,2026-11-21 01:00:00,2026-11-21 01:01:00,2026-11-21 02:00:00,2026-11-21 02:00:01,16,p,deleted",
+            "b,2026-11-21 01:30:00,NULL,NULL,NULL,16,p,error",
+        )
+    )
+    assert spans(log)[0] == (HOUR_S, 2 * HOUR_S, 16, 1)
+    assert log.column("run_s").tolist() == [HOUR_S, -1]
+
+
+def test_a_list_without_times_says_where_they_are(printed, json_file):
+    with pytest.raises(ValueError, match=r'usage show -f json`.* -c "Created At"'):
+        load(json_file(printed["openstack server list --long -f json"]))
+
+
+def test_events_of_the_real_client_and_of_a_shelved_server(printed, json_file):
+    real = printed["openstack server event list cli-1 -f json"]
+    life = [
+        {"Request ID": "r", "Server ID": "b", "Action": action, "Start Time": f"{DAY}0{hour}:00:00.000000"}
+        for hour, action in enumerate(("create", "resize", "shelve", "unshelve", "delete"), 1)
+    ]
+    log = load(json_file(real, life[::-1]))  # newest first, as Nova lists them
+    assert spans(log) == [
+        (43 * 60 + 25, 5 * HOUR_S, 1, -1),
+        (HOUR_S, 3 * HOUR_S, 1, 1),
+        (4 * HOUR_S, 5 * HOUR_S, 1, 1),
+    ]
+
+
+def matrix(*series):
+    return {
+        "status": "success",
+        "data": {"resultType": "matrix", "result": [{"values": each} for each in series]},
+    }
+
+
+def test_usage_of_prometheus_is_added_and_held_until_the_next_sample(json_file):
+    first = [[BEGIN_S, "2"], [BEGIN_S + 300, "3"], [BEGIN_S + 600, "1"], [BEGIN_S + 900, "0"]]
+    second = [[BEGIN_S + 300, "0.5"], [BEGIN_S + 600, "0.5"], [BEGIN_S + 6000, "0.5"], [BEGIN_S + 6300, "0"]]
+    need = running(load(json_file(matrix(first, second))))
+    assert dict(zip((need.time_us // 10**6 - BEGIN_S).tolist(), need.count.tolist(), strict=True)) == {
+        0: 2,
+        300: 4,
+        600: 2,
+        900: 1,
+        1500: 0,  # three steps after the last sample that was
+        6000: 1,
+        6300: 0,
+    }
+
+
+def test_measures_of_gnocchi_are_read_as_csv(text_file):
+    log = load(
+        text_file(
+            '"timestamp","granularity","value"',
+            f'"{DAY}00:00:00+00:00","300.0","1.0"',
+            f'"{DAY}00:05:00+00:00","300.0","0.0"',
+        )
+    )
+    assert spans(log) == [(0, 300, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (
+            {"tenant_usages": [{"server_usages": [usage("03:00:00", "02:00:00")]}]},
+            "server a: it ends at .*02:00:00Z",
+        ),
+        (
+            {"tenant_usages": [{"server_usages": [usage("noon", None)]}]},
+            "server a: started_at is '.*noon', not a time",
+        ),
+        ({"tenant_usages": [{"server_usages": [usage("01:00:00", None, vcpus="many")]}]}, "vcpus is 'many'"),
+        ({"data": {"resultType": "vector", "result": []}}, "ask /api/v1/query_range"),
+        (matrix(), "there are no samples"),
+        (matrix([[BEGIN_S, "-1"], [BEGIN_S + 1, "1"]]), "series 1: value is '-1', not from 0 to"),
+        (matrix([[BEGIN_S, "1"]]), "more than one sample"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_that_names_it(json_file, document, reason):
+    with pytest.raises(ValueError, match=reason):
+        load(json_file(document))
