@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,11 @@ import click
 from emulator.commands.options import plugin_option
 
 if TYPE_CHECKING:
-    from emulator.study.judge import Advice, Figures, Wishes
+    from emulator.study.judge import Advice, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
     from emulator.study.settings import Setting
+    from emulator.study.who import Who
     from emulator.sweeps.grid import Sweep
     from emulator.sweeps.store import Store
     from emulator.sweeps.sweep import Outcome
@@ -85,6 +85,8 @@ def study() -> None:
               help="Minutes that an on-demand request may wait (W).")  # fmt: skip
 @click.option("--accept-today", type=click.FloatRange(min=1), default=5.0, show_default=True,
               help="Stop if simulated waits of today are so many times the recorded ones, or less.")  # fmt: skip
+@click.option("--node-hour-price", type=click.FloatRange(min=0), metavar="PRICE",
+              help="Say what the nodes that are given up are worth, in whatever money.")  # fmt: skip
 @click.option("--believe", is_flag=True, help="Go on although the log, or today, is not understood.")
 @click.option("--quick", is_flag=True, help="Two weeks as they were: a first look.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
@@ -153,9 +155,7 @@ def _merge(**options: Any) -> None:
     rows, outcome = _run(sweep, store, options)
     for run, reason in outcome.failed:
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)
-    _answer(
-        rows, tried, logs, weeks, today, ondemand_nodes=ondemand_nodes, pairings=pairings, options=options
-    )
+    _answer(rows, tried, logs, weeks, today, sweep, options)
     if outcome.failed:
         sys.exit(1)
 
@@ -183,46 +183,77 @@ def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict
     return pq.read_table(store.folder / PARQUET).to_pylist(), outcome
 
 
-def _answer(
+def _answer(  # noqa: PLR0917 - all of one study
     rows: list[dict[str, Any]],
     tried: list[Setting],
     logs: Logs,
     weeks: list[int],
     today: list[Today],
-    *,
-    ondemand_nodes: int,
-    pairings: int,
+    sweep: Sweep,
     options: dict[str, Any],
 ) -> None:
-    """Write page and document, and print the answer."""
+    """Write page, document and tables, and print the answer."""
     from rich.console import Console  # noqa: PLC0415
 
-    from emulator.study import judge, plausible, show  # noqa: PLC0415
+    from emulator.study import held_out, judge, plausible, show, words  # noqa: PLC0415
+    from emulator.study.answer import Answer  # noqa: PLC0415
+    from emulator.study.merge import PAIRING  # noqa: PLC0415
+    from emulator.workload.files import write_whole  # noqa: PLC0415
 
     folder: Path = options["out"]
     wishes = judge.Wishes(options["accept_rejected"] / 100, options["accept_wait_min"])
-    found = judge.figures(rows, tried)
     advice = _advice(rows, tried, wishes, options["seed"])
-    html = show.page(
-        found, advice, wishes, logs, weeks, today=today, ondemand_nodes=ondemand_nodes, pairings=pairings
+    unannounced = [each for each in tried if each.algorithm != "hint"]
+    answer = Answer(
+        found=tuple(judge.figures(rows, tried)),
+        advice=tuple(advice),
+        wishes=wishes,
+        logs=logs,
+        weeks=tuple(weeks),
+        today=tuple(today),
+        ondemand_nodes=_split(options["nodes"])[1],
+        pairings=max(run.varied[PAIRING] for run in sweep.runs),
+        scheduler=options["scheduler"],
+        ratios=judge.ratios(rows, tried, seed=options["seed"]),
+        held_out=held_out.on_trial(rows, unannounced, wishes),
+        who=_who(sweep, logs, advice),
+        price=options["node_hour_price"],
     )
-    (folder / "report.html").write_text(html, encoding="utf-8")
-    document = _document(found, advice, wishes, logs, weeks, ondemand_nodes)
-    document["today"] = [asdict(each) for each in today]
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    (folder / "study.json").write_text(text, encoding="utf-8")
+    text = json.dumps(answer.as_dict(), indent=2, ensure_ascii=False) + "\n"
+    files = {"report.html": show.page(answer), "study.json": text, **show.tables(answer)}
+    for name, content in files.items():
+        with write_whole(folder / name) as stream:
+            stream.write(content.encode())
     if options["as_json"]:
         click.echo(text, nl=False)
         return
     console = Console(highlight=False, soft_wrap=True)
-    console.print(show.terminal_table(found, [each for _, each in advice]))
+    console.print(show.terminal_table(answer))
     for prefix, each in advice:
-        sentences = show.sentences(each, wishes, ondemand_nodes)
-        console.print("\n" + prefix + " ".join(sentences), markup=False)
-    console.print("\n" + plausible.sentence(today), markup=False)
+        console.print("\n" + prefix + " ".join(words.sentences(answer, each)), markup=False)
+    for line in [*words.proofs(answer), plausible.sentence(today)]:
+        console.print("\n" + line, markup=False)
     for note in logs.notes:
         console.print(f"({note})", markup=False)
-    console.print(f"\nRuns, study.json and report.html are in {folder}.", markup=False)
+    console.print(f"\nRuns, {', '.join(files)} are in {folder}.", markup=False)
+
+
+def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]]) -> Who | None:
+    """Whom the first recommendation costs what; None if nothing keeps to the wishes."""
+    from balancer.clock import US  # noqa: PLC0415
+    from emulator.study.merge import PAIRING  # noqa: PLC0415
+    from emulator.study.settings import SPLIT  # noqa: PLC0415
+    from emulator.study.who import who  # noqa: PLC0415
+    from emulator.sweeps.grid import LABEL  # noqa: PLC0415
+
+    if not advice or not advice[0][1].meets:
+        return None
+    labels = (SPLIT, advice[0][1].figures.setting.label)
+    today, then = (
+        [run for run in sweep.runs if run.varied[LABEL] == label and run.varied[PAIRING] == 1]
+        for label in labels
+    )
+    return who(today, then, logs.warm_up_us / US)
 
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> None:
@@ -301,43 +332,3 @@ def _advice(
     if announced is not None:
         found.append(("If on-demand users give notice: ", announced))
     return found
-
-
-def _document(  # noqa: PLR0917 - all of one study
-    found: list[Figures],
-    advice: list[tuple[str, Advice]],
-    wishes: Wishes,
-    logs: Logs,
-    weeks: list[int],
-    ondemand_nodes: int,
-) -> dict[str, Any]:
-    from emulator.study.show import sentences  # noqa: PLC0415
-
-    def figures(each: Figures) -> dict[str, Any]:
-        return {
-            **asdict(each),
-            "setting": each.setting.label,
-            "algorithm": each.setting.algorithm,
-            "reserve": each.setting.reserve,
-            "wait_limit_min": each.setting.wait_min,
-            "notice_min": each.setting.notice_min,
-            "reject_rate": each.reject_rate,
-        }
-
-    return {
-        "batch_nodes": logs.batch_nodes,
-        "ondemand_nodes": ondemand_nodes,
-        "wishes": asdict(wishes),
-        "weeks": [logs.weeks[week].as_dict() for week in weeks],
-        "notes": list(logs.notes),
-        "settings": [figures(each) for each in found],
-        "advice": [
-            {
-                **asdict(each),
-                "figures": figures(each.figures),
-                "with_notice": bool(prefix),
-                "text": " ".join(sentences(each, wishes, ondemand_nodes)),
-            }
-            for prefix, each in advice
-        ],
-    }

@@ -163,6 +163,46 @@ def advise(
     )
 
 
+def choice(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishes: Wishes) -> Setting | None:
+    """The setting that `advise` takes on these rows."""
+    candidates = [each for each in settings if each.is_merger and each.wait_min <= wishes.longest_wait_min]
+    weeks = sorted({str(row[WEEK]) for row in rows})
+    table = _table(rows, candidates, weeks)
+    if not table.settings or not weeks:
+        return None
+    return table.settings[_choose(table, np.arange(len(weeks)), wishes)[0]]
+
+
+def sums(rows: Sequence[Mapping[str, Any]], setting: Setting) -> tuple[int, int, float]:
+    """Of a setting's runs: requests, rejected ones, and mean batch waits (s) added up."""
+    mine = [row for row in rows if row[LABEL] == setting.label]
+    return (
+        sum(int(row["window.ondemand_requests"]) for row in mine),
+        sum(int(row["window.ondemand_rejected"]) for row in mine),
+        sum(_wait_s(row) for row in mine),
+    )
+
+
+def ratios(
+    rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], *, seed: int
+) -> dict[str, tuple[float, float]]:
+    """By label, between what 95 % of the draws of weeks have a setting's batch wait over today's, paired by week."""
+    weeks = sorted({str(row[WEEK]) for row in rows})
+    table = _table(rows, settings, weeks)
+    split = next((at for at, each in enumerate(table.settings) if each.algorithm == SPLIT), None)
+    if split is None or not weeks:
+        return {}
+    draws = stream(seed, "study.intervals").integers(0, len(weeks), (_DRAWS, len(weeks)))
+    waits = table.wait_s[:, draws].sum(axis=2)
+    known = waits[split] > 0
+    if not known.any():
+        return {}
+    ends = np.quantile(waits[:, known] / waits[split, known], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=1)
+    return {
+        each.label: (float(low), float(high)) for each, low, high in zip(table.settings, *ends, strict=True)
+    }
+
+
 def at_most(hits: int, trials: int, level: float = _LEVEL) -> float:
     """The largest probability that still gives as few hits with a chance of 1 - level (Clopper-Pearson)."""
     if hits >= trials:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from rich.table import Table
 
 from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
-from emulator.report.wording import duration
 from emulator.study.plausible import sentence
 from emulator.study.settings import BATCH_ONLY
+from emulator.study.words import assumed, proofs, sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from emulator.report.drawing import Axes, Plot
-    from emulator.study.judge import Advice, Figures, Wishes
-    from emulator.study.logs import Logs
-    from emulator.study.plausible import Today
+    from emulator.study.answer import Answer
+    from emulator.study.judge import Figures
 
 HEADINGS = (
     "setting",
@@ -57,15 +58,14 @@ def cells(each: Figures) -> tuple[str, ...]:
     )
 
 
-def terminal_table(found: Sequence[Figures], best: Sequence[Advice]) -> Table:
+def terminal_table(answer: Answer) -> Table:
     """All settings in 80 columns; the recommended ones in bold. The page has the spread too."""
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("setting", no_wrap=True)
     for heading in ("rejected", "worst", "wait, min", "of today's", "idle, node-h", "used"):
         table.add_column(heading, justify="right", no_wrap=True)
-    labels = {advice.figures.setting.label for advice in best if advice.meets}
-    for each in found:
-        label, is_best = each.setting.label, each.setting.label in labels
+    for each in answer.found:
+        label, is_best = each.setting.label, each.setting.label in answer.best
         asked = each.setting.algorithm != BATCH_ONLY
         table.add_row(
             f"{label} *" if is_best else label,
@@ -80,67 +80,56 @@ def terminal_table(found: Sequence[Figures], best: Sequence[Advice]) -> Table:
     return table
 
 
-def sentences(advice: Advice, wishes: Wishes, ondemand_nodes: int) -> list[str]:
-    """The recommendation in words."""
-    each = advice.figures
-    limit = (
-        f"at most {100 * wishes.most_rejected:g} % rejected" if wishes.most_rejected else "nothing rejected"
-    )
-    if not advice.meets:
-        nearest = (
-            f"No setting that was tried keeps to your wish ({limit}). {each.setting.label} comes nearest:"
-            f" {each.rejected} of {each.requests} requests rejected. Try larger reserves, longer waits or a notice."
+def tables(answer: Answer) -> dict[str, str]:
+    """The figures as CSV, by the file's name."""
+    settings = answer.as_dict()["settings"]
+    found = {"settings.csv": _csv(list(settings[0]), (each.values() for each in settings))}
+    if answer.who is not None:
+        groups = (("nodes", answer.who.by_size), ("run time", answer.who.by_run_time))
+        found["who.csv"] = _csv(
+            ["by", "group", "jobs", "today_min", "then_min"],
+            (
+                (by, each.name, each.jobs, each.today_min, each.then_min)
+                for by, kind in groups
+                for each in kind
+            ),
         )
-        return [nearest]
-    given_up = ondemand_nodes - each.setting.reserve
-    first = (
-        f"Take {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
-        f" {given_up} of the {ondemand_nodes} on-demand nodes ({100 * given_up / ondemand_nodes:.0f} %) need not be"
-        f" set aside ({each.idle_node_h:,.0f} node-hours a week stand idle in reserve)."
-    )
-    waits = f"Batch jobs wait {duration(60 * each.wait_min)} on average."
-    if each.wait_ratio is not None and advice.wait_ratio is not None:
-        low, high = advice.wait_ratio
-        waits = (
-            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {100 * each.wait_ratio:.0f} % of what they"
-            f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {100 * high:.0f} %)."
-        )
-    sure = (
-        f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your wish and batch jobs wait no"
-        f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"
-        f" {100 * advice.same_choice:.0f} %. {advice.weeks} weeks cannot show more than that at most"
-        f" {100 * advice.unseen_weeks:.0f} % of such weeks reject anything (95 %)."
-    )
-    return [first, waits, sure]
+    return found
 
 
-def page(
-    found: Sequence[Figures],
-    advice: Sequence[tuple[str, Advice]],
-    wishes: Wishes,
-    logs: Logs,
-    weeks: Sequence[int],
-    *,
-    today: Sequence[Today],
-    ondemand_nodes: int,
-    pairings: int,
-) -> str:
+def _csv(heading: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def page(answer: Answer) -> str:
     """The HTML page. The same figures give the same bytes."""
-    best = {each.figures.setting.label for _, each in advice if each.meets}
+    logs, pairings = answer.logs, answer.pairings
     return _environment.get_template("study.html.j2").render(
-        title=f"One machine of {logs.batch_nodes} + {ondemand_nodes} nodes?",
+        title=f"One machine of {logs.batch_nodes} + {answer.ondemand_nodes} nodes?",
         lead=(
-            f"{len(found)} settings on {len(weeks)} weeks, each with {pairings} pairing"
+            f"{len(answer.found)} settings on {len(answer.weeks)} weeks, each with {pairings} pairing"
             f"{'s' if pairings > 1 else ''} of batch jobs and leases"
         ),
         advice=[
             f"{prefix}{sentence}" if first == 0 else sentence
-            for prefix, each in advice
-            for first, sentence in enumerate(sentences(each, wishes, ondemand_nodes))
+            for prefix, each in answer.advice
+            for first, sentence in enumerate(sentences(answer, each))
         ],
-        plots=_plots(found),
+        proofs=[*proofs(answer), assumed(answer)],
+        trade_off=_trade_off(answer),
+        who_headings=("batch jobs", "jobs", "today, min", "then, min"),
+        who_rows=[
+            (each.name, f"{each.jobs:,}", f"{each.today_min:,.1f}", f"{each.then_min:,.1f}")
+            for kind in ((answer.who.by_size, answer.who.by_run_time) if answer.who else ())
+            for each in kind
+        ],
+        plots=_plots(answer.found),
         headings=HEADINGS,
-        rows=[(cells(each), each.setting.label in best) for each in found],
+        rows=[(cells(each), each.setting.label in answer.best) for each in answer.found],
         week_headings=("week", "jobs", "free nodes", "on-demand core-hours", "score"),
         weeks=[
             (
@@ -150,9 +139,9 @@ def page(
                 f"{logs.weeks[week].core_hours:,.0f}",
                 f"{logs.weeks[week].score:.3f}",
             )
-            for week in weeks
+            for week in answer.weeks
         ],
-        today=sentence(today),
+        today=sentence(answer.today),
         today_headings=("week", "waited, min", "simulated", "in use", "simulated", "most nodes at once"),
         today_rows=[
             (
@@ -163,10 +152,56 @@ def page(
                 _or_blank("{:.0%}", each.simulated_used),
                 _or_blank("{:,}", each.most_in_use),
             )
-            for each in today
+            for each in answer.today
         ],
         notes=logs.notes,
     )
+
+
+def _trade_off(answer: Answer) -> list[tuple[str, str, Plot]]:
+    """Nodes given up against wait and rejections, of static reserves without a wait. Empty with fewer than two."""
+    static = [
+        each
+        for each in answer.found
+        if each.setting.algorithm == "basic"
+        and not each.setting.wait_min
+        and each.setting.label in answer.ratios
+    ]
+    static.sort(key=lambda each: each.setting.reserve, reverse=True)
+    if len(static) < 2:  # noqa: PLR2004 - a line has two ends
+        return []
+    given_up = [answer.ondemand_nodes - each.setting.reserve for each in static]
+    ranges = [answer.ratios[each.setting.label] for each in static]
+    lows, highs = ([100 * end for end in ends] for ends in zip(*ranges, strict=True))
+
+    def waits(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001
+        ratios = [100 * (each.wait_ratio or 0) for each in static]
+        axes.stems(given_up, lows, highs, INK)
+        axes.line(given_up, ratios, ACCENT)
+        axes.dots(given_up, ratios, ACCENT, size=6)
+        axes.label(x="on-demand nodes given up", y="% of today's wait")
+        axes.show(x=(0, answer.ondemand_nodes), y=(0, None))
+
+    def rejections(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001
+        axes.stems(given_up, 0, [100 * each.worst_rejected for each in static], INK)
+        rates = [100 * each.reject_rate for each in static]
+        axes.line(given_up, rates, ACCENT)
+        axes.dots(given_up, rates, ACCENT, size=6)
+        axes.label(x="on-demand nodes given up", y="% rejected")
+        axes.show(x=(0, answer.ondemand_nodes), y=(0, None))
+
+    return [
+        (
+            "What each node given up brings",
+            "Batch wait of static reserves without a wait, as a share of today's; lines: 95 % of the draws of weeks.",
+            draw("given-up-wait", "Batch wait by nodes given up", waits, height=3.0),
+        ),
+        (
+            "And costs",
+            "Rejected requests, by the same settings; lines go up to the worst run.",
+            draw("given-up-rejected", "Rejected requests by nodes given up", rejections, height=3.0),
+        ),
+    ]
 
 
 def _or_blank(form: str, value: float | None) -> str:

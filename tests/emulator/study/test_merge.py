@@ -189,14 +189,25 @@ SMALL = (
 
 @pytest.mark.slow
 def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
-    done = study(site, *SMALL, "--pairings", "2")
+    done = study(site, *SMALL, "--accept-rejected", "50")
     assert done.exit_code == 0, done.output
     assert "48 runs: 8 settings, 3 weeks, 2 pairing(s)" in done.stderr
     for label in ("split", "batch only", "basic R=0 W=10", "basic R=2 W=0", "hint H=30", "peak"):
         assert label in done.stdout
     assert "If on-demand users give notice: " in done.stdout
     page = (site / "out" / "report.html").read_text()
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 10
+    for text in (
+        "What each node given up brings",
+        "Who waits how long",
+        "2 to 4 nodes",
+        "Assumed: 12 batch and 4",
+    ):
+        assert text in page
+    assert (site / "out" / "settings.csv").read_text().count("\n") == 9
+    assert (
+        (site / "out" / "who.csv").read_text().startswith("by,group,jobs,today_min,then_min\nnodes,1 node,")
+    )
     assert "Recommendation" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     document = json.loads((site / "out" / "study.json").read_text())
@@ -208,7 +219,7 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
         assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=0.5)
         assert today["simulated_used"] == pytest.approx(today["recorded_used"], abs=0.02)
 
-    again = study(site, *SMALL, "--json")
+    again = study(site, *SMALL, "--accept-rejected", "50", "--json")
     assert json.loads(again.stdout) == document
     assert (site / "out" / "report.html").read_text() == page
 

@@ -1,0 +1,102 @@
+"""A study's answer in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.report.wording import duration
+
+if TYPE_CHECKING:
+    from emulator.study.answer import Answer
+    from emulator.study.judge import Advice
+
+HOURS_A_YEAR = 8_766
+
+
+def sentences(answer: Answer, advice: Advice) -> list[str]:
+    """A recommendation in words."""
+    each, most = advice.figures, 100 * answer.wishes.most_rejected
+    limit = f"at most {most:g} % rejected" if most else "nothing rejected"
+    if not advice.meets:
+        nearest = (
+            f"No setting that was tried keeps to your wish ({limit}). {each.setting.label} comes nearest:"
+            f" {each.rejected} of {each.requests} requests rejected. Try larger reserves, longer waits or a notice."
+        )
+        return [nearest]
+    given_up = answer.given_up(advice)
+    first = (
+        f"Take {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
+        f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({100 * given_up / answer.ondemand_nodes:.0f} %)"
+        f" need not be set aside ({each.idle_node_h:,.0f} node-hours a week stand idle in reserve)."
+    )
+    waits = f"Batch jobs wait {duration(60 * each.wait_min)} on average."
+    if each.wait_ratio is not None and advice.wait_ratio is not None:
+        low, high = advice.wait_ratio
+        waits = (
+            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {100 * each.wait_ratio:.0f} % of what they"
+            f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {100 * high:.0f} %)."
+        )
+    sure = (
+        f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your wish and batch jobs wait no"
+        f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"
+        f" {100 * advice.same_choice:.0f} %. {advice.weeks} weeks cannot show more than that at most"
+        f" {100 * advice.unseen_weeks:.0f} % of such weeks reject anything (95 %)."
+    )
+    return [first, waits, *_worth(answer, given_up), sure]
+
+
+def _worth(answer: Answer, given_up: int) -> list[str]:
+    if answer.price is None:
+        return []
+    hours = given_up * HOURS_A_YEAR
+    worth = answer.price * hours
+    return [
+        f"Those {given_up} nodes are {hours:,} node-hours a year, at {answer.price:g} each worth {worth:,.0f}."
+    ]
+
+
+def proofs(answer: Answer) -> list[str]:
+    """What the first recommendation costs whom, and how it did on weeks that it was not made from."""
+    said = []
+    found = answer.who
+    if found is not None:
+        losers = [each for each in (*found.by_size, *found.by_run_time) if each.then_min > each.today_min]
+        said.append(
+            "No kind of job waits longer than today, by size or by run time."
+            if not losers
+            else "Longer than today wait: "
+            + "; ".join(
+                f"{each.name} ({each.jobs:,} jobs, {each.today_min:,.0f} to {each.then_min:,.0f} min)"
+                for each in losers
+            )
+            + "."
+        )
+        if found.users:
+            said[-1] += f" Of {found.users} users with ten jobs and more {found.users_that_lose} wait longer."
+    trial = answer.held_out
+    if trial is not None:
+        ratio = (
+            ""
+            if trial.wait_ratio is None
+            else f", and batch jobs wait {100 * trial.wait_ratio:.0f} % of today's"
+        )
+        other = (
+            ""
+            if trial.best == trial.setting
+            else f" Those weeks alone would have recommended {trial.best.label}."
+        )
+        said.append(
+            f"On trial: the first {trial.first_weeks} weeks alone recommend {trial.setting.label}; in the"
+            f" {trial.then_weeks} weeks after them it rejects {trial.rejected} of {trial.requests} requests"
+            f"{'' if trial.keeps else ' (more than you accept)'}{ratio}.{other}"
+        )
+    return said
+
+
+def assumed(answer: Answer) -> str:
+    """What the answer rests on."""
+    batch_nodes = answer.logs.batch_nodes
+    return (
+        f"Assumed: {batch_nodes} batch and {answer.ondemand_nodes} on-demand nodes that are alike, scheduler"
+        f" {answer.scheduler}, walltimes as users gave them, demand as in these {len(answer.weeks)} weeks."
+    )
