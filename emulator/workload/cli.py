@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from emulator.workload.swf import SwfLog
+
+
+_MOST_NODES = 2**31 - 1
 
 
 class BadInput(click.ClickException):
@@ -95,6 +99,55 @@ def info(  # noqa: PLR0917 - click passes them by name
         click.echo(json.dumps(figures.as_dict(), indent=2))
     else:
         Console(highlight=False, soft_wrap=True).print(render(figures))
+
+
+@trace.command()
+@plugin_option
+@click.argument("file", metavar="LOG", type=click.Path(path_type=Path))
+@click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
+@click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@_size
+@_lenient
+@_json
+def check(  # noqa: PLR0917
+    file: Path, nodes: int | None, procs_per_node: int, size: str, lenient: bool, as_json: bool
+) -> None:
+    """Say what was understood of a job log, what is left out and why, and what is likely wrong with it.
+
+    Exit status: 0 nothing looks wrong, 1 something does, 2 the log cannot be read.
+    """
+    import json  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.workload import check as checking  # noqa: PLC0415
+    from emulator.workload.formats import find_format  # noqa: PLC0415
+    from emulator.workload.rules import cluster_size, to_jobs  # noqa: PLC0415
+
+    try:
+        reader = find_format(file)
+        log = reader.read(file, lenient=lenient)
+        is_size_known = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
+        known = (
+            (cluster_size(log, procs_per_node) if nodes is None else nodes) if is_size_known else _MOST_NODES
+        )
+        workload = to_jobs(
+            log,
+            nodes=known,
+            procs_per_node=procs_per_node,
+            size="procs" if size == "procs" else "nodes",
+        )
+        if not is_size_known:
+            workload = replace(workload, nodes=int(workload.jobs.nodes.max()))
+        found = checking.check(log, workload, format_name=reader.name, is_size_known=is_size_known)
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        Console(highlight=False, soft_wrap=True).print(checking.render(found))
+    sys.exit(1 if found.doubts else 0)
 
 
 @trace.command()

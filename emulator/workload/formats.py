@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-__all__ = ["GROUP", "TraceError", "TraceFormat", "load"]
+__all__ = ["GROUP", "TraceError", "TraceFormat", "find_format", "load"]
 
 GROUP = "emulator.trace_formats"
 
@@ -45,6 +45,11 @@ def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient:
     Raises TraceError for a file that is absent, empty, damaged or in no known format, and for a malformed
     line; ValueError for an unknown format name.
     """
+    return find_format(path, trace_format=trace_format).read(Path(path), lenient=lenient)
+
+
+def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -> TraceFormat:
+    """The format in which `load` reads a file or folder, and its errors."""
     path = Path(path)
     folder = path.is_dir()
     if not folder:
@@ -57,7 +62,7 @@ def load(path: str | PathLike[str], *, trace_format: str | None = None, lenient:
         if folder and not getattr(reader, "reads_folders", False):
             continue
         if trace_format is not None or reader.can_read(path):
-            return reader.read(path, lenient=lenient)
+            return reader
     what = "not a folder of logs" if folder else "not a trace"
     hints = [] if folder else _hints(path, names)
     more = "".join(f"; {hint}" for hint in hints)

@@ -1,0 +1,199 @@
+"""`emulator trace check`: what was understood of a log, what is left out and why, and what is likely wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.workload import rules
+from emulator.workload.cloud_rows import SHARED_KEY
+from emulator.workload.packing import level
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from emulator.workload.packing import Demand
+    from emulator.workload.swf import SwfLog
+    from emulator.workload.workload import Workload
+
+_CROWDED, _CROWDED_SHARE = 1.1, 0.01
+_EMPTY = 0.3
+_FEW_WAITS = 0.95
+_MANY = 0.05
+_GAP_DAYS = 7
+_DAY_US = 86_400 * US
+
+_WHY = {
+    rules.NO_RUN: "not ended, cancelled in the queue, or over within a second (`zero_run: one_second` keeps these)",
+    rules.NO_SIZE: "the log says neither nodes nor processors of them",
+    rules.TOO_WIDE: "is the size right? --nodes says how many nodes there were, --procs-per-node what a node has",
+    rules.NO_SUBMIT: "nobody knows when they came",
+    rules.TOO_LONG: "a damaged line, or times in milliseconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`understood`: name and sentence; `left_out`: count, reason, and what may be behind it; `doubts`: sentences."""
+
+    source: str
+    understood: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[int, str, str], ...]
+    doubts: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"understood": dict(self.understood)}
+
+
+def check(log: SwfLog, workload: Workload, *, format_name: str, is_size_known: bool) -> Check:
+    """Looks at a log and its jobs. `is_size_known`: somebody, or its header, said how many nodes there are."""
+    in_use = _in_use(log, workload)
+    left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
+    left_out += [(count, what, "kept, and changed so") for what, count in workload.counted.items()]
+    return Check(
+        source=workload.source,
+        understood=tuple(_understood(log, workload, format_name, in_use, is_size_known=is_size_known)),
+        left_out=tuple(left_out),
+        doubts=tuple(_doubts(log, workload, in_use, is_size_known=is_size_known)),
+    )
+
+
+def _in_use(log: SwfLog, workload: Workload) -> Demand | None:
+    """Nodes in use by the log's own starts, None if it has none."""
+    wait_s = log.column("wait_s")[workload.rows]
+    known = wait_s >= 0
+    if not known.any():
+        return None
+    start_us = workload.jobs.submit_us[known] + np.rint(wait_s[known] * US).astype(np.int64)
+    return level(
+        start_us, start_us + workload.jobs.run_us[known], workload.jobs.nodes[known].astype(np.int64)
+    )
+
+
+def _understood(
+    log: SwfLog, workload: Workload, format_name: str, in_use: Demand | None, *, is_size_known: bool
+) -> list[tuple[str, str]]:
+    jobs, rows = workload.jobs, workload.rows
+    wait_s = log.column("wait_s")[rows]
+    started, stated = wait_s >= 0, log.column("requested_s")[rows] > 0
+    waits = "none: the log does not say when jobs started"
+    if started.any():
+        waits = f"of {started.mean():.1%} of the jobs; {wait_s[started].mean() / 60:,.0f} min on average"
+    size = "whole nodes, as the log says them" if log.nodes is not None else "from the processors of each job"
+    if SHARED_KEY in log.keys:
+        size = "each server by itself; studies pack them onto nodes by their vCPUs"
+    most = (
+        ""
+        if in_use is None
+        else f", at most {int(in_use.count.max()):,} in use at once by the log's own starts"
+    )
+    cluster = f"{workload.nodes:,} nodes{'' if is_size_known else ' (as many as the widest job has)'}{most}"
+    kinds = (("users", jobs.user), ("groups", jobs.group), ("queues", jobs.queue))
+    names = ", ".join(f"{len(np.unique(column[column >= 0])):,} {name}" for name, column in kinds)
+    return [
+        ("format", format_name),
+        ("jobs", f"{len(jobs):,} of {len(log) + log.malformed:,} lines"),
+        ("when", _when(log, workload)),
+        ("cluster", cluster),
+        ("size of jobs", size),
+        ("waits", waits),
+        ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
+        ("names", names),
+    ]
+
+
+def _when(log: SwfLog, workload: Workload) -> str:
+    last_us = int(workload.jobs.submit_us.max())
+    if log.zero_unix_s is None:
+        return (
+            f"{last_us / _DAY_US:,.1f} days of submits, nobody knows when: no UnixStartTime in the header, and times"
+            " are no Unix times"
+        )
+    first_s = log.zero_unix_s + workload.shift_s
+    return f"submits from {_date(first_s)} to {_date(first_s + last_us / US)} UTC"
+
+
+def _date(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_known: bool) -> list[str]:
+    said = []
+    if not is_size_known:
+        said.append("Nobody says how many nodes there were: say --nodes.")
+    if in_use is not None:
+        said += _doubts_of_use(in_use, workload.nodes, is_size_known=is_size_known)
+    wait_s = log.column("wait_s")[workload.rows]
+    if 0 < (wait_s >= 0).mean() < _FEW_WAITS:
+        said.append(
+            f"{(wait_s < 0).mean():.0%} of the jobs that ran have no start: their nodes are not in the figures."
+        )
+    overran = workload.counted.get(rules.OVERRUN, 0)
+    if overran > _MANY * len(workload.jobs):
+        said.append(
+            f"{overran:,} jobs ran longer than their estimate: is it in seconds? `overrun: kill` cuts them,"
+            " `extend` (the default) believes the run time."
+        )
+    gaps = np.diff(workload.jobs.submit_us)
+    if len(gaps) and gaps.max() > _GAP_DAYS * _DAY_US:
+        at = int(gaps.argmax())
+        said.append(
+            f"Nothing was submitted for {gaps[at] / _DAY_US:,.0f} days from day"
+            f" {workload.jobs.submit_us[at] / _DAY_US:,.0f} on: a part of the log is missing, or the machine was down."
+        )
+    renumbered = workload.counted.get(rules.RENUMBERED, 0)
+    if renumbered > _MANY * len(workload.jobs):
+        said.append(
+            f"{renumbered:,} jobs have a number that is taken: arrays, or the same lines twice (sacct's JobIDRaw and -D"
+            " tell them apart)."
+        )
+    return said
+
+
+def _doubts_of_use(in_use: Demand, nodes: int, *, is_size_known: bool) -> list[str]:
+    most, lengths = int(in_use.count.max()), np.diff(in_use.time_us)
+    crowded = float(lengths[in_use.count[:-1] > _CROWDED * nodes].sum()) / max(float(lengths.sum()), 1)
+    if crowded > _CROWDED_SHARE:
+        doubt = (
+            f"Up to {most:,} nodes were in use at once, and for {crowded:.0%} of the time more than the {nodes:,} there"
+            " are: the log counts processors or its jobs share nodes (--procs-per-node), or there were more nodes"
+            " (--nodes)."
+        )
+        return [doubt]
+    if is_size_known and most < _EMPTY * nodes:
+        doubt = (
+            f"No more than {most:,} of {nodes:,} nodes were ever in use at once: is this the log of the whole machine,"
+            " and --procs-per-node right?"
+        )
+        return [doubt]
+    return []
+
+
+def render(found: Check) -> RenderableType:
+    """For a terminal."""
+    from rich.console import Group  # noqa: PLC0415 - not needed for the figures alone
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+    for name, text in found.understood:
+        facts.add_row(name, text)
+    parts: list[RenderableType] = [Text(found.source, style="bold"), facts]
+    if found.left_out:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(style="dim")
+        for count, reason, why in found.left_out:
+            table.add_row(f"{count:,}", reason, why)
+        parts += [Text(), Text("left out or changed", style="bold"), table]
+    parts += [Text(), Text("likely wrong" if found.doubts else "Nothing looks wrong.", style="bold")]
+    parts += [Text(f"* {doubt}", style="yellow") for doubt in found.doubts]
+    return Group(*parts)
