@@ -109,10 +109,14 @@ class LivePart(_Part):
 
 
 class ResultsPart(_Part):
-    """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep."""
+    """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep.
+
+    `window_without_queue`: jobs of this queue do not count among the span's jobs and waits (their node-time does).
+    """
 
     bounded_slowdown_threshold_s: float = Field(default=10, gt=0)
     window_s: tuple[float, float] | None = None
+    window_without_queue: int | None = Field(default=None, ge=0)
 
     @field_validator("window_s")
     @classmethod

@@ -21,19 +21,28 @@ if TYPE_CHECKING:
 _HOUR_US = 3_600_000_000
 
 
-def window_figures(record: RunRecord, begin_s: float, end_s: float) -> dict[str, Any]:
+def window_figures(
+    record: RunRecord, begin_s: float, end_s: float, *, without_queue: int | None = None
+) -> dict[str, Any]:
     """Figures over [begin_s, end_s): node-time within it, and jobs and requests submitted within it.
 
     Utilisation is "usage over time" as in Liu 2018, section III-A: node-time used in the span over nodes times
     its length (the whole run's `utilization` would count the days in which the last jobs run out). Waits are
     those of jobs submitted in the span, whenever they start; `mean_wait_after_begin_s` is without the jobs submitted
     at time 0, which are those that ran already when the trace begins (`emulator/workload/preload.py`): they wait 0.
+    Jobs of `without_queue` are not among the jobs and their waits, but on average wait `mean_wait_of_queue_s`.
     """
     begin_us, end_us = micros(begin_s), micros(end_s)
     line = timeline(record)
     whole = line.nodes * (end_us - begin_us)
     spent = {pool: _within(line, count, begin_us, end_us) for pool, count in line.pools.items()}
     rows = job_figures.batch_jobs_run(record)
+    is_left_out = np.zeros(len(record.jobs), np.bool_)
+    if without_queue is not None:
+        is_left_out = (record.jobs.queue == without_queue) & (record.jobs.kind == Kind.BATCH)
+    apart, rows = rows[is_left_out[rows]], rows[~is_left_out[rows]]
+    apart_us = record.jobs.submit_us[apart]
+    apart = apart[(apart_us >= begin_us) & (apart_us < end_us)]
     submit_us = record.jobs.submit_us[rows]
     inside = (submit_us >= begin_us) & (submit_us < end_us)
     wait = job_figures.wait_us(submit_us[inside], record.start_us[rows][inside])
@@ -45,10 +54,13 @@ def window_figures(record: RunRecord, begin_s: float, end_s: float) -> dict[str,
     rejected = int((requests.answer[asked] == ondemand_figures.REJECTED).sum())
     batch, ondemand = spent[NodePool.OA_BUSY], spent[NodePool.OD_ALLOC]
     return {
-        "jobs_submitted": int((submitted & (record.jobs.kind == Kind.BATCH)).sum()),
+        "jobs_submitted": int((submitted & (record.jobs.kind == Kind.BATCH) & ~is_left_out).sum()),
         "mean_wait_s": job_figures.mean_s(wait),
         "jobs_after_begin": int(later.sum()),
         "mean_wait_after_begin_s": job_figures.mean_s(later_wait),
+        "mean_wait_of_queue_s": job_figures.mean_s(
+            job_figures.wait_us(record.jobs.submit_us[apart], record.start_us[apart])
+        ),
         "median_wait_s": job_figures.percentiles_s(wait, (50,))[0],
         "utilization": (batch + ondemand) / whole,
         "batch_utilization": batch / whole,

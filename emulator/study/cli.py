@@ -62,6 +62,8 @@ def study() -> None:
 )
 @click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processors of a batch node, where the log counts processors.")  # fmt: skip
+@click.option("--shared-nodes", is_flag=True,
+              help="Batch jobs smaller than a node share nodes: replay the nodes that they fill together.")  # fmt: skip
 @click.option("--cores-per-node", type=click.IntRange(min=0),
               help="Pack on-demand jobs of one core onto nodes of so many; 0: do not pack. [default: 16 if the log"
               " has only such jobs, else 0]")  # fmt: skip
@@ -253,7 +255,7 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]]) -> Who | No
         [run for run in sweep.runs if run.varied[LABEL] == label and run.varied[PAIRING] == 1]
         for label in labels
     )
-    return who(today, then, logs.warm_up_us / US)
+    return who(today, then, logs.warm_up_us / US, logs.shared_queue)
 
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> None:
@@ -309,6 +311,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         procs_per_node=options["procs_per_node"],
         cores_per_node=options["cores_per_node"],
         lay_together=options["lay_together"],
+        shared_nodes=options["shared_nodes"],
     )
     weeks = usable_weeks(logs)
     if not weeks:

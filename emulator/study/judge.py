@@ -55,6 +55,8 @@ class Figures:
     wait_ratio: float | None
     idle_node_h: float
     utilisation: float
+    shared_wait_min: float | None = None
+    """How much later than by the log the nodes come that batch jobs share; None where none do."""
 
     @property
     def reject_rate(self) -> float:
@@ -103,6 +105,7 @@ def figures(rows: Sequence[Mapping[str, Any]], settings: Iterable[Setting]) -> l
             continue
         rejected = [int(row["window.ondemand_rejected"]) for row in runs]
         waits = [_wait_s(row) / 60 for row in runs]
+        shared = [late for row in runs if (late := row.get("window.mean_wait_of_queue_s")) is not None]
         found.append(
             Figures(
                 setting=setting,
@@ -117,6 +120,7 @@ def figures(rows: Sequence[Mapping[str, Any]], settings: Iterable[Setting]) -> l
                 wait_ratio=60 * sum(waits) / split if split else None,
                 idle_node_h=fmean(float(row["window.reserve_idle_node_h"]) for row in runs),
                 utilisation=fmean(float(row["window.utilization"]) for row in runs),
+                shared_wait_min=fmean(shared) / 60 if shared else None,
             )
         )
     return found

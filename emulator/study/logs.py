@@ -18,12 +18,14 @@ from emulator.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.rules import to_jobs
+from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.workload.sharing import Shared
     from emulator.workload.swf import SwfLog
     from emulator.workload.workload import Workload
 
@@ -40,7 +42,8 @@ class Logs:
     """Both logs as tables at the batch log's own times, and what was done to them.
 
     `batch` has only jobs that fit the batch part; `waited_us` is what each of them waited by the log, negative where it
-    does not say; `notes` says in sentences what a reader must know.
+    does not say; `notes` says in sentences what a reader must know. `shared_queue` is the queue of the nodes that jobs
+    share (`sharing.py`), None if none do.
     """
 
     log: SwfLog
@@ -51,6 +54,7 @@ class Logs:
     batch_nodes: int
     notes: tuple[str, ...]
     procs_per_node: int = 1
+    shared_queue: int | None = None
 
     @property
     def has_waits(self) -> bool:
@@ -78,8 +82,11 @@ def read_logs(
     procs_per_node: int = 1,
     cores_per_node: int | None = None,
     lay_together: bool = False,
+    shared_nodes: bool = False,
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
+
+    `shared_nodes`: batch jobs of fewer than `procs_per_node` processors share nodes.
 
     `lay_together`: the first submits of both are taken to be at the same time.
 
@@ -87,7 +94,15 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
-    notes = []
+    notes, shared_queue = [], None
+    if shared_nodes:
+        shared = _shared(batch, procs_per_node)
+        batch, shared_queue = shared.log, shared.queue
+        notes.append(
+            f"batch: {shared.jobs:,} jobs of fewer than {procs_per_node} processors share nodes, at most"
+            f" {shared.most:,} at once by the log's own starts; their waits are not replayed, and {shared.unstarted:,}"
+            " without a start are left out"
+        )
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
@@ -128,7 +143,17 @@ def read_logs(
         batch_nodes,
         tuple(notes),
         procs_per_node,
+        shared_queue,
     )
+
+
+def _shared(batch: SwfLog, procs_per_node: int) -> Shared:
+    if procs_per_node == 1:
+        raise ScenarioError("--shared-nodes: say with --procs-per-node how many processors a batch node has")
+    try:
+        return pack_shared(batch, procs_per_node)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
 
 
 def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:

@@ -54,7 +54,10 @@ def plan(
                 },
                 "scheduler": scheduler,
                 "mechanism": setting.mechanism(ondemand_nodes, histories[pair.leases]),
-                "results": {"window_s": [begin_s, begin_s + WEEK_S]},
+                "results": {
+                    "window_s": [begin_s, begin_s + WEEK_S],
+                    "window_without_queue": logs.shared_queue,
+                },
             }
             varied = {
                 LABEL: setting.label,

@@ -57,6 +57,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
     jobs, waited_us = logs.batch, logs.waited_us
     start_us = jobs.submit_us + waited_us
     started = waited_us >= 0
+    counts = np.ones(len(jobs), np.bool_) if logs.shared_queue is None else jobs.queue != logs.shared_queue
     found = []
     for week, name in zip(weeks, names, strict=True):
         begin_us = week_begin_us(logs, week)
@@ -64,7 +65,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
         mine = (jobs.submit_us >= begin_us) & (jobs.submit_us < end_us)
         asked = float(jobs.run_us[mine] @ jobs.nodes[mine].astype(np.int64))
         whole = WEEK_S * US * logs.batch_nodes
-        known = mine & started
+        known = mine & started & counts
         ran = started & (start_us < end_us) & (start_us + jobs.run_us > begin_us)
         used = most = crowded = None
         if ran.any():
@@ -80,7 +81,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
         found.append(
             Today(
                 week=name,
-                jobs=int(mine.sum()),
+                jobs=int((mine & counts).sum()),
                 load=asked / whole,
                 recorded_wait_min=float(waited_us[known].mean()) / US / 60 if known.any() else None,
                 simulated_wait_min=None,
@@ -128,8 +129,8 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
         )
     if said:
         said.append(
-            "Likely the log counts processors, or jobs share nodes: say --procs-per-node; or there were more nodes: say"
-            " so in --nodes."
+            "Likely the log counts processors: say --procs-per-node; or jobs share nodes: say --shared-nodes too; or"
+            " there were more nodes: say so in --nodes."
         )
     return said
 
@@ -152,7 +153,7 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
         f" they wait {now:,.0f} min."
     )
     more = (
-        "Likely there were more nodes than --nodes says, jobs share nodes (--procs-per-node), or jobs ran on nodes"
+        "Likely there were more nodes than --nodes says, jobs share nodes (--shared-nodes), or jobs ran on nodes"
         " that others do not get."
     )
     fewer = (

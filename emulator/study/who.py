@@ -68,9 +68,12 @@ class _Jobs:
     wait_us: NDArray[np.int64]
 
 
-def who(today: Sequence[Run], then: Sequence[Run], begin_s: float) -> Who:
-    """Of runs of the same weeks in the same order, which are done again; a week begins `begin_s` after its run."""
-    was, now = _jobs(today, begin_s), _jobs(then, begin_s)
+def who(today: Sequence[Run], then: Sequence[Run], begin_s: float, without_queue: int | None = None) -> Who:
+    """Of runs of the same weeks in the same order, which are done again; a week begins `begin_s` after its run.
+
+    Jobs of `without_queue` do not count.
+    """
+    was, now = (_jobs(runs, begin_s, without_queue) for runs in (today, then))
     if not np.array_equal(was.number, now.number):
         raise ValueError("the settings do not have the same jobs")
     was_min, now_min = was.wait_us / US / 60, now.wait_us / US / 60
@@ -85,12 +88,14 @@ def who(today: Sequence[Run], then: Sequence[Run], begin_s: float) -> Who:
     )
 
 
-def _jobs(runs: Sequence[Run], begin_s: float) -> _Jobs:
+def _jobs(runs: Sequence[Run], begin_s: float, without_queue: int | None) -> _Jobs:
     parts = []
     begin_us, end_us = round(begin_s * US), round((begin_s + WEEK_S) * US)
     for run in runs:
         record = run_virtual(run.scenario, prepare(run.scenario))
         rows = job_figures.batch_jobs_run(record)
+        if without_queue is not None:
+            rows = rows[record.jobs.queue[rows] != without_queue]
         submit_us = record.jobs.submit_us[rows]
         kept = rows[(submit_us >= begin_us) & (submit_us < end_us) & ~is_preloaded(record.jobs)[rows]]
         kept = kept[np.argsort(record.jobs.number[kept], kind="stable")]

@@ -82,7 +82,9 @@ def figures(record: RunRecord, scenario: Scenario) -> dict[str, Any]:
         raise ValueError(f"the record contradicts itself: {summary['problems'][0]}")
     found = {name: value for name, value in summary.items() if name not in _LEFT_OUT}
     if scenario.results.window_s is not None:
-        found["window"] = window_figures(record, *scenario.results.window_s)
+        found["window"] = window_figures(
+            record, *scenario.results.window_s, without_queue=scenario.results.window_without_queue
+        )
     return flat(found)
 
 

@@ -274,3 +274,48 @@ def test_a_today_that_is_not_understood_ends_the_study_before_anything_else_is_r
     assert "up to" in done.stderr or "Today is not understood" in done.stderr
     assert "--believe" in done.stderr
     assert not (site / "out" / "report.html").exists()
+
+
+@pytest.fixture
+def shared_site(tmp_path):
+    """A machine of 12 nodes with 4 cores each, half busy with jobs of one core that never waited, and few wide ones."""
+    rng = random.Random(3)
+    small = [(rng.randrange(3 * WEEK), 3600, 1) for _ in range(3 * 168 * 20)]
+    wide = [(day * DAY + 40_000, 7200, 8) for day in range(21)]
+    leases = [(day * DAY + 36_000, 1800, 1) for day in range(21)]
+    write_swf(log(*sorted(small + wide), procs=48, nodes=12), tmp_path / "batch.swf")
+    write_swf(log(*leases, procs=4, nodes=4), tmp_path / "ondemand.swf")
+    return tmp_path
+
+
+SHARED = ("--nodes", "12+4", "--procs-per-node", "4", "--quick", "--reserve", "0,2", "--wait-min", "0",
+          "--notice-min", "30", "--predictor", "peak")  # fmt: skip
+
+
+def test_a_log_of_shared_nodes_is_not_taken_for_one_of_whole_nodes(shared_site):
+    done = study(shared_site, *SHARED)
+    assert done.exit_code == 2
+    assert "nodes were in use at once" in done.stderr
+    assert "jobs share nodes: say --shared-nodes" in done.stderr
+    without = study(shared_site, "--nodes", "12+4", "--shared-nodes")
+    assert without.exit_code == 2
+    assert "say with --procs-per-node how many processors a batch node has" in without.stderr
+
+
+def test_with_shared_nodes_today_has_the_waits_of_the_log_and_the_rest_can_be_lent(shared_site):
+    done = study(shared_site, *SHARED, "--shared-nodes", "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert "share nodes, at most 1" in document["notes"][0]
+    for today in document["today"]:
+        assert (today["jobs"], today["recorded_wait_min"], today["simulated_wait_min"]) == (7, 0, 0)
+        assert today["simulated_used"] == pytest.approx(today["recorded_used"], abs=0.02)
+    found = {each["setting"]: each for each in document["settings"]}
+    for label in ("split", "basic R=0 W=0"):
+        assert (found[label]["rejected"], found[label]["wait_min"], found[label]["shared_wait_min"]) == (
+            0,
+            0,
+            0,
+        )
+    assert document["advice"][0]["figures"]["setting"] == "basic R=0 W=0"
+    assert "Nodes that jobs share come 0" in document["advice"][0]["text"]
