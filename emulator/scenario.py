@@ -84,13 +84,15 @@ class LivePart(_Part):
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
     without a process, or each is an `emulator-job`, a process that does its work and proves it, or, where jobs share
     cores, `cpu-bound`: it computes all the time on this machine's processors, and is measured. `faults`: what goes
-    wrong, in a fleet of containers.
+    wrong, in a fleet of containers. `patience_s` (wall time; 0: without end): how long a held clock waits for a process
+    that does nothing; then it goes on without it, and the report says so.
     """
 
     batch: str | dict[str, Any] = OUR_BATCH_SYSTEM
     speed: float = Field(default=600, gt=0)
     pace: Literal["held", "free", "strict"] = "held"
     max_lag_s: float = Field(default=2.0, gt=0)
+    patience_s: float = Field(default=60, ge=0)
     hooks: Literal["in_process", "script"] = "in_process"
     jobs: Literal["sleep", "emulator-job", "cpu-bound"] = "sleep"
     faults: tuple[FaultPart, ...] = ()

@@ -15,19 +15,27 @@ from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, RunError, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from emulator.live.containers.docker_engine import Member
+
+_SIGNALLED = 128
 _FLEET = click.option("--fleet", "name", help="Which fleet (default: the only one).")
 
 
 def _guarded(act: Callable[[], int | None]) -> None:
     """Do it; what cannot be done is one clear line."""
-    from emulator.live.containers.docker_engine import FleetError  # noqa: PLC0415 - slow imports only when they are needed
+    import docker.errors  # noqa: PLC0415 - slow imports only when they are needed
+    import requests  # noqa: PLC0415
+
+    from emulator.live.containers.docker_engine import FleetError  # noqa: PLC0415
 
     try:
         status = act()
     except FleetError as error:
         raise RunError(str(error)) from error
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise RunError(f"the Docker engine: {error}") from error
     sys.exit(status or 0)
 
 
@@ -58,11 +66,14 @@ def fleet() -> None:
 @click.option(
     "--threads", type=click.IntRange(1, 16), default=4, show_default=True, help="Containers at a time."
 )
+@click.option("--missing", type=click.Choice(["end", "down"]), default="end", show_default=True,
+              help="A node that does not come: the run ends, or begins with it down.")  # fmt: skip
 @click.option("--node-cores", type=int, help="Cores that each node registers with (default: the machine's).")
 @click.option("--node-memory-kib", type=int, help="Memory that each node registers with.")
 def up(  # noqa: PLR0917
     scenario_file: Path | None, nodes: int, name: str, changes: tuple[str, ...], out: Path, images: str,
-    subnet: str | None, threads: int, node_cores: int | None, node_memory_kib: int | None, *, detach: bool, keep: bool,
+    subnet: str | None, threads: int, missing: str, node_cores: int | None, node_memory_kib: int | None, *,
+    detach: bool, keep: bool,
 ) -> None:  # fmt: skip
     """Start a fleet and run a scenario in it (default: scenarios/default.yaml).
 
@@ -88,7 +99,8 @@ def up(  # noqa: PLR0917
         changes += (f"plugins=[{','.join(sources)}]",)
     order = containers.Order(
         fleet=name, nodes=nodes, scenario=path, out=out, changes=changes, images=images, subnet=subnet,
-        threads=threads, node_cores=node_cores, node_memory_kib=node_memory_kib, folders=tuple(sorted(folders)),
+        threads=threads, missing=missing, node_cores=node_cores, node_memory_kib=node_memory_kib,
+        folders=tuple(sorted(folders)),
     )  # fmt: skip
 
     def act() -> int:
@@ -99,12 +111,30 @@ def up(  # noqa: PLR0917
             return 0
         status = _follow(client, name)
         if not keep:
-            timing = containers.Timing()
-            count = containers.down(client, name, threads=threads)
-            _say(f"{count} containers removed in {timing.passed_s():.1f} s")
+            # The exit status is that of the run, also where something is left of the fleet.
+            is_over = status < _SIGNALLED
+            _remove(client, name, threads=threads, keep_data=not is_over)
+            if not is_over:
+                _say("the run is not over: the same command goes on with it; "
+                     f"`emulator fleet down --fleet {name}` forgets it")  # fmt: skip
         return status
 
     _guarded(act)
+
+
+def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False) -> int:
+    """Remove a fleet and say what was done and what could not be. Exit status."""
+    from emulator.live.containers.fleet import Timing  # noqa: PLC0415
+    from emulator.live.containers.removal import remove  # noqa: PLC0415
+
+    timing = Timing()
+    removed = remove(client, name, threads=threads, keep_data=keep_data)
+    _say(f"{removed.containers} containers removed in {timing.passed_s():.1f} s")
+    for problem in removed.problems:
+        _say(problem)
+    if removed.problems:
+        _say(f"`emulator fleet down --fleet {name}` tries again")
+    return int(bool(removed.problems))
 
 
 def _say(text: str) -> None:
@@ -184,29 +214,55 @@ def status(name: str | None, as_json: bool) -> None:
         table = Table("role", "containers", "states", "CPU s", title=f"Fleet {fleet_name}")
         for role in dict.fromkeys(each.role for each in found):
             states = [each.container.status for each in found if each.role == role]
-            shown = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+            shown = ", ".join(_with_names(state, found, role) for state in sorted(set(states)))
             role_s = sum(used_s.get(each.name, 0) for each in found if each.role == role)
             table.add_row(role, str(len(states)), shown, f"{role_s:.1f}")
         Console().print(table)
         if run is not None:
             done = f"{run.get('jobs_ended', 0)} jobs ended" if run["running"] else "not begun"
             click.echo(f"{run['scenario']}: cluster time {run['cluster_time_s']:.0f} s, {done}")
+            for line in (*(f"waits for: {text}" for text in run["waits_for"]), *_standing(run)):
+                click.echo(line)
 
     _guarded(act)
+
+
+def _with_names(state: str, found: list[Member], role: str) -> str:
+    """`7 running`, `1 paused (n003)`: those that do not run by name."""
+    from emulator.live.containers.names import some_of  # noqa: PLC0415
+
+    names = [each.name for each in found if each.role == role and each.container.status == state]
+    named = role == "node" and state != "running"
+    return f"{len(names)} {state}" + (f" ({some_of(names)})" if named else "")
+
+
+def _standing(run: dict[str, Any]) -> Iterator[str]:
+    """Who keeps the clock from going on, and without whom it goes on."""
+    for holder in run["held_by"]:
+        if holder["for_s"] >= 1:
+            yield f"the clock has waited for {holder['name']} for {holder['for_s']:.0f} s"
+    for name in run["silent"]:
+        yield f"{name} is silent: the clock goes on without it"
 
 
 @fleet.command()
 @_FLEET
 @click.option("--keep-data", is_flag=True, help="Leave its volumes: the next `up` goes on with the run.")
 def down(name: str | None, keep_data: bool) -> None:
-    """Remove a fleet that `emulator fleet up` started: containers, network, volumes."""
-    from emulator.live.containers import fleet as containers  # noqa: PLC0415
-    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
+    """Remove a fleet that `emulator fleet up` started, or what is left of it: containers, network, volumes.
 
-    def act() -> None:
-        timing = containers.Timing()
-        count = containers.down(docker_client(), name or "fleet", keep_data=keep_data)
-        _say(f"{count} containers removed in {timing.passed_s():.1f} s")
+    Exit status: 1 if something is left, which is named.
+    """
+    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
+    from emulator.live.containers.removal import the_own_fleet  # noqa: PLC0415
+
+    def act() -> int:
+        client = docker_client()
+        fleet_name = the_own_fleet(client, name)
+        if fleet_name is None:
+            _say("nothing is left" + (f" of {name}" if name else ""))
+            return 0
+        return _remove(client, fleet_name, keep_data=keep_data)
 
     _guarded(act)
 

@@ -78,7 +78,9 @@ class _Facts(NodeUse):
         if record.clock == "virtual":
             return True
         live: Any = record.scenario.get("live", {})
-        return live.get("pace") == "held" and not record.pace.get("dropped_processes")
+        return live.get("pace") == "held" and not (
+            record.pace.get("dropped_processes") or record.pace.get("excused_processes")
+        )
 
     def job(self, row: int) -> str:
         return f"job {self.record.jobs.number[row]}"

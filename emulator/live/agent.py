@@ -385,6 +385,10 @@ class Agent:
         self._finish(run, status, now_us)
 
 
+def _name(nodes: tuple[str, ...]) -> str:
+    return nodes[0] if len(nodes) == 1 else f"agent of {nodes[0]} to {nodes[-1]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="emulator.live.agent", description="Agents of a batch cluster's nodes."
@@ -396,7 +400,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         config = load_settings(options.config, AgentConfig)
-        agent = Agent(config, SharedClock(options.clock) if options.clock else SystemClock())
+        clock = SharedClock(options.clock, name=_name(config.nodes)) if options.clock else SystemClock()
+        agent = Agent(config, clock)
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"node agent: {error}\n")
         return 2

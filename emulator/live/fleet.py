@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.clock import seconds, utc_us, wall_us
+from balancer.clock import micros, seconds, utc_us, wall_us
 from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
+from emulator.clock_master import SharedClockMaster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, ability
@@ -36,7 +37,6 @@ from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
-from emulator.shared_clock import SharedClockMaster
 from emulator.workload import store
 from emulator.workload.table import Kind
 
@@ -124,7 +124,8 @@ class Fleet:
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
         began_us = wall_us()
-        clock = SharedClockMaster(self.clock_file, speed=live.speed, held=live.pace == "held")
+        held, patience_us = live.pace == "held", micros(live.patience_s)
+        clock = SharedClockMaster(self.clock_file, speed=live.speed, held=held, patience_us=patience_us)
         with ExitStack() as stack:
             self._guard = Guard()
             stack.callback(self._batch.close)
@@ -265,7 +266,7 @@ class Fleet:
                 "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
                 "port": 0,
                 "ready_file": self.balancer_ready,
-                "clock": {"shared": {"path": self.clock_file}},
+                "clock": {"shared": {"path": self.clock_file, "name": "balancer"}},
                 "reconcile_period_s": _RECONCILE_S,
                 "refresh_age_s": 0,
                 "at_once_s": 3600,  # time may run far faster than the programs
@@ -314,7 +315,7 @@ class Fleet:
             "--predictor", json.dumps(predictor.predictor),
             "--slots-per-day", str(predictor.slots.a_day), "--keep", predictor.keep,
             "--before", before, "--until-s", repr(seconds(last_submit_us)),
-            "--clock", json.dumps({"shared": {"path": str(self.clock_file), "rank": "forecast"}}),
+            "--clock", json.dumps({"shared": {"path": str(self.clock_file), "rank": "forecast", "name": "predictor"}}),
             "--ready-file", ready,
             environ={"BALANCER_TOKEN": self.token},
         )  # fmt: skip
@@ -371,6 +372,7 @@ class Fleet:
             while True:
                 if why := self._trouble(clock, interrupted):
                     return why
+                self.marks += [Mark(at_us, text) for at_us, text in clock.news()]
                 # Before its last lines are read.
                 is_replayed = self.processes["replayer"].exit_status is not None
                 counts.look()

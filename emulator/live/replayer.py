@@ -469,7 +469,7 @@ def main(config_file: Path) -> None:
         config = load_settings(config_file, ReplayerConfig)
         table = load(config.workload)
         check(config, table)
-        clock: Clock = SystemClock() if config.clock is None else SharedClock(config.clock)
+        clock: Clock = SystemClock() if config.clock is None else SharedClock(config.clock, name="replayer")
         replayer = Replayer(config, table, clock, ReplayLog(config.result, resume=config.resume))
     except (OSError, ValueError) as error:
         click.echo(f"error: {error}", err=True)

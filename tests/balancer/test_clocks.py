@@ -7,8 +7,9 @@ import pytest
 from balancer.clock import SystemClock
 from balancer.config import ConfigError, read_config
 from balancer.plugins import CLOCKS, make_plugin
+from emulator.clock_master import SharedClockMaster
 from emulator.ranks import Rank
-from emulator.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock
 
 
 @pytest.mark.parametrize("item", ["wall", {"wall": {}}])

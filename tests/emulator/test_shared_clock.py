@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from itertools import cycle
 
 import pytest
 
 from balancer.clock import NEVER_US, US, ManualClock, SystemClock, micros, seconds, wall_us
+from emulator.clock_master import SharedClockMaster
 from emulator.ranks import Rank
-from emulator.shared_clock import SharedClock, SharedClockMaster, alarm_of
+from emulator.shared_clock import SharedClock, alarm_of
 
 FAST = 100_000
 HOLDS = 'hold = clock.held(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
@@ -195,7 +197,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         stood_us = owner.now_us()
         assert not owner.stopped
         with SharedClockMaster.resume(first.path) as master:
-            assert (master.speed, master.held, master.living()) == (FAST, True, 1)
+            assert (master.speed, master.held, len(master.living())) == (FAST, True, 1)
             assert master.now_us() >= stood_us
             until(lambda: owner.now_us() > stood_us)
             SharedClock(first.path), SharedClock(first.path)
@@ -331,6 +333,69 @@ class TestFreeze:
             assert line_of(process) == "held"
             process.kill()
             assert master.freeze(120)
+
+
+class TestSilence:
+    def test_who_does_not_move_its_alarm_is_excused_and_named_and_expected_when_it_moves(self, tmp_path):
+        with SharedClockMaster(tmp_path / "clock", speed=FAST, patience_us=US // 2) as master:
+            clock = SharedClock(master.path, name="n003")
+            alarm = clock.alarm()
+            due_us = set_ahead(clock, alarm)
+            until(lambda: [holder.party.name for holder in master.holders()] == ["n003"])
+            until(lambda: master.now_us() > due_us)
+            assert [party.name for party in master.silent()] == ["n003"]
+            assert (master.holders(), master.pace.excused_processes) == ([], 1)
+            alarm.set(0)
+            until(lambda: not master.silent())
+            told = []
+            until(lambda: told.extend(master.news()) or len(told) == 2)
+        (first_us, first), (back_us, back) = told
+        assert first_us == due_us < back_us
+        assert re.fullmatch(r"n003 was silent for \d+ s: the clock goes on without it", first)
+        assert back == "n003 is back: the clock waits for it again"
+
+    def test_whoever_moves_is_not_silent_and_who_waits_for_its_turn_is_not_named(self, tmp_path):
+        with SharedClockMaster(tmp_path / "clock", speed=FAST, patience_us=US) as master:
+            busy, patient = SharedClock(master.path, name="busy"), SharedClock(master.path, name="patient")
+            alarm, later = busy.alarm(), patient.alarm(Rank.SCHEDULE)
+            alarm.set(0, Rank.JOB_END)
+            later.set(0)
+            end_us, ranks = wall_us() + 2 * US, cycle([Rank.JOB_END, Rank.CHECKPOINT])
+            while wall_us() < end_us:
+                alarm.set(0, next(ranks))
+                assert {holder.party.name for holder in master.holders()} <= {"busy"}
+            assert (master.silent(), master.news()) == ([], [])
+
+    def test_without_a_limit_the_clock_waits_for_ever(self, master):
+        clock = SharedClock(master.path)
+        clock.alarm().set(0)
+        until(lambda: master.holders() and master.holders()[0].for_us > US)
+        assert str(master.holders()[0].party) == f"a process on {socket.gethostname()}"
+        assert master.silent() == []
+
+
+class TestSleep:
+    def test_nobody_looks_at_the_time_before_it_can_have_come(self, tmp_path):
+        with SharedClockMaster(tmp_path / "clock", speed=1) as master:
+            clock = SharedClock(master.path)
+            assert clock.sleep_s(3600 * US) == 3600
+            assert clock.sleep_s(-5) == 0
+        other = SharedClockMaster(tmp_path / "other", speed=1)
+        other.follow = lambda: 0
+        with other:
+            assert SharedClock(other.path).sleep_s(3600 * US) < 1  # it may jump
+
+    def test_who_sleeps_till_an_alarm_goes_by_one_that_another_thread_sets_sooner(self, master):
+        alarm = SharedClock(master.path).alarm()
+        with in_another_process(HOLDS, master.path) as process:
+            assert line_of(process) == "held"
+            waits = threading.Thread(target=alarm.wait)
+            waits.start()
+            alarm.set(0)
+            print(file=process.stdin, flush=True)
+            process.wait()
+        waits.join(120)
+        assert not waits.is_alive()
 
 
 @pytest.mark.parametrize("speed", [0, -1])

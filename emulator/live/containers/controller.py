@@ -6,99 +6,66 @@ finds an unfinished one there goes on with it, clock, ledger, jobs and all; else
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import sys
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import requests
-
-from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
-from balancer.plugin_files import files_of
-from balancer.plugins import ALGORITHMS, IN_USE
+from emulator.clock_master import SharedClockMaster
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.collect import STILL_WORKING, BatchSide, collect
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.faults import STILL, UNDO, Deed, Step, Steps, steps_of
+from emulator.live.containers.gates import EPOCH_S, Gates
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
     BATCH,
-    BATCH_PORT,
+    CONTROLLER,
     CONTROLLER_PORT,
-    NODE,
-    ONDEMAND,
-    ONDEMAND_PORT,
     REPLAYER,
 )
+from emulator.live.containers.state import State
 from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
 from emulator.live.counts import Counts
 from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import read_accounting
-from emulator.live.torque.protocol import request
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.ranks import Rank
 from emulator.report import files
 from emulator.report.progress import RunProgress
 from emulator.runner import Prepared, describe, make_mechanism, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping
-from emulator.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock
 from emulator.workload import store
 from emulator.workload.files import TraceError
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from emulator.harness.record import RunRecord
 
-_EPOCH_S = 1_767_225_600
 _LOOK_S = 0.1
 _ASK_S = 5.0
 _BROKEN_OFF_S = 0.2
 _MORE_SLOTS = 32
 """Places at the clock beside those of the nodes: services, and those that died and were not noticed yet."""
-_WITH_BALANCER, _WITHOUT = 4, 2
-"""Batch server and replayer; Balancer and on-demand manager."""
 _RETURN_US = 90_000_000
 """How long (wall time) a controller that goes on with a run waits for the others to come back."""
 _STEP_US = 60_000_000
 """A fault that nobody carries out within this wall time is given up."""
 _GONE_US = 300_000_000
 """A batch server that has not answered for this long (wall time) ends the run."""
-
-
-@dataclass(slots=True)
-class State:
-    """What a controller must know to go on with a run; a file of the volume."""
-
-    run: str
-    scenario: dict[str, Any]
-    nodes: int
-    node_names: list[str] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
-    token: str = ""
-    marks: list[tuple[int, str]] = field(default_factory=list)
-    steps_done: int = 0
-    wall_us: int = 0
-    over: bool = False
-
-    def save(self, path: Path) -> None:
-        beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        beside.replace(path)
 
 
 class Controller:
@@ -131,10 +98,11 @@ class Controller:
         self._steps = Steps(steps_of(scenario.live.faults), state.steps_done)
         self._step_since_us: int | None = None
         self._is_resumed = bool(state.passed)
-        self._keys = HookKeyFile(shared.hook_keys)
+        self._gates = Gates(
+            shared, scenario, state, mechanism, in_batch=self._in_batch, slots_per_node=self._slots_per_node
+        )
         self._progress: dict[str, int] = {}
         self._failed_plans = FailedPlans(f"http://{BALANCER}:{BALANCER_PORT}")
-        self._seen_us = wall_us()
         self.now_us = 0
 
     # What `collect` reads.
@@ -149,7 +117,7 @@ class Controller:
 
     @property
     def epoch_s(self) -> int:
-        return _EPOCH_S
+        return EPOCH_S
 
     @property
     def batch_home(self) -> Path:
@@ -179,84 +147,7 @@ class Controller:
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
-        shared, scenario, mechanism = self._shared, self._scenario, self._mechanism
-        environ = dict(settings.ENVIRONMENT.get(role, {}))
-        if role == NODE:
-            if name is None:
-                raise ValueError("a node must say its name")
-            return {
-                "config": settings.node(name, np=self._slots_per_node, hooked=mechanism is not None),
-                "files": self._node_files(name),
-            }
-        if role == BATCH:
-            config = settings.batch(
-                scenario,
-                shared,
-                self._state.nodes,
-                _EPOCH_S,
-                np=self._slots_per_node,
-                with_mechanism=bool(self._in_batch),
-            )
-            return settings.with_plugins(scenario.plugins, config)
-        facts = self._facts()
-        if role == REPLAYER:
-            if mechanism is not None:
-                self._pass(ONDEMAND, self._ondemand_answers)
-            real_jobs = scenario.live.jobs == "emulator-job"
-            config = settings.replayer(mechanism, shared, facts, in_batch=self._in_batch, real_jobs=real_jobs)
-            return {"config": config, "environ": environ}
-        if mechanism is None:
-            return {"config": {}, "needed": False}
-        if role == BALANCER:
-            with scenario.plugged_in():
-                plugins = files_of(IN_USE.get(), (ALGORITHMS,))
-            config = settings.balancer(mechanism, shared, facts)
-            return settings.with_plugins(plugins, config) | {"environ": environ}
-        self._pass(BALANCER, self._balancer_answers)
-        return {"config": settings.ondemand(mechanism, shared, facts)}
-
-    def _node_files(self, name: str) -> Mapping[str, str]:
-        if self._mechanism is None:
-            return {}
-        with self._lock:
-            # The first call makes the master key; the others are answered without a look at the file's lock.
-            key = next(iter(self._keys.keys_of(name)), None) or self._keys.issue(name)
-        return {"hook.key": f"{name} {key.hex()}\n", "hook.env": settings.hook_environment()}
-
-    def _facts(self) -> settings.Facts:
-        self._pass(BATCH, self._batch_is_whole)
-        ledger = os.environ.get("FLEET_LEDGER") or str(self._shared.ledger)
-        return settings.Facts(self.names, ledger, self._state.token, _EPOCH_S)
-
-    def _pass(self, gate: str, check: Any) -> None:
-        """Everybody starts after those it needs; once only, since later they may come and go."""
-        with self._lock:
-            if gate not in self._state.passed:
-                check()
-                self._state.passed.append(gate)
-                self._state.save(self._shared.state)
-
-    def _batch_is_whole(self) -> None:
-        found = self._ask_batch("nodes")
-        if not found["open"]:
-            raise NotYet(f"{len(found['nodes'])} of {found['expected']} nodes have registered")
-        if not self._ask_batch("state")["all_nodes_up"]:
-            raise NotYet("not all nodes are up")  # the Balancer takes no node that is down
-        self._state.node_names = list(found["nodes"])
-
-    def _ask_batch(self, what: str) -> dict[str, Any]:
-        try:
-            found = request((BATCH, BATCH_PORT), {"do": what})
-        except OSError as error:
-            raise NotYet(f"the batch server does not answer: {error}") from error
-        self._seen_us = wall_us()
-        return found
-
-    def _balancer_answers(self) -> None:
-        _must_answer(f"http://{BALANCER}:{BALANCER_PORT}/healthz", "the Balancer")
-
-    def _ondemand_answers(self) -> None:
-        _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
+        return self._gates.start_settings(role, name)
 
     def status(self) -> dict[str, Any]:
         """For people, and for who carries out faults."""
@@ -269,6 +160,12 @@ class Controller:
                 "nodes": self._state.nodes,
                 "cluster_time_s": seconds(now_us),
                 "running": self._state.passed[-1:] == [REPLAYER],
+                "waits_for": self._gates.waits_for,
+                "held_by": [
+                    {"name": str(holder.party), "for_s": seconds(holder.for_us)}
+                    for holder in self._clock.holders()
+                ],
+                "silent": [str(party) for party in self._clock.silent()],
                 **self._progress,
                 "marks": [{"at_s": seconds(at_us), "text": text} for at_us, text in self._state.marks],
                 "fault": None if step is None else step.as_json(),
@@ -293,13 +190,68 @@ class Controller:
 
     # The run.
 
+    def wait_for_start(self, stopped: threading.Event) -> str | None:
+        """Until time may begin or go on. Why it cannot, '' if it can; None: told to stop."""
+        asked_us = since_us = wall_us()
+        while not self._shared.replayer_ready.exists() or (self._is_resumed and not self._are_back(since_us)):
+            if self.failure:
+                return ""  # as the run began; `run` tells
+            if stopped.wait(_LOOK_S):
+                return None
+            if wall_us() - asked_us > micros(_ASK_S):
+                asked_us = wall_us()
+                if (lost := self._gates.lost_at_start()) and not self._leave_out_the_lost():
+                    return lost
+                if self._is_resumed and BATCH in self._missing() and asked_us - since_us > _GONE_US:
+                    return f"the batch server did not come back within {seconds(_GONE_US):.0f} s"
+        with self._lock:
+            if REPLAYER not in self._state.passed:
+                self._state.passed.append(REPLAYER)
+                self._state.save(self._shared.state)
+        return ""
+
+    def _leave_out_the_lost(self) -> bool:
+        """$FLEET_MISSING=down: who has not come is down from the beginning."""
+        if os.environ.get("FLEET_MISSING") != "down":
+            return False
+        try:
+            names = self._gates.go_on_without_lost()
+        except (NotYet, OSError):
+            return False
+        for name in names:
+            self._note(f"{name} has not come: the run begins without it")
+        return bool(names)
+
+    def _missing(self) -> set[str]:
+        """Who had a place at the clock and is not back."""
+        there = {party.name for party in self._clock.living()}
+        return self._gates.parties - there - ({REPLAYER} if self._is_replayed() else set())
+
+    def _are_back(self, since_us: int) -> bool:
+        """A clock that goes on waits for all for whom it waited at first; at last without those that stay away."""
+        missing = self._missing()
+        if not missing:
+            return True
+        passed_us = wall_us() - since_us
+        if passed_us < _RETURN_US or BATCH in missing:
+            return False
+        for name in sorted(missing):
+            self._note(
+                f"{name} did not come back within {seconds(passed_us):.0f} s: the run goes on without it"
+            )
+        return True
+
+    def _note(self, text: str) -> None:
+        """A mark of now."""
+        sys.stderr.write(f"controller: {text}\n")
+        with self._lock:
+            self._state.marks.append((self._clock.now_us(), text))
+
     def run(self, stopped: threading.Event) -> str | None:
         """Until everything has happened. Returns why it ended early, '' if it did not; None: told to stop."""
-        own = SharedClock(self._shared.clock)
+        own = SharedClock(self._shared.clock, name=CONTROLLER)
         alarm = own.alarm(Rank.TIMER)
         alarm.set(self._steps.next_us())
-        if not self._wait_for_replayer(stopped):
-            return None
         began_us = wall_us() - self._state.wall_us
         jobs = self.prepared.jobs
         batch_jobs = len(jobs) if self._in_batch else int((jobs.kind == Kind.BATCH).sum())
@@ -325,6 +277,7 @@ class Controller:
                 if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
                     return failed_plan
                 self._see_to_steps()
+                self._see_to_silence()
                 alarm.set(self._steps.next_us())
                 if wall_us() - looked_us > micros(_ASK_S):
                     looked_us = wall_us()
@@ -333,26 +286,11 @@ class Controller:
                         return reason
         return None
 
-    def _wait_for_replayer(self, stopped: threading.Event) -> bool:
-        """Until time may begin; or go on, with all of them back or without those that stay away."""
-        since_us = wall_us()
-        while not self._shared.replayer_ready.exists() or (
-            self._is_resumed and self._clock.living() <= self._places and wall_us() - since_us < _RETURN_US
-        ):
-            if self.failure:
-                return True  # as the run began; `run` tells
-            if stopped.wait(_LOOK_S):
-                return False
-        with self._lock:
-            if REPLAYER not in self._state.passed:
-                self._state.passed.append(REPLAYER)
-                self._state.save(self._shared.state)
-        return True
-
-    @property
-    def _places(self) -> int:
-        """Who has a place at the clock, beside the controller."""
-        return self._state.nodes + (_WITH_BALANCER if self._mechanism is not None else _WITHOUT)
+    def _see_to_silence(self) -> None:
+        for at_us, text in self._clock.news():
+            sys.stderr.write(f"controller: {text}\n")
+            with self._lock:
+                self._state.marks.append((at_us, text))
 
     @property
     def failure(self) -> Failure | None:
@@ -365,16 +303,16 @@ class Controller:
     def _is_stuck(self) -> bool:
         """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
         try:
-            return bool(self._in_batch) and bool(self._ask_batch("state")["is_over"])
+            return bool(self._in_batch) and bool(self._gates.ask_batch("state")["is_over"])
         except NotYet:
             return False
 
     def _trouble(self) -> str:
         """What makes the run pointless."""
         try:
-            self._ask_batch("nodes")
+            self._gates.ask_batch("nodes")
         except NotYet as error:
-            if wall_us() - self._seen_us > _GONE_US:
+            if wall_us() - self._gates.seen_us > _GONE_US:
                 return str(error)
         live, longest_s = self._scenario.live, seconds(self._clock.pace.longest_hold_us)
         if live.pace == "strict" and longest_s > live.max_lag_s:
@@ -401,14 +339,14 @@ class Controller:
         self.now_us = self._clock.now_us()
         pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
         try:
-            exported = self._ask_batch("export")
+            exported = self._gates.ask_batch("export")
             if "record" in exported:
                 batch = BatchSide([], [], exported["record"])
             else:
                 batch = BatchSide(exported["jobs"], exported["offline"])
         except NotYet:
             log = self.batch_home / "server_priv" / "accounting"
-            batch = BatchSide(read_accounting(log, self.names, _EPOCH_S), None)
+            batch = BatchSide(read_accounting(log, self.names, EPOCH_S), None)
         # Who waits for a server that is gone waits in vain.
         if not all_done and batch.offline is not None and not failure:
             self._state.marks.append((self.now_us, STILL_WORKING))
@@ -436,24 +374,14 @@ class Controller:
         self._clock.stop()
 
 
-def _must_answer(url: str, who: str) -> None:
-    try:
-        if requests.get(url, timeout=5).ok:
-            return
-    except requests.RequestException:
-        pass  # said below
-    raise NotYet(f"{who} does not answer yet")
-
-
 def begin(shared: settings.Shared) -> Controller:
     """A new run, or the one that was broken off in this volume."""
     wanted = read_scenario()
     if shared.state.exists():
-        state = State(**json.loads(shared.state.read_text(encoding="utf-8")))
-        state.marks = [(int(at_us), str(text)) for at_us, text in state.marks]
+        state = State.load(shared.state)
         known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
         if not state.over and known and shared.clock.exists():
-            clock = SharedClockMaster.resume(shared.clock)
+            clock = SharedClockMaster.resume(shared.clock, patience_us=micros(wanted.live.patience_s))
             state.marks.append((clock.now_us(), "the controller was started again"))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             return Controller(shared, from_mapping(state.scenario), state, clock)
@@ -465,7 +393,11 @@ def begin(shared: settings.Shared) -> Controller:
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
     _, state.token = TokenFile(shared.tokens).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
     clock = SharedClockMaster(
-        shared.clock, speed=scenario.live.speed, held=scenario.live.pace == "held", slots=nodes + _MORE_SLOTS
+        shared.clock,
+        speed=scenario.live.speed,
+        held=scenario.live.pace == "held",
+        slots=nodes + _MORE_SLOTS,
+        patience_us=micros(scenario.live.patience_s),
     )
     controller = Controller(shared, scenario, state, clock)
     store.save(controller.prepared.jobs, shared.workload)
@@ -495,7 +427,12 @@ def main() -> int:
         sys.stderr.write(f"controller: {error}\n")
         return 2
     with ControlServer(("0.0.0.0", CONTROLLER_PORT), controller):  # noqa: S104 - the fleet's own network
-        reason = controller.run(stopped)
+        problem = controller.wait_for_start(stopped)
+        if problem:
+            sys.stderr.write(f"controller: the run cannot begin: {problem}\n")
+            controller.finish()
+            return 1
+        reason = None if problem is None else controller.run(stopped)
         if reason is None:
             controller.leave()
             return 128 + signals[0]

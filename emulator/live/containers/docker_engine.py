@@ -245,7 +245,13 @@ class ControllerClient:
 
     def mark(self, text: str, deed: Deed, host: str, fault: int | None = None) -> float | None:
         """Tell it what was done; the cluster time of the mark, None if nobody listens."""
-        body = {"text": text, "do": str(deed), "host": host, "fault": fault}
+        return self._post({"text": text, "do": str(deed), "host": host, "fault": fault})
+
+    def note(self, text: str, fault: int) -> float | None:
+        """Tell it of a step that was not done, as `mark`."""
+        return self._post({"text": text, "fault": fault})
+
+    def _post(self, body: dict[str, Any]) -> float | None:
         try:
             answer = requests.post(f"{self._address()}/marks", json=body, timeout=_ASK_S)
             answer.raise_for_status()

@@ -9,25 +9,29 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Network, ip_network
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker.errors
+import requests
 from docker.types import IPAMConfig, IPAMPool
 
-from balancer.clock import seconds, wall_us
+from balancer.clock import US, seconds, wall_us
 from emulator.live.containers.docker_engine import (
     FLEET_LABEL,
     NODE_LABEL,
     ROLE_LABEL,
+    ControllerClient,
     FleetError,
     controller_of,
     fault,
     member,
     members,
 )
-from emulator.live.containers.faults import Deed, Slow
+from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -42,8 +46,9 @@ from emulator.live.containers.names import (
     ROLES,
     node_name,
 )
+from emulator.live.containers.removal import remove, remove_network
 from emulator.live.containers.settings import SCRATCH
-from emulator.live.containers.subnets import choose_subnet, host_routes
+from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +62,7 @@ _FIRST_NODE = 16
 _NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _FEW = 200
 _LOOK_S = 0.1
-_NETWORK_TRIES, _NETWORK_PAUSE_S = 60, 0.5
+_PATIENCE_US = 60 * US
 _STOP_S = 10
 
 
@@ -73,6 +78,7 @@ class Order:
     images: str = "balancer-emulator"
     subnet: str | None = None
     threads: int = 4
+    missing: str = "end"
     node_cores: int | None = None
     node_memory_kib: int | None = None
     folders: tuple[Path, ...] = ()
@@ -90,13 +96,22 @@ class Timing:
 
 
 def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
-    """Create and start everything. Raises FleetError, with what was made removed."""
+    """Create and start everything. Raises FleetError, with what was made removed.
+
+    Data that an earlier fleet of this name has left are those of a run that may go on; they outlive a failure.
+    """
     if any(name == order.fleet for name in _names(client)):
         raise FleetError(
             f"there is a fleet {order.fleet!r} already; `emulator fleet down --fleet {order.fleet}`"
         )
     _check(client, order)
     timing = Timing()
+    mark = {"label": f"{FLEET_LABEL}={order.fleet}"}
+    had_data = bool(client.volumes.list(filters=mark))
+    undo = partial(remove, client, order.fleet, threads=order.threads, keep_data=had_data)
+    for left_over in client.networks.list(filters=mark):
+        if problem := remove_network(left_over):
+            raise FleetError(problem)
     try:
         network, hosts = _network(client, order)
         for volume in ("fleet", "scratch"):
@@ -106,10 +121,12 @@ def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
         _start_nodes(client, order, network, hosts, say)
         say(f"{order.nodes} nodes are up after {timing.passed_s():.1f} s")
     except (docker.errors.APIError, docker.errors.ImageNotFound) as error:
-        down(client, order.fleet, threads=order.threads)
-        raise FleetError(f"the engine refuses: {error.explanation or error}") from error
+        left = "; ".join(undo().problems)
+        raise FleetError(
+            f"the engine refuses: {error.explanation or error}" + (left and f"; {left}")
+        ) from error
     except BaseException:
-        down(client, order.fleet, threads=order.threads)
+        undo()
         raise
 
 
@@ -139,14 +156,15 @@ def _network(client: Any, order: Order) -> tuple[Any, list[str]]:
         if "Subnet" in pool and isinstance(network := ip_network(pool["Subnet"]), IPv4Network)
     ]
     subnet = choose_subnet(order.nodes + _FIRST_NODE, order.subnet, engines, host_routes())
-    pool = IPAMPool(subnet=str(subnet))
+    # What somebody connects by hand gets an address that no node or service has.
+    pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]), iprange=str(automatic_part(subnet)))
     network = client.networks.create(
         _name(order, "net"),
         driver="bridge",
         ipam=IPAMConfig(pool_configs=[pool]),
         labels={FLEET_LABEL: order.fleet},
     )
-    return network, [str(host) for host in subnet.hosts()]
+    return network, [str(host) for host in islice(subnet.hosts(), order.nodes + _FIRST_NODE)]
 
 
 def _name(order: Order, what: str) -> str:
@@ -167,6 +185,7 @@ def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -
                 "FLEET_NODES": str(order.nodes),
                 "FLEET_SCENARIO": str(order.scenario.absolute()),
                 "FLEET_SET": " ".join(order.changes),
+                "FLEET_MISSING": order.missing,
             }
         _start(client, order, network, _Part(role, role, hosts[1 + place], binds, environment))
 
@@ -238,75 +257,48 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     api.start(made["Id"])
 
 
-def down(client: Any, fleet: str, *, threads: int = 4, keep_data: bool = False) -> int:
-    """Remove the fleet's containers, networks and volumes; how many containers there were."""
-    mark = {"label": f"{FLEET_LABEL}={fleet}"}
-    found = client.api.containers(all=True, filters=mark)
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda each: _remove(client, each["Id"]), found))
-    for network in client.networks.list(filters=mark):
-        _remove_network(network)
-    if not keep_data:
-        for volume in client.volumes.list(filters=mark):
-            volume.remove(force=True)
-    return len(found)
-
-
-def _remove_network(network: Any) -> None:
-    """After hundreds of containers an engine still counts some that it has removed: those are cut off first."""
-    pause = threading.Event()
-    for tries_left in reversed(range(_NETWORK_TRIES)):
-        network.reload()
-        for gone in network.attrs.get("Containers") or {}:
-            _cut_off(network, gone)
-        try:
-            network.remove()
-        except docker.errors.APIError:
-            if not tries_left:
-                raise
-            pause.wait(_NETWORK_PAUSE_S)
-        else:
-            return
-
-
-def _cut_off(network: Any, container_id: str) -> None:
-    try:
-        network.disconnect(container_id, force=True)
-    except docker.errors.NotFound:
-        return  # it is gone by now
-
-
-def _remove(client: Any, container_id: str) -> None:
-    try:
-        client.api.remove_container(container_id, force=True, v=True)
-    except docker.errors.NotFound:
-        return  # somebody was faster
-
-
 def follow(
     client: Any, fleet: str, say: Callable[[dict[str, Any]], None], interrupted: Callable[[], bool]
 ) -> int:
-    """See the run to its end and carry out its faults. The controller's exit status. Raises FleetError."""
+    """See the run to its end and carry out its faults. The controller's exit status. Raises FleetError.
+
+    128 and more: the controller was stopped or killed, and the run is not over.
+    """
     controller = member(client, fleet, CONTROLLER).container
     asked = controller_of(client, fleet)
     pause = threading.Event()
+    answered_us = wall_us()
     while not interrupted():
         status = asked.status()
-        if status is not None:
-            say(status)
-            step = status["fault"]
-            if step is not None:
-                fault(
-                    client, fleet, step["target"], Deed(step["do"]),
-                    slow=Slow(**step["slow"]), number=step["number"],
-                )  # fmt: skip
-        else:
-            controller.reload()
-            if controller.status == "exited":
-                return int(controller.attrs["State"]["ExitCode"])
+        try:
+            if status is not None:
+                say(status)
+                if status["fault"] is not None:
+                    _carry_out(client, fleet, asked, status["fault"])
+            else:
+                controller.reload()
+                if controller.status == "exited":
+                    return int(controller.attrs["State"]["ExitCode"])
+            answered_us = wall_us()
+        except docker.errors.NotFound as error:
+            raise FleetError(
+                f"somebody has removed the controller of {fleet}: {error.explanation}"
+            ) from error
+        except (docker.errors.DockerException, requests.RequestException) as error:
+            if wall_us() - answered_us > _PATIENCE_US:
+                raise FleetError(f"the engine does not answer any more: {error}") from error
         pause.wait(_LOOK_S)
     controller.stop(timeout=_STOP_S)
     return int(controller.wait()["StatusCode"])
+
+
+def _carry_out(client: Any, fleet: str, controller: ControllerClient, step: dict[str, Any]) -> None:
+    """A step of the scenario. One that cannot be done is no reason to end the run: the report says so."""
+    deed, target, slow = Deed(step["do"]), step["target"], Slow(**step["slow"])
+    try:
+        fault(client, fleet, target, deed, slow=slow, number=step["number"])
+    except FleetError as error:
+        controller.note(f"not carried out: {text_of(deed, target, slow)}: {error}", step["number"])
 
 
 def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:

@@ -25,5 +25,13 @@ UID = GID = 1000
 """Whom everything runs as."""
 
 
+_SOME = 8
+
+
+def some_of(names: list[str]) -> str:
+    """The first few of many names, for people."""
+    return ", ".join(names[:_SOME]) + ", ..." * (len(names) > _SOME)
+
+
 def node_name(number: int) -> str:
     return f"n{number:03d}"

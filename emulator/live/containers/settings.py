@@ -159,7 +159,7 @@ def balancer(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict
         "hook_skew_s": 3600,
         "log_level": "warning",
         "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
-        "clock": {"shared": {"path": str(shared.clock)}},
+        "clock": {"shared": {"path": str(shared.clock), "name": BALANCER}},
         "reconcile_period_s": _RECONCILE_S,
         "refresh_age_s": 0,
         "at_once_s": 3600,  # time may run far faster than the programs

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     Route = tuple[str, IPv4Network]
     """An interface of this machine, and the addresses that it leads to."""
 
-_CANDIDATES = [f"10.{second}.0.0/22" for second in range(77, 110)]
+_SECONDS = range(77, 110)
+_WIDEST, _USUAL = 16, 22
+_PARTS_BITS = 2
+"""The last quarter of a subnet is for whoever comes without an address of its own."""
 _ROUTES = Path("/proc/net/route")
 _ROUTE_MASK = 7
 """The field of a line of the kernel's table that has the mask."""
@@ -29,7 +32,10 @@ def choose_subnet(
     `engines`: networks of the container engine. `routes` of this machine, where the bridge of an engine that died may
     still be: its addresses answer for nobody, and containers on them cannot reach each other.
     """
-    candidates = [wanted] if wanted else _CANDIDATES
+    prefix = next(
+        bits for bits in range(_USUAL, _WIDEST - 1, -1) if _room(32 - bits) >= hosts or bits == _WIDEST
+    )
+    candidates = [wanted] if wanted else [f"10.{second}.0.0/{prefix}" for second in _SECONDS]
     left_over: list[Route] = []
     for text in candidates:
         try:
@@ -43,12 +49,23 @@ def choose_subnet(
         left_over += here
         if here:
             continue
-        if subnet.num_addresses < hosts + 2:
+        if _room(32 - subnet.prefixlen) < hosts:
             raise FleetError(f"{subnet} has no room for {hosts} addresses; give a wider --subnet")
         return subnet
     told = "".join(f"; {name} of this machine has {network}" for name, network in left_over[:3])
     hint = "; a bridge that an engine left behind goes away with `ip link delete`" if left_over else ""
     raise FleetError(f"no free network among {', '.join(candidates)}{told}: give another --subnet{hint}")
+
+
+def _room(bits: int) -> int:
+    """Fixed addresses in a subnet of so many bits, beside its own and the gateway's."""
+    return (1 << bits) - (1 << max(bits - _PARTS_BITS, 0)) - 2
+
+
+def automatic_part(subnet: IPv4Network) -> IPv4Network:
+    """Where an engine takes the addresses that nobody has chosen: fixed ones are below."""
+    *_, last = subnet.subnets(prefixlen_diff=_PARTS_BITS)
+    return last
 
 
 def host_routes(path: Path = _ROUTES) -> list[Route]:

@@ -68,7 +68,7 @@ class OndemandServer:
         self, config: OndemandConfig, *, source: NodeSource | None = None, clock: Clock | None = None
     ) -> None:
         if clock is None:
-            clock = SystemClock() if config.clock is None else SharedClock(config.clock)
+            clock = SystemClock() if config.clock is None else SharedClock(config.clock, name="ondemand")
         self.source = source if source is not None else _source(config)
         self.keyring = Keyring.of(config)
         self.cloud = Cloud(

@@ -128,7 +128,7 @@ def main() -> None:
     config.orders.mkdir(parents=True, exist_ok=True)
     forget_failure(config.home)
     try:
-        served = MechanismOnSlurm(config, SharedClock(options.clock))
+        served = MechanismOnSlurm(config, SharedClock(options.clock, name="mechanism"))
         stop_on_signal(served.stop)
         write_ready(config.home / "ready")
         served.run()

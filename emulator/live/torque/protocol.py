@@ -7,6 +7,8 @@ A command sends one request and gets one answer:
     {"text": ...}                      or {"errno": ..., "error": ...}
 
     {"do": "state"}                    {"all_nodes_up": ..., "nodes_served": ..., "is_over": ..., "all_told": ...}
+    {"do": "nodes"}                    {"nodes": [...], "expected": ..., "open": ..., "missing": [...]}
+    {"do": "open", "missing": [...]}   {}: wait for these nodes no longer, they are down until they register
     {"do": "export"}                   every job and run, exact to the microsecond (a JSON object)
 
 An agent's connection stays open:
@@ -73,6 +75,10 @@ class Connection:
         finally:
             self._sock.close()
 
+    def limit(self, timeout_s: float | None) -> None:
+        """A TimeoutError after so long without a word from the other side; None: never."""
+        self._sock.settimeout(timeout_s)
+
     def close_reader(self) -> None:
         """Let go of the socket at once, not when somebody collects garbage; nobody may wait in `receive`."""
         self._file.close()
@@ -83,17 +89,35 @@ class Connection:
         self._file.close()
 
 
+def notice_loss(sock: socket.socket) -> None:
+    """Have the connection end when the other side's machine is gone without a word, 20 s to half a minute later.
+
+    A process that stands still does not matter: its kernel answers.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 10),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 2),
+        ("TCP_USER_TIMEOUT", 20_000),
+    ):
+        if hasattr(socket, option):  # not on every system
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
 def connect(address: tuple[str, int], timeout_s: float = 10.0) -> Connection:
     """A connection to the server at `address`; OSError when there is none."""
     sock = socket.create_connection(address, timeout_s)
+    notice_loss(sock)
     sock.settimeout(None)
     return Connection(sock)
 
 
-def request(address: tuple[str, int], message: Message) -> Message:
-    """One question to the server and its answer."""
+def request(address: tuple[str, int], message: Message, timeout_s: float | None = None) -> Message:
+    """One question to the server and its answer. OSError when there is none (`timeout_s`: in that time)."""
     connection = connect(address)
     try:
+        connection.limit(timeout_s)
         connection.send(message)
         answer = connection.receive()
     finally:

@@ -6,7 +6,6 @@ One thread, the executor's, owns all state; a thread a connection carries messag
 from __future__ import annotations
 
 import argparse
-import re
 import socket
 import sys
 import threading
@@ -30,12 +29,13 @@ from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
+from emulator.live.torque.enrolment import Enrolment
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.mechanism_scheduler import MechanismScheduler
 from emulator.live.torque.nodes import NodeFacts
-from emulator.live.torque.protocol import Connection, Message, ProtocolError
+from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
@@ -206,6 +206,7 @@ class TorqueServer:
     def _serve(self, sock: socket.socket) -> None:
         connection = Connection(sock)
         try:
+            notice_loss(sock)
             message = connection.receive()
             if message is not None:
                 self._answer(connection, message)
@@ -234,7 +235,7 @@ class TorqueServer:
             case "state" | "export" as what:
                 connection.send(self._left[what])
             case "nodes":
-                connection.send({"nodes": [], "expected": 0, "open": False})
+                connection.send({"nodes": [], "expected": 0, "open": False, "missing": []})
             case _:
                 connection.send({"do": "refused", "error": reason})
 
@@ -248,7 +249,11 @@ class TorqueServer:
                 connection.send(self._executor.call(lambda _: self.batch.export()))
             case "nodes":
                 names, wanted = self._enrolment.progress()
-                connection.send({"nodes": names, "expected": wanted, "open": self._enrolment.opened.is_set()})
+                is_open, missing = self._enrolment.opened.is_set(), self._enrolment.missing
+                connection.send({"nodes": names, "expected": wanted, "open": is_open, "missing": missing})
+            case "open":
+                self._enrolment.count_in([str(name) for name in message["missing"]])
+                connection.send({})
             case "register":
                 if self._enrolment.enrol([str(name) for name in message["nodes"]]):
                     link = AgentLink(next(self._links), connection, self.batch, self._executor, self._journal)
@@ -282,62 +287,6 @@ class TorqueServer:
         if isinstance(reply, commands.Need):
             raise ProtocolError("the command's script was not sent")
         connection.send([reply.status, reply.stdout, reply.stderr])
-
-
-class Enrolment:
-    """Which nodes there are: those of the settings, those of a former life, or the first that register.
-
-    Nodes are numbered by the order of their names, n2 before n10, whoever comes first.
-    """
-
-    def __init__(self, config: ServerConfig, path: Path) -> None:
-        self._path = path
-        self._wanted = len(config.nodes) or config.expect_nodes
-        self._changed = threading.Condition()
-        self._stopping = False
-        self.names = config.nodes
-        if not self.names and path.exists():
-            self.names = tuple(path.read_text(encoding="utf-8").split())
-        self._known = set(self.names)
-        self.opened = threading.Event()
-
-    def progress(self) -> tuple[list[str], int]:
-        with self._changed:
-            return sorted(self._known, key=_natural), self._wanted
-
-    def story(self) -> str:
-        return f"{len(self._known)} of {self._wanted} nodes have registered; the server waits for the others"
-
-    def enrol(self, names: Sequence[str]) -> bool:
-        """Take note of a registration; returns when the server is open for it, False when it ends instead."""
-        with self._changed:
-            if not self.names:
-                self._known.update(names)
-                if len(self._known) >= self._wanted:
-                    # As real Torque's server_priv/nodes: known from now on, whoever is up.
-                    self.names = tuple(sorted(self._known, key=_natural))
-                    beside = self._path.with_suffix(".new")
-                    beside.write_text("\n".join(self.names) + "\n", encoding="utf-8")
-                    beside.replace(self._path)
-                self._changed.notify_all()
-        self.opened.wait()
-        return not self._stopping
-
-    def wait(self) -> bool:
-        """Until the nodes are known; False when the server ends before."""
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self.names) or self._stopping)
-            return not self._stopping
-
-    def stop(self) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        self.opened.set()
-
-
-def _natural(name: str) -> tuple[list[int], str]:
-    return [int(digits) for digits in re.findall(r"\d+", name)], name
 
 
 class _GoneLink:
@@ -470,7 +419,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             config = load_settings(options.config, ServerConfig)
             stack.enter_context(config.plugged_in())
-            server = TorqueServer(config, SharedClock(options.clock) if options.clock else SystemClock())
+            clock = SharedClock(options.clock, name="batch") if options.clock else SystemClock()
+            server = TorqueServer(config, clock)
         except (SettingsError, OSError, ValueError) as error:
             sys.stderr.write(f"torque server: {error}\n")
             return 2

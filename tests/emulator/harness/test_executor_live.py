@@ -5,9 +5,10 @@ import threading
 import pytest
 
 from balancer.clock import ManualClock
+from emulator.clock_master import SharedClockMaster
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
 from emulator.ranks import Rank
-from emulator.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock
 
 
 class Diary(list):

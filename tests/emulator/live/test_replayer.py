@@ -18,13 +18,14 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from balancer.clock import US, SystemClock
+from emulator.clock_master import SharedClockMaster
 from emulator.live.leases import CloudSettings
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.nodes import FixedPool, Granted, Refused, Waiting
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.replay_log import LeaseResult, ReplayLog, partial_path, read_replay
 from emulator.live.replayer import Replayer, ReplayerConfig, main
-from emulator.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock
 from emulator.workload.store import save
 from emulator.workload.table import JobTable, Kind
 

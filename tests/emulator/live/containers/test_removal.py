@@ -1,13 +1,18 @@
 """A fleet is removed whole, also by an engine that is late."""
 
+from types import SimpleNamespace
+
 import docker.errors
 import pytest
 
-from emulator.live.containers import fleet
+from emulator.live.containers import removal
+from emulator.live.containers.docker_engine import FleetError
 
 
 class LateNetwork:
     """It is busy with containers that are gone, as after hundreds of removals."""
+
+    name = "fleet-net"
 
     def __init__(self, *, busy_for):
         self._busy_for = busy_for
@@ -32,12 +37,12 @@ class LateNetwork:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(fleet, "_NETWORK_PAUSE_S", 0)
+    monkeypatch.setattr(removal, "_PAUSE_S", 0)
 
 
 def test_what_an_engine_still_counts_is_cut_off_and_the_network_removed_when_it_can_be():
     network = LateNetwork(busy_for=3)
-    fleet._remove_network(network)
+    assert removal.remove_network(network) == ""
     assert network.done == [
         "reload",
         "disconnect c1",
@@ -50,5 +55,76 @@ def test_what_an_engine_still_counts_is_cut_off_and_the_network_removed_when_it_
 
 
 def test_an_engine_that_never_lets_go_is_told():
-    with pytest.raises(docker.errors.APIError, match="active endpoints"):
-        fleet._remove_network(LateNetwork(busy_for=1000))
+    assert removal.remove_network(LateNetwork(busy_for=1000)) == (
+        "cannot remove network fleet-net: error while removing network: it has active endpoints"
+    )
+
+
+class Engine:
+    """Containers, a network and volumes of one fleet. `refuses`: names that it does not remove."""
+
+    def __init__(self, *, containers=(), volumes=(), refuses=()):
+        self.removed = []
+        self._refuses = refuses
+        self._containers = containers
+        self.api = self
+        self.networks = SimpleNamespace(list=lambda filters: [])
+        self.volumes = SimpleNamespace(
+            list=lambda filters: [
+                SimpleNamespace(
+                    name=name, attrs={"Labels": _labels()}, remove=lambda force, name=name: self._remove(name)
+                )
+                for name in volumes
+            ]
+        )
+
+    def containers(self, all, filters):  # noqa: A002 - the name of the engine's own
+        return [
+            {"Id": name, "Names": [f"/fleet-{name}"], "Labels": _labels(role)}
+            for role, name in self._containers
+        ]
+
+    def remove_container(self, name, force, v):
+        assert force
+        assert v
+        self._remove(name)
+
+    def _remove(self, name):
+        if name in self._refuses:
+            raise docker.errors.APIError(f"{name} is in use")
+        self.removed.append(name)
+
+
+def _labels(role="node"):
+    return {"balancer-emulator.fleet": "fleet", "balancer-emulator.role": role}
+
+
+def test_services_go_before_nodes_and_what_stays_is_told_after_all_the_rest_is_gone():
+    engine = Engine(
+        containers=[("node", "n001"), ("batch", "batch"), ("node", "n002")],
+        volumes=["fleet", "scratch"],
+        refuses={"n001", "fleet"},
+    )
+    removed = removal.remove(engine, "fleet", threads=1)
+    assert engine.removed == ["batch", "n002", "scratch"]
+    assert removed == removal.Removed(
+        3,
+        ("cannot remove container fleet-n001: n001 is in use", "cannot remove volume fleet: fleet is in use"),
+    )
+
+
+def test_data_of_a_run_that_is_not_over_are_kept():
+    engine = Engine(containers=[("batch", "batch")], volumes=["fleet", "scratch"])
+    assert removal.remove(engine, "fleet", keep_data=True) == removal.Removed(1, ())
+    assert engine.removed == ["batch"]
+
+
+def test_a_fleet_of_which_only_a_volume_is_left_is_found(monkeypatch):
+    monkeypatch.setattr(removal, "fleets", lambda _: {"project"})
+    engine = Engine(volumes=["fleet"])
+    assert removal.the_own_fleet(engine, None) == removal.the_own_fleet(engine, "fleet") == "fleet"
+    assert removal.the_own_fleet(engine, "other") is None
+    with pytest.raises(
+        FleetError, match="project is a project of Docker Compose: `docker compose -p project down`"
+    ):
+        removal.the_own_fleet(engine, "project")

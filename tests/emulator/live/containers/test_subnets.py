@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from emulator.live.containers.docker_engine import FleetError
-from emulator.live.containers.subnets import choose_subnet, host_routes
+from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
 
 TABLE = """\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
@@ -44,6 +44,18 @@ def test_a_subnet_that_was_asked_for_and_is_not_free_is_named_with_what_has_it()
         choose_subnet(8, "10.77.0.0/22", [], [("br-5f3a", network("10.77.0.0/22"))])
     with pytest.raises(FleetError, match=r"no free network among 10\.77\.0\.0/22: give another --subnet$"):
         choose_subnet(8, "10.77.0.0/22", [network("10.0.0.0/8")], [])
+
+
+def test_addresses_that_an_engine_chooses_are_none_of_those_that_nodes_have():
+    subnet = choose_subnet(372 + 16, None, [], [])
+    fixed = list(subnet.hosts())[: 372 + 16]
+    assert not any(address in automatic_part(subnet) for address in fixed)
+    assert automatic_part(subnet) == network("10.77.3.0/24")
+
+
+def test_more_nodes_get_a_wider_subnet():
+    assert choose_subnet(766, None, [], []) == network("10.77.0.0/22")
+    assert choose_subnet(767, None, [], []) == network("10.77.0.0/21")
 
 
 def test_a_subnet_that_is_too_small_or_none_is_refused():

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from emulator.clock_master import SharedClockMaster
 from emulator.live.job.orders import HEARD, NEWS, Order
 from emulator.live.job.proof import prove
-from emulator.shared_clock import SharedClockMaster
 
 pytestmark = pytest.mark.live
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from balancer.clock import US, ManualClock, wall_us
+from emulator.clock_master import SharedClockMaster
 from emulator.live.process import read_address
 from emulator.live.torque import commands
 from emulator.live.torque.config import ServerConfig
@@ -19,7 +20,7 @@ from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
 from emulator.ranks import Rank
-from emulator.shared_clock import SharedClock, SharedClockMaster
+from emulator.shared_clock import SharedClock
 from testdata import RECORDED
 
 HOME = "/home/alice"

@@ -83,6 +83,20 @@ def test_nodes_are_learned_in_the_order_of_their_names_and_remembered(home):
     again.end()
 
 
+def test_a_node_that_is_counted_in_without_having_come_is_down_until_it_does(home):
+    life = Life(home, ManualClock())
+    agents = [life.agent("n1")]
+    assert request(life.server.address, {"do": "open", "missing": ["n2"]}) == {}
+    assert agents[0].receive()["do"] == "registered"
+    known = {"nodes": ["n1", "n2"], "expected": 2, "open": True, "missing": ["n2"]}
+    assert request(life.server.address, {"do": "nodes"}) == known
+    assert life.say("pbsnodes", "-l")[1].split() == ["n2", "down"]
+    agents.append(life.agent("n2"))
+    assert agents[1].receive()["do"] == "registered"
+    assert life.say("pbsnodes", "-l")[1] == ""
+    life.end()
+
+
 def test_a_server_that_is_started_again_knows_jobs_that_run_wait_and_are_over(home):
     clock = ManualClock(5 * US)
     life = Life(home, clock)

@@ -1,0 +1,226 @@
+"""Who of a fleet may start, with which settings, and for whom everybody waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.clock import micros, seconds, wall_us
+from balancer.plugin_files import files_of
+from balancer.plugins import ALGORITHMS, IN_USE
+from emulator.live.containers import settings
+from emulator.live.containers.control import NotYet
+from emulator.live.containers.names import (
+    BALANCER,
+    BALANCER_PORT,
+    BATCH,
+    BATCH_PORT,
+    NODE,
+    ONDEMAND,
+    ONDEMAND_PORT,
+    REPLAYER,
+    node_name,
+    some_of,
+)
+from emulator.live.torque.protocol import request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from emulator.harness.mechanism import HasNotice
+    from emulator.live.containers.state import State
+    from emulator.mechanisms.balancer import BalancerMechanism
+    from emulator.scenario import Scenario
+
+EPOCH_S = 1_767_225_600
+_ANSWER_S, _EXPORT_S = 20.0, 600.0
+_START_S = 120.0
+
+
+class Gates:
+    """Hands out settings to those that may start. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        shared: settings.Shared,
+        scenario: Scenario,
+        state: State,
+        mechanism: BalancerMechanism | None,
+        *,
+        in_batch: HasNotice | bool,
+        slots_per_node: int,
+    ) -> None:
+        self._shared = shared
+        self._scenario = scenario
+        self._state = state
+        self._mechanism = mechanism
+        self._in_batch = in_batch
+        self._slots_per_node = slots_per_node
+        self._keys = HookKeyFile(shared.hook_keys)
+        self._lock = threading.RLock()
+        self._waits: dict[str, str] = {}
+        self._came: tuple[int, int] = (0, wall_us())
+        """How many nodes had registered, and when (wall time) that changed last."""
+        self.seen_us = wall_us()
+        """When (wall time) the batch server was last heard of."""
+
+    @property
+    def ledger(self) -> str:
+        return os.environ.get("FLEET_LEDGER") or str(self._shared.ledger)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """What somebody who asked for settings was told to wait for."""
+        return sorted(set(self._waits.copy().values()))
+
+    @property
+    def parties(self) -> set[str]:
+        """Who has a place at the clock when time begins, by the names that they have there."""
+        services = {BATCH, REPLAYER} | ({BALANCER, ONDEMAND} if self._mechanism is not None else set())
+        return services | set(self._state.node_names)
+
+    def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
+        """The settings of a role that may start now. Raises NotYet, with what it waits for."""
+        try:
+            found = self._settings_of(role, name)
+        except NotYet as error:
+            self._waits[role] = str(error)
+            raise
+        self._waits.pop(role, None)
+        return found
+
+    def _settings_of(self, role: str, name: str | None) -> dict[str, Any]:
+        shared, scenario, mechanism = self._shared, self._scenario, self._mechanism
+        environ = dict(settings.ENVIRONMENT.get(role, {}))
+        if role == NODE:
+            if name is None:
+                raise ValueError("a node must say its name")
+            return {
+                "config": settings.node(name, np=self._slots_per_node, hooked=mechanism is not None),
+                "files": self._node_files(name),
+            }
+        if role == BATCH:
+            config = settings.batch(
+                scenario,
+                shared,
+                self._state.nodes,
+                EPOCH_S,
+                np=self._slots_per_node,
+                with_mechanism=bool(self._in_batch),
+            )
+            return settings.with_plugins(scenario.plugins, config)
+        self._pass(BATCH, self._batch_is_whole)
+        facts = settings.Facts(tuple(self._state.node_names), self.ledger, self._state.token, EPOCH_S)
+        if role == REPLAYER:
+            if mechanism is not None:
+                self._pass(ONDEMAND, self._ondemand_answers)
+            real_jobs = scenario.live.jobs == "emulator-job"
+            config = settings.replayer(mechanism, shared, facts, in_batch=self._in_batch, real_jobs=real_jobs)
+            return {"config": config, "environ": environ}
+        if mechanism is None:
+            return {"config": {}, "needed": False}
+        if role == BALANCER:
+            with scenario.plugged_in():
+                plugins = files_of(IN_USE.get(), (ALGORITHMS,))
+            config = settings.balancer(mechanism, shared, facts)
+            return settings.with_plugins(plugins, config) | {"environ": environ}
+        self._pass(BALANCER, self._balancer_answers)
+        return {"config": settings.ondemand(mechanism, shared, facts)}
+
+    def _node_files(self, name: str) -> Mapping[str, str]:
+        if self._mechanism is None:
+            return {}
+        with self._lock:
+            # The first call makes the master key; the others are answered without a look at the file's lock.
+            key = next(iter(self._keys.keys_of(name)), None) or self._keys.issue(name)
+        return {"hook.key": f"{name} {key.hex()}\n", "hook.env": settings.hook_environment()}
+
+    def _pass(self, gate: str, check: Callable[[], None]) -> None:
+        """Everybody starts after those it needs; once only, since later they may come and go."""
+        with self._lock:
+            if gate not in self._state.passed:
+                check()
+                self._state.passed.append(gate)
+                self._state.save(self._shared.state)
+
+    def _batch_is_whole(self) -> None:
+        found = self.ask_batch("nodes")
+        if not found["open"]:
+            self._note_nodes(len(found["nodes"]))
+            raise NotYet(_story(found["nodes"], found["expected"]))
+        ready = self.ask_batch("state")
+        if not ready["all_nodes_up"] and not found["missing"]:
+            raise NotYet("not all nodes are up")  # the Balancer takes no node that is down
+        self._state.node_names = list(found["nodes"])
+
+    def _note_nodes(self, count: int) -> None:
+        if count != self._came[0]:
+            self._came = (count, wall_us())
+
+    def lost_at_start(self) -> str:
+        """Which nodes do not come, once nobody has come for a while; '' as long as somebody does, or all are there."""
+        if BATCH in self._state.passed or wall_us() - self._came[1] < micros(_patience_s()):
+            return ""
+        try:
+            found = self.ask_batch("nodes")
+        except NotYet as error:
+            return f"{error}; nobody has come for {_patience_s():g} s"
+        self._note_nodes(len(found["nodes"]))
+        if found["open"] or wall_us() - self._came[1] < micros(_patience_s()):
+            return ""
+        return f"{_story(found['nodes'], found['expected'])}, and no more for {_patience_s():g} s"
+
+    def go_on_without_lost(self) -> list[str]:
+        """Open the batch system with the nodes that have not come down; their names."""
+        found = self.ask_batch("nodes")
+        missing = _missing(found["nodes"], found["expected"])
+        request((BATCH, BATCH_PORT), {"do": "open", "missing": missing}, _ANSWER_S)
+        return missing
+
+    def ask_batch(self, what: str) -> dict[str, Any]:
+        """An answer of the batch server. Raises NotYet if there is none."""
+        try:
+            found = request((BATCH, BATCH_PORT), {"do": what}, _EXPORT_S if what == "export" else _ANSWER_S)
+        except OSError as error:
+            silent_s = seconds(wall_us() - self.seen_us)
+            raise NotYet(f"the batch server has not answered for {silent_s:.0f} s: {error}") from error
+        self.seen_us = wall_us()
+        return found
+
+    @staticmethod
+    def _balancer_answers() -> None:
+        _must_answer(f"http://{BALANCER}:{BALANCER_PORT}/healthz", "the Balancer")
+
+    @staticmethod
+    def _ondemand_answers() -> None:
+        _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
+
+
+def _patience_s() -> float:
+    """$FLEET_START_S (wall time): how long a fleet waits for the next of its nodes."""
+    return float(os.environ.get("FLEET_START_S") or _START_S)
+
+
+def _missing(came: list[str], expected: int) -> list[str]:
+    """Who has not come, where nodes are called n001, n002, ...; else nobody can tell."""
+    wanted = [node_name(number) for number in range(1, expected + 1)]
+    return sorted(set(wanted) - set(came)) if set(came) <= set(wanted) else []
+
+
+def _story(came: list[str], expected: int) -> str:
+    missing = _missing(came, expected)
+    some = f"; {some_of(missing)} not yet" if came and missing else ""
+    return f"{len(came)} of {expected} nodes have registered{some}"
+
+
+def _must_answer(url: str, who: str) -> None:
+    try:
+        if requests.get(url, timeout=5).ok:
+            return
+    except requests.RequestException:
+        pass  # said below
+    raise NotYet(f"{who} does not answer yet")

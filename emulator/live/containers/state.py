@@ -1,0 +1,37 @@
+"""What the controller of a fleet must know to go on with a run: a file of the fleet's volume."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(slots=True)
+class State:
+    """A run. `passed`: whom everybody has waited for already; `marks`: (us, text); `over`: nothing more will happen."""
+
+    run: str
+    scenario: dict[str, Any]
+    nodes: int
+    node_names: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    token: str = ""
+    marks: list[tuple[int, str]] = field(default_factory=list)
+    steps_done: int = 0
+    wall_us: int = 0
+    over: bool = False
+
+    def save(self, path: Path) -> None:
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        beside.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> State:
+        state = cls(**json.loads(path.read_text(encoding="utf-8")))
+        state.marks = [(int(at_us), str(text)) for at_us, text in state.marks]
+        return state
