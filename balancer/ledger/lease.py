@@ -76,7 +76,7 @@ _RENEW = Statement(
 
 
 def read(connection: sa.Connection) -> Seen:
-    (row,) = _READ.run(connection, {}).fetchall()
+    (row,) = _READ.rows(connection, {})
     return Seen(*row)
 
 

@@ -95,7 +95,7 @@ class Reader:
 
     def _found(self, query: Statement, values: Row) -> list[Any]:
         with self.connected() as connection:
-            return list(query.run(connection, values).fetchall())
+            return query.rows(connection, values)
 
     def load(self) -> Snapshot | None:
         """The stored state; None in a new ledger."""
@@ -329,21 +329,21 @@ def read_snapshot(connection: sa.Connection) -> Snapshot | None:
     return Snapshot(
         now_us=last["at_us"],
         serial=last["serial"],
-        nodes=_by_name(node_of(row) for row in _NODES.run(connection, {}).fetchall()),
-        requests=tuple(request_of(row) for row in _OPEN_REQUESTS.run(connection, {}).fetchall()),
+        nodes=_by_name(node_of(row) for row in _NODES.rows(connection, {})),
+        requests=tuple(request_of(row) for row in _OPEN_REQUESTS.rows(connection, {})),
         reserves=tuple(_reserves(connection)),
     )
 
 
 def _newest(connection: sa.Connection) -> Row | None:
     """The last event, if it is the one that the ledger was left with. Raises DamagedError."""
-    found = _NEWEST_TWO.run(connection, {}).fetchall()
+    found = _NEWEST_TWO.rows(connection, {})
     rows = [dict(zip(events.columns.keys(), row, strict=True)) for row in found]
     who = read_writer(connection)
     last = rows[0]["seq"] if rows else 0
     if last != who.seq:
         raise DamagedError(f"the log ends at event {last}, and the newest is {who.seq}")
-    ((begins, digest),) = _START.run(connection, {}).fetchall()
+    ((begins, digest),) = _START.rows(connection, {})
     for row in reversed([row for row in rows if row["seq"] > begins]):
         # The older of the two is only what the newest follows.
         digest = row["digest"] if row is not rows[0] else link(digest, row)
@@ -353,7 +353,7 @@ def _newest(connection: sa.Connection) -> Row | None:
 
 
 def _reserves(connection: sa.Connection) -> list[ReserveRecord]:
-    return [reserve_of(row) for row in _RESERVES.run(connection, {}).fetchall()]
+    return [reserve_of(row) for row in _RESERVES.rows(connection, {})]
 
 
 def _slot(start_us: int, slot_us: int, asked: list[tuple[int, str]]) -> Slot:

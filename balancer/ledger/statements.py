@@ -28,11 +28,10 @@ BEGIN = "BEGIN IMMEDIATE"
 
 
 class Found(Protocol):
-    """What the database did: rows as tuples in the order of the statement's columns, or how many were changed."""
+    """What the database did: how many rows were changed."""
 
     @property
     def rowcount(self) -> int: ...
-    def fetchall(self) -> Sequence[Any]: ...
 
 
 class Statement:
@@ -54,6 +53,14 @@ class Statement:
         if names is None:
             return connection.exec_driver_sql(text, rows)
         return _run(connection, text, _values(names, rows))
+
+    def rows(self, connection: sa.Connection, values: Row) -> list[Any]:
+        """What a select finds, as tuples in the order of its columns. Raises SQLAlchemyError."""
+        found: Any = self.run(connection, values)
+        try:
+            return list(found.fetchall())
+        except Error as error:  # SQLite's driver reads a page when its rows are asked for
+            raise DBAPIError.instance(self._text(connection.dialect)[0], values, error, Error) from error
 
     def run_on(self, driver: Any, dialect: sa.Dialect, rows: Row | Sequence[Row]) -> Found:
         """As `run`, in SQLite's own connection."""
