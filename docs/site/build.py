@@ -32,8 +32,8 @@ _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 CONTENTS = {
     "Tutorials": (
-        "tutorials/first-run", "tutorials/own-log", "own-policy", "tutorials/paper-figure", "tutorials/live-fleet",
-        "live-slurm", "tutorials/operator",
+        "tutorials/first-run", "tutorials/own-log", "tutorials/two-machines", "own-policy", "tutorials/paper-figure",
+        "tutorials/live-fleet", "live-slurm", "tutorials/operator",
     ),
     "How to": (
         "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",

@@ -59,10 +59,10 @@ def cells(each: Figures) -> tuple[str, ...]:
 
 
 def terminal_table(answer: Answer) -> Table:
-    """All settings in 80 columns; the recommended ones in bold. The page has the spread too."""
+    """All settings in 80 columns; the recommended ones with a star. The page has spread and utilisation too."""
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("setting", no_wrap=True)
-    for heading in ("rejected", "worst", "wait, min", "of today's", "idle, node-h", "used"):
+    for heading in ("rejected", "worst", "wait, min", "of today's", "idle, node-h"):
         table.add_column(heading, justify="right", no_wrap=True)
     for each in answer.found:
         label, is_best = each.setting.label, each.setting.label in answer.best
@@ -74,7 +74,6 @@ def terminal_table(answer: Answer) -> Table:
             f"{each.wait_min:,.1f}",
             "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
             f"{each.idle_node_h:,.0f}",
-            f"{100 * each.utilisation:.1f} %",
             style="bold" if is_best else None,
         )
     return table
