@@ -11,7 +11,7 @@ from emulator.runner import make_mechanism, prepare
 from emulator.scenario import ScenarioError, apply_change, from_mapping, load
 
 ROOT = Path(__file__).parents[2]
-LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, pace, speed"
+LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, pace, patience_s, speed"
 SMALL = {
     "nodes": 8,
     "workload": {"generate": [{"daily_batch": {"days": 0.2, "jobs": 20, "load": 0.5}}]},
@@ -196,6 +196,7 @@ def test_defaults_are_stored():
             "speed": 600.0,
             "pace": "held",
             "max_lag_s": 2.0,
+            "patience_s": 60.0,
             "hooks": "in_process",
             "jobs": "sleep",
             "faults": [],
