@@ -24,22 +24,19 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
+from balancer.driver_calls import DriverCalls
 from balancer.drivers.base import (
     UNKNOWN,
-    ChecksSite,
     DriverError,
     NodeStatus,
-    RefusedError,
-    Tidies,
     UnclearError,
 )
-from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import (
     Event,
     Instruction,
@@ -54,23 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
+    from balancer.driver_calls import CommandObserver
     from balancer.drivers.base import BatchDriver, SiteCheck
 
 _log = structlog.get_logger()
-
-_MANY_REFUSALS = 5
-"""So many in a row are no accident."""
-
-_LONGEST_POLL_S = 60.0
-
-_TIDY_EVERY_US = micros(5)
-"""Wall time between looks at what drivers keep beside their marks; not each of a storm of readings needs one."""
-
-
-class CommandObserver(Protocol):
-    """Is told of every command, for the metrics."""
-
-    def command_done(self, command: str, outcome: str, took_s: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +122,11 @@ class Commander:
         signature: Callable[[], str] = lambda: "",
         threaded: bool = True,
     ) -> None:
-        self._driver = driver
+        self._batch = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
         self._clock = clock
         self._settings = settings
         self._report = report
-        self._observer = observer
-        self._check_writer = check_writer
         self._is_batchs = is_batchs
-        self._signature = signature
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._issuing: list[Order] = []
@@ -156,19 +137,15 @@ class Commander:
         self._stopped = False
         self._threaded = threaded
         self._looked_us = 0
-        self._tidies = driver if isinstance(driver, Tidies) else None
-        self._tidied_us = -_TIDY_EVERY_US
-        self._troubles = {"status": "", "change": ""}
-        self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     @property
     def driver_name(self) -> str:
-        return self._driver.name
+        return self._batch.name
 
     def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
-        return self._driver.check_site(nodes) if isinstance(self._driver, ChecksSite) else ()
+        return self._batch.site_checks(nodes)
 
     def start(self) -> None:
         if self._threaded:
@@ -197,24 +174,21 @@ class Commander:
         """At most so long; not at all while the batch system gives trouble."""
         if not self._threaded:
             self.step()
-        issued.wait(0 if self._troubles["status"] else limit_s)
+        issued.wait(0 if self._batch.silence else limit_s)
 
     @property
     def trouble(self) -> str:
         """What the latest command, or the latest look, failed with; "": they did not."""
-        return self._troubles["change"] or self._troubles["status"]
+        return self._batch.failure or self._batch.silence
 
     @property
     def refused(self) -> str | None:
         """What the batch system says no to, again and again."""
-        return self._troubles["change"] if self._refusals >= _MANY_REFUSALS else None
+        return self._batch.refused
 
     @property
     def _poll_us(self) -> int:
-        """Between looks at what is open: longer and longer while every command is refused."""
-        beyond = max(0, self._refusals - _MANY_REFUSALS)
-        poll_s = self._settings.confirm_poll_s
-        return micros(min(poll_s * 2.0 ** min(beyond, 10), max(poll_s, _LONGEST_POLL_S)))
+        return micros(self._batch.poll_s(self._settings.confirm_poll_s))
 
     def read(self) -> Reading:
         """All states, read after this call began. Raises DriverError."""
@@ -320,19 +294,7 @@ class Commander:
             readers, self._readers = self._readers, []
         if readers:
             self._read_all(readers)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        if self._tidies is None or wall_us() - self._tidied_us < _TIDY_EVERY_US:
-            return
-        self._tidied_us = wall_us()
-        try:
-            self._check_writer()
-            self._tidies.tidy()
-        except (LedgerError, DriverError) as error:
-            _log.warning("what belongs to our marks could not be looked after", error=str(error))
-        except Exception:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
-            _log.exception("what belongs to our marks could not be looked after")
+            self._batch.tidy()
 
     def _open_all(self, tickets: Iterable[_Ticket]) -> None:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
@@ -359,9 +321,7 @@ class Commander:
 
     def _reclaim(self, nodes: Sequence[str]) -> None:
         if nodes:
-            self._change(
-                "reclaim", lambda some: self._driver.reclaim_nodes(some, why=self._signature()), nodes
-            )
+            self._batch.reclaim(nodes)
 
     def _restore(self, nodes: Sequence[str]) -> None:
         wanted = [node for node in nodes if self._is_batchs(node)]
@@ -369,32 +329,22 @@ class Commander:
             for node in {*nodes} - {*wanted}:
                 self._open.pop(node, None)
         if wanted:
-            self._change("restore", self._driver.restore_nodes, wanted)
+            self._batch.restore(wanted)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
         """Without the nodes on which a person has put a mark of their own meanwhile.
 
         One that cannot be read may be such a node: its mark is taken off when it has been read (`_confirm`).
         """
-        states = self._look(nodes)
+        states = self._batch.look(nodes)
         read = {node: states.get(node, UNKNOWN) for node in nodes}
         return [node for node, status in read.items() if status.state != "unknown" and not status.is_foreign]
-
-    def _look(self, nodes: Sequence[str]) -> dict[str, NodeStatus]:
-        """What the batch system says of these nodes; nothing where it cannot be asked."""
-        states: dict[str, NodeStatus] = {}
-
-        def read() -> None:
-            states.update(self._driver.get_status_of_nodes(nodes))
-
-        self._call("status", read)
-        return states
 
     def _confirm(self) -> None:
         """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
         nodes = list(self._open)
         at_us = self._clock.now_us()
-        states = self._look(nodes)
+        states = self._batch.look(nodes)
         now_us = wall_us()
         outcomes: dict[Outcome, dict[str, NodeCommand]] = {}
         again: dict[bool, list[str]] = {True: [], False: []}
@@ -453,13 +403,9 @@ class Commander:
     def _read_all(self, readers: Sequence[Future[Reading]]) -> None:
         at_us = self._clock.now_us()
         states: dict[str, NodeStatus] = {}
-
-        def read() -> None:
-            states.update(self._driver.get_status_of_all_nodes())
-
         error: DriverError | None = UnclearError("the thread that gives commands has ended")
         try:
-            error = self._call("status", read)
+            states, error = self._batch.look_at_all()
         finally:
             self._answer(readers, error, Reading(at_us, states))
         with self._changed:
@@ -475,36 +421,6 @@ class Commander:
                 reader.set_result(reading)
             else:
                 reader.set_exception(error)
-
-    def _change(self, command: str, action: Callable[[Sequence[str]], None], nodes: Sequence[str]) -> None:
-        """Run a command with effects, if this process is still the one writer of the ledger."""
-        try:
-            self._check_writer()
-        except LedgerError as error:
-            _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
-            return
-        self._call(command, lambda: action(nodes))
-
-    def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
-        """Run one driver command; its failure is counted, logged and returned. We read back anyway."""
-        start_us = wall_us()
-        failure: DriverError | None = None
-        try:
-            action()
-        except DriverError as error:
-            failure = error
-        except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
-            failure = UnclearError(f"the driver {self._driver.name} raised {error!r}")
-        self._troubles["status" if command == "status" else "change"] = str(failure or "")
-        if command != "status":
-            self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0
-            if self._refusals == _MANY_REFUSALS:
-                _log.error("the batch system refuses our commands", command=command, error=str(failure))
-        outcome = failure.outcome if failure is not None else "ok"
-        self._observer.command_done(command, outcome, seconds(wall_us() - start_us))
-        if failure is not None:
-            _log.warning("batch command failed", command=command, outcome=outcome, error=str(failure))
-        return failure
 
 
 def _event(outcome: Outcome, works: Mapping[str, NodeCommand], at_us: int) -> Event:
