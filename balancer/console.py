@@ -31,6 +31,7 @@ def cli() -> None:
     they are given (`operator` may end everybody's). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
     `balancer token` makes tokens, `balancer hook-key` keys of nodes.
     `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
+    `balancer nova agent` runs beside Nova, `balancer nova check` says what a cloud lacks.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -334,6 +335,7 @@ def _time(at_s: float) -> str:
 def _add_commands() -> None:
     from balancer.auth.console import hook_key, token
     from balancer.freeze_console import freeze, thaw
+    from balancer.nova.cli import nova
     from balancer.predictors.cli import predict, predictor
     from balancer.site import check
 
@@ -344,6 +346,7 @@ def _add_commands() -> None:
     cli.add_command(thaw)
     cli.add_command(token)
     cli.add_command(hook_key)
+    cli.add_command(nova)
 
 
 _add_commands()

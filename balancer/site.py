@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -40,7 +40,7 @@ def _batch(nodes: Sequence[str], driver: BatchDriver) -> Iterator[SiteCheck]:
     yield SiteCheck(f"{driver.name} lists the nodes", _missing(nodes, listed, driver.name))
     yield SiteCheck(
         "what it says of them can be read",
-        f"{_some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
+        f"{some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
     )
     if isinstance(driver, ChecksSite):
         try:
@@ -62,10 +62,11 @@ def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
 
 def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:
     absent = [name for name in nodes if name not in listed]
-    return f"{_some(absent)} not known to {who}: mend `nodes`, or add them there" if absent else ""
+    return f"{some(absent)} not known to {who}: mend `nodes`, or add them there" if absent else ""
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
 
@@ -89,6 +90,11 @@ def check(config: Path | None, nodes: str | None, as_json: bool) -> None:
     except (ConfigError, ValueError) as error:
         click.echo(f"balancer: {error}", err=True)
         raise SystemExit(2) from error
+    show_checks(found, as_json=as_json)
+
+
+def show_checks(found: Sequence[SiteCheck], *, as_json: bool) -> NoReturn:
+    """A line for each. Exit status 0: all is well, 1: something is not."""
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:

@@ -53,7 +53,7 @@ class OpenStackDriver:
             services = list(nova.services(binary="nova-compute"))
             servers = list(nova.servers(all_projects=True))
         except (sdk_errors.SDKException, auth_errors.ClientException) as error:
-            raise _driver_error(error) from error
+            raise driver_error(error) from error
         found: dict[str, list[str]] = {}
         for server in servers:
             if server.compute_host:
@@ -74,7 +74,8 @@ class OpenStackDriver:
         return self._connection
 
 
-def _driver_error(error: Exception) -> DriverError:
+def driver_error(error: Exception) -> DriverError:
+    """What went wrong, in the terms of all drivers."""
     text = f"the cloud cannot be read: {error}"
     status = getattr(error, "http_status", None) or getattr(error, "status_code", None)
     if status in _REFUSED:

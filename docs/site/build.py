@@ -43,8 +43,8 @@ CONTENTS = {
         "reference/commands", "reference/python", "scenarios", "traces", "schedulers", "slurm-twin", "results",
         "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
-        "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/algorithms",
-        "balancer/predictors",
+        "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
+        "balancer/algorithms", "balancer/predictors",
     ),
     "Explanation": (
         "architecture", "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",

@@ -1,0 +1,1 @@
+"""An unmodified Nova asks the Balancer. `scheduler_filter` alone imports Nova."""

@@ -1,0 +1,180 @@
+"""The agent beside Nova: again and again it looks at servers, grants and allocations, and does what `decide` says.
+
+It keeps nothing that a restart could lose: a look is judged by itself, and all it tells the Balancer may be told twice.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from balancer.client import BalancerError
+from balancer.clock import SystemClock, micros, seconds, wall_us
+from balancer.drivers.base import DriverError
+from balancer.nova.decide import CloudLook, Memory, Plan, Rules, granted_to, plan
+from balancer.timestamps import iso, parse_iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from balancer.client import Balancer
+    from balancer.client_records import Node, Request
+    from balancer.nova.decide import Intruder
+    from balancer.nova.hints import HintReceiver
+
+_log = structlog.get_logger()
+
+
+class Cloud(Protocol):
+    """What the agent asks of the cloud (`balancer.nova.cloud.NovaCloud`). Each raises DriverError."""
+
+    def look(self) -> CloudLook: ...
+
+    def usage(self, hosts: Iterable[str]) -> Mapping[str, bool]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """`period_s`: how often it looks without a hint. `pause_s`: how soon after a look the next may begin."""
+
+    rules: Rules
+    period_s: float = 5.0
+    pause_s: float = 0.5
+    status_file: Path | None = None
+
+
+class Agent:
+    """One agent, for one owner's grants. Two of them do no harm: each call names the generation it was decided by."""
+
+    def __init__(self, cloud: Cloud, balancer: Balancer, settings: AgentSettings) -> None:
+        self._cloud, self._balancer, self.settings = cloud, balancer, settings
+        self._memory = Memory()
+        self._requests: dict[str, Request] = {}
+        self._told: frozenset[Intruder] = frozenset()
+        self._problem = ""
+
+    def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
+        """Until `is_over`. What cannot be asked is asked again at the next look."""
+        while not is_over():
+            began_us = wall_us()
+            self.look()
+            # Notifications come in crowds, and each look costs Nova a list of all servers.
+            rest_s = self.settings.pause_s - seconds(wall_us() - began_us)
+            while rest_s > 0 and not is_over():
+                hints.pause(min(rest_s, 0.5))
+                rest_s = self.settings.pause_s - seconds(wall_us() - began_us)
+            end_us = began_us + micros(self.settings.period_s)
+            while not is_over() and (left_s := seconds(end_us - wall_us())) > 0:
+                if hints.wait(min(left_s, 0.5)):
+                    break
+
+    def look(self) -> Plan | None:
+        """One look, and what follows from it. None: something did not answer, and nothing was done."""
+        try:
+            decided = self._decide()
+            self._memory = decided.memory
+            self._do(decided)
+        except (DriverError, BalancerError) as error:
+            if str(error) != self._problem:
+                _log.warning("cannot look", error=str(error))
+            self._problem = str(error)
+            self._write_status(None)
+            return None
+        if self._problem:
+            _log.info("looks again")
+        self._problem = ""
+        self._tell(decided)
+        self._write_status(decided)
+        return decided
+
+    def _decide(self) -> Plan:
+        rules = self.settings.rules
+        cloud = self._cloud.look()
+        now_s = seconds(parse_iso(self._balancer.status()["now"]))
+        nodes = self._balancer.nodes()
+        self._read_requests(nodes)
+        ours = granted_to(rules.owner, nodes, self._requests)
+        usage = self._cloud.usage(node.name for node in ours if cloud.servers.get(node.name) == ())
+        return plan(
+            rules,
+            cloud=cloud,
+            nodes=nodes,
+            requests=self._requests,
+            usage=usage,
+            before=self._memory,
+            now_s=now_s,
+        )
+
+    def _read_requests(self, nodes: list[Node]) -> None:
+        """Those that have nodes; of one that is confirmed and has no end nothing changes any more."""
+        wanted = {node.request_id for node in nodes if node.state == "OD_ALLOC" and node.request_id}
+        kept = self._requests
+        self._requests = {
+            name: kept[name]
+            if name in kept and kept[name].confirmed and kept[name].lease_ends_s is None
+            else self._balancer.request(name)
+            for name in sorted(wanted)
+        }
+
+    def _do(self, decided: Plan) -> None:
+        for name in decided.confirm:
+            if self._tried(partial(self._balancer.confirm_request, name), f"confirm {name}"):
+                _log.info("confirmed", request=name)
+        for name in decided.renew:
+            self._tried(partial(self._balancer.renew_lease, name), f"renew {name}")
+        for node, generation in decided.release.items():
+            # One by one: a node that has changed meanwhile must not keep the others.
+            if self._tried(
+                partial(self._balancer.release_nodes, [node], generations={node: generation}),
+                f"release {node}",
+            ):
+                _log.info("returned", node=node)
+
+    def _tried(self, call: Callable[[], object], what: str) -> bool:
+        """Raises BalancerError where there was no answer; a refusal is looked at again the next time."""
+        try:
+            call()
+        except BalancerError as error:
+            if not error.status:
+                raise
+            _log.warning("refused", what=what, error=str(error))
+            return False
+        return True
+
+    def _tell(self, decided: Plan) -> None:
+        """Each intruder once when it comes, and once when it is gone."""
+        shown = frozenset(decided.intruders)
+        for each in sorted(shown - self._told, key=lambda one: (one.node, one.server)):
+            _log.error(
+                "a server where none may be",
+                server=each.server,
+                node=each.node,
+                why=each.why,
+                what_to_do=each.what_to_do,
+            )
+        for server, node in sorted(
+            {(one.server, one.node) for one in self._told} - {(one.server, one.node) for one in shown}
+        ):
+            _log.info("the server is gone from there", server=server, node=node)
+        self._told = shown
+
+    def _write_status(self, decided: Plan | None) -> None:
+        """For monitoring; a reader sees the old or the new one."""
+        path = self.settings.status_file
+        if path is None:
+            return
+        intruders = self._told if decided is None else decided.intruders
+        shown = {
+            "at": iso(SystemClock().now_us()),
+            "problem": self._problem or None,
+            "nodes_in_use": None if decided is None else decided.in_use,
+            "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
+        }
+        written = path.with_name(f".{path.name}.new")
+        written.write_text(json.dumps(shown, indent=2) + "\n", encoding="utf-8")
+        written.replace(path)

@@ -1,0 +1,92 @@
+"""Nova and Placement, as the agent and the check read them. The account must be an administrator's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import openstack
+from keystoneauth1 import exceptions as auth_errors
+from openstack import exceptions as sdk_errors
+
+from balancer.drivers.base import DriverError
+from balancer.drivers.openstack import driver_error
+from balancer.nova.decide import CloudLook, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
+ERRORS = (sdk_errors.SDKException, auth_errors.ClientException)
+
+
+class NovaCloud:
+    """Raises DriverError where the cloud cannot be read; an answer is whole or none."""
+
+    def __init__(self, cloud: str = "", *, timeout_s: float = 15.0, connection: Any = None) -> None:
+        self._name, self._timeout_s, self._connection = cloud, timeout_s, connection
+        self._providers: dict[str, tuple[str, ...]] = {}
+        """Host -> its resource providers: one, but for clustered drivers such as ironic's."""
+
+    @property
+    def connection(self) -> Any:
+        if self._connection is None:
+            self._connection = openstack.connect(cloud=self._name or None, api_timeout=self._timeout_s)
+        return self._connection
+
+    def look(self) -> CloudLook:
+        """The servers of all projects, by host."""
+        try:
+            compute = self.connection.compute
+            hosts = [service.host for service in compute.services(binary="nova-compute")]
+            servers = list(compute.servers(all_projects=True))
+        except ERRORS as error:
+            raise driver_error(error) from error
+        found: dict[str, list[Server]] = {host: [] for host in hosts}
+        for server in servers:
+            if server.compute_host:
+                shown = Server(server.id, server.name or "", server.status or "")
+                found.setdefault(server.compute_host, []).append(shown)
+        # A silent cell's servers are shown without their host.
+        whole = all(server.status != "UNKNOWN" for server in servers)
+        return CloudLook({host: tuple(each) for host, each in found.items()}, whole)
+
+    def usage(self, hosts: Iterable[str]) -> Mapping[str, bool]:
+        """Whether anything is allocated on these hosts; one that Placement does not know is left out."""
+        wanted = list(hosts)
+        if any(host not in self._providers for host in wanted):
+            self._providers = self.providers()
+        return {
+            host: any(self._is_used(uuid) for uuid in self._providers[host])
+            for host in wanted
+            if host in self._providers
+        }
+
+    def providers(self) -> dict[str, tuple[str, ...]]:
+        """Of each compute host, the ids of its hypervisors: Nova gives its resource providers the same."""
+        try:
+            shown = list(self.connection.compute.hypervisors(details=True))
+        except ERRORS as error:
+            raise driver_error(error) from error
+        found: dict[str, tuple[str, ...]] = {}
+        for hypervisor in shown:
+            host = (hypervisor.service_details or {}).get("host") or hypervisor.name
+            found[host] = (*found.get(host, ()), str(hypervisor.id))
+        return found
+
+    def _is_used(self, uuid: str) -> bool:
+        answer = self.placement(f"/resource_providers/{uuid}/usages")
+        if answer is None:
+            return False  # the provider is gone, and what was on it
+        return any(answer["usages"].values())
+
+    def placement(self, path: str) -> Any:
+        """The body; None: not found."""
+        try:
+            response = self.connection.placement.get(path, headers=_PLACEMENT)
+        except ERRORS as error:
+            raise driver_error(error) from error
+        if response.status_code == 404:  # noqa: PLR2004
+            return None
+        if not response.ok:
+            raise DriverError(f"Placement answers {response.status_code} to {path}")
+        return response.json()

@@ -1,0 +1,164 @@
+"""What the agent does about what it saw: pure, no I/O and no clock.
+
+Level-triggered: each look is judged by itself, and what is remembered only makes the agent quicker. Nova must have
+been read first, then the Balancer, then Placement: a server that starts claims in Placement before Nova shows it, and a
+node is granted before either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from balancer.client_records import Node, Request
+
+_BATCH = ("OA_IDLE", "OA_BUSY", "DOWN", "RESTORING")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server as Nova shows it."""
+
+    id: str
+    name: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloudLook:
+    """Servers of each host with a compute service. `whole`: no cell was silent."""
+
+    servers: Mapping[str, tuple[Server, ...]]
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Intruder:
+    """A server on a node that is not granted to Nova: it was forced there, or moved past the filter."""
+
+    server: str
+    node: str
+    why: str
+
+    @property
+    def what_to_do(self) -> str:
+        return (
+            f"move it (openstack server migrate {self.server}) or delete it; the node gets no new job while it is"
+            " there. Who may force hosts is set in Nova's policy (os_compute_api:servers:create:forced_host)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of a grant's node: that something ran there, and since when nothing did. Keys: node and generation."""
+
+    used: frozenset[tuple[str, int]] = frozenset()
+    empty_since_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    confirm: tuple[str, ...]
+    """Requests whose grant is in use."""
+    renew: tuple[str, ...]
+    """Requests in use whose lease is about to end."""
+    release: Mapping[str, int]
+    """Nodes on which nothing runs, with the generation that was judged."""
+    intruders: tuple[Intruder, ...]
+    in_use: int
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """`owner`: whose grants these are. `grace_s`: how long a node that was never used stays granted.
+
+    `renew_s`: a lease that ends within this time is renewed while anything runs on its nodes.
+    """
+
+    owner: str = "nova"
+    grace_s: float = 60.0
+    renew_s: float = 600.0
+
+
+def granted_to(owner: str, nodes: Sequence[Node], requests: Mapping[str, Request]) -> list[Node]:
+    """The nodes of this owner's grants."""
+    return [
+        node
+        for node in nodes
+        if node.state == "OD_ALLOC"
+        and (request := requests.get(node.request_id or "")) is not None
+        and request.owner == owner
+    ]
+
+
+def plan(
+    rules: Rules,
+    *,
+    cloud: CloudLook,
+    nodes: Sequence[Node],
+    requests: Mapping[str, Request],
+    usage: Mapping[str, bool],
+    before: Memory,
+    now_s: float,
+) -> Plan:
+    """`requests`: those that have nodes, by id. `usage`: whether Placement shows any, of nodes without a server.
+
+    A node that Nova does not list, or of which Placement said nothing, is left alone.
+    """
+    ours = granted_to(rules.owner, nodes, requests)
+    busy = [node for node in ours if cloud.servers.get(node.name) or usage.get(node.name)]
+    empty = [
+        node
+        for node in ours
+        if cloud.whole and cloud.servers.get(node.name) == () and usage.get(node.name) is False
+    ]
+    used = {_key(node) for node in busy} | (before.used & {_key(node) for node in ours})
+    since_s = {_key(node): before.empty_since_s.get(_key(node), now_s) for node in empty}
+    holders = {str(node.request_id): requests[str(node.request_id)] for node in busy}
+    return Plan(
+        confirm=tuple(sorted(name for name, request in holders.items() if not request.confirmed)),
+        renew=tuple(
+            sorted(
+                name
+                for name, request in holders.items()
+                if request.lease_ends_s is not None and request.lease_ends_s < now_s + rules.renew_s
+            )
+        ),
+        release={
+            node.name: node.generation
+            for node in empty
+            # An unconfirmed grant may be on its way to its first server; if it is not, it ends by itself.
+            if requests[str(node.request_id)].confirmed
+            and (_key(node) in used or now_s - since_s[_key(node)] >= rules.grace_s)
+        },
+        intruders=_intruders(rules, cloud, nodes, requests),
+        in_use=len(busy),
+        memory=Memory(frozenset(used), since_s),
+    )
+
+
+def _key(node: Node) -> tuple[str, int]:
+    return node.name, node.generation
+
+
+def _intruders(
+    rules: Rules, cloud: CloudLook, nodes: Sequence[Node], requests: Mapping[str, Request]
+) -> tuple[Intruder, ...]:
+    found = []
+    for node in nodes:
+        request = requests.get(node.request_id or "")
+        if node.state in _BATCH:
+            jobs = f", runs {', '.join(node.jobs)}" if node.jobs else ""
+            why = f"the node is batch's ({node.state}{jobs})"
+        elif node.state == "OD_ALLOC" and request is not None and request.owner != rules.owner:
+            why = f"the node is granted to {request.owner or 'nobody known'}, not to {rules.owner}"
+        elif node.state in {"OD_RESERVE", "RECLAIMING"}:
+            why = f"the node is granted to nobody ({node.state})"
+        else:
+            continue
+        found += [Intruder(server.id, node.name, why) for server in cloud.servers.get(node.name, ())]
+    return tuple(found)

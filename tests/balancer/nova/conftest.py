@@ -1,0 +1,74 @@
+"""A Balancer over HTTP in the test's process, and a cloud in memory."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+from werkzeug.serving import make_server
+
+from balancer.app import create_app
+from balancer.client import Balancer
+from balancer.drivers.base import UnreachableError
+from balancer.nova.decide import CloudLook, Server
+
+
+class MemoryCloud:
+    """Nova and Placement in memory: servers by host, and hosts on which something is allocated."""
+
+    def __init__(self, hosts):
+        self.servers = dict.fromkeys(hosts, ())
+        self.allocated = set()
+        self.whole = True
+        self.is_away = False
+
+    def put(self, host, *names):
+        self.servers[host] = tuple(Server(name, name, "ACTIVE") for name in names)
+        (self.allocated.add if names else self.allocated.discard)(host)
+
+    def look(self):
+        if self.is_away:
+            raise UnreachableError("the cloud cannot be read: no answer")
+        return CloudLook(dict(self.servers), self.whole)
+
+    def usage(self, hosts):
+        return {host: host in self.allocated for host in hosts}
+
+
+@pytest.fixture
+def served(world):
+    """`served(**options)`: a running service and its URL."""
+    made = []
+
+    def make(**options):
+        w = world(**options)
+        server = make_server("127.0.0.1", 0, create_app(w.engine), threaded=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        made.append((server, thread))
+        return w, f"http://127.0.0.1:{server.server_port}"
+
+    yield make
+    for server, thread in made:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def client():
+    """`client(url, name)`: closed after the test."""
+    made = []
+
+    def make(url, name="nova"):
+        made.append(Balancer(url, name=name, patience_s=2.0))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def cloud():
+    return MemoryCloud

@@ -1,0 +1,163 @@
+"""The agent beside a real Balancer and a cloud in memory: what it confirms, returns and tells."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from balancer.drivers.cloud import CloudStatus
+from balancer.nova.agent import Agent, AgentSettings
+from balancer.nova.asking import Asker, AskingSettings, Create
+from balancer.nova.decide import Rules
+
+
+@pytest.fixture
+def site(served, client, cloud, tmp_path):
+    """A Balancer with three nodes, an empty cloud, and the agent between them."""
+
+    class Site:
+        def __init__(self):
+            self.world, self.url = served(nodes=3, confirm_s=60, idle_hold_s=0)
+            self.world.settled()
+            self.world.cloud.hosts = dict.fromkeys(self.world.names, CloudStatus(enabled=False))
+            self.cloud = cloud(self.world.names)
+            self.client = client(self.url)
+            self.status = tmp_path / "agent.json"
+            self.agent = self.new_agent()
+
+        def new_agent(self):
+            rules = Rules(owner="nova", grace_s=60.0)
+            return Agent(self.cloud, self.client, AgentSettings(rules=rules, status_file=self.status))
+
+        def create(self, count=1):
+            create = Create(request_id="req-1", count=count, hosts=tuple(self.world.names))
+            return sorted(Asker(AskingSettings(url=self.url)).passing(create))
+
+        def pass_s(self, time_s):
+            self.world.clock.advance_to(self.world.clock.now_us() + round(time_s * 1e6))
+
+        def allocated(self):
+            return sorted(name for name, state in self.world.settled().items() if state == "OD_ALLOC")
+
+    return Site()
+
+
+def test_a_grant_with_a_server_is_confirmed_and_goes_back_after_it(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    assert site.client.requests()[0].confirmed
+    site.pass_s(3600)
+    site.agent.look()
+    assert site.allocated() == [node]
+    site.cloud.put(node)
+    site.agent.look()
+    assert site.allocated() == []
+
+
+def test_a_grant_that_never_gets_a_server_ends_by_itself(site):
+    site.create()
+    site.agent.look()
+    assert not site.client.requests()[0].confirmed
+    site.pass_s(61)
+    assert site.allocated() == []
+
+
+def test_of_two_servers_on_a_node_the_last_one_ends_it(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1", "s2")
+    site.agent.look()
+    site.cloud.put(node, "s2")
+    site.agent.look()
+    assert site.allocated() == [node]
+    site.cloud.put(node)
+    site.agent.look()
+    assert site.allocated() == []
+
+
+def test_of_two_nodes_only_the_one_whose_server_is_gone_goes_back(site):
+    one, other = site.create(2)
+    site.cloud.put(one, "s1")
+    site.cloud.put(other, "s2")
+    site.agent.look()
+    site.cloud.put(one)
+    site.agent.look()
+    assert site.allocated() == [other]
+
+
+def test_a_part_of_a_grant_that_is_never_used_goes_back_after_the_grace(site):
+    one, other = site.create(2)
+    site.cloud.put(one, "s1")
+    site.agent.look()
+    site.agent.look()
+    assert site.allocated() == [one, other]
+    site.pass_s(61)
+    site.agent.look()
+    assert site.allocated() == [one]
+
+
+def test_an_agent_that_is_started_again_needs_only_the_grace(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.agent = site.new_agent()
+    site.cloud.put(node)
+    site.agent.look()
+    assert site.allocated() == [node]
+    site.pass_s(61)
+    site.agent.look()
+    assert site.allocated() == []
+
+
+def test_while_the_cloud_does_not_answer_nothing_goes_back_and_that_is_shown(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.cloud.put(node)
+    site.cloud.is_away = True
+    assert site.agent.look() is None
+    assert site.allocated() == [node]
+    assert json.loads(site.status.read_text())["problem"] == "the cloud cannot be read: no answer"
+    site.cloud.is_away = False
+    site.agent.look()
+    assert (site.allocated(), json.loads(site.status.read_text())["problem"]) == ([], None)
+
+
+def test_a_grant_of_somebody_else_is_left_alone(site, client):
+    request = client(site.url, "odrm").request_nodes(1)
+    site.pass_s(600)
+    site.agent.look()
+    site.agent.look()
+    assert site.allocated() == list(request.nodes)
+
+
+def test_a_server_on_a_batch_node_is_shown_until_it_is_gone(site):
+    site.cloud.put("n02", "forced")
+    site.agent.look()
+    (shown,) = json.loads(site.status.read_text())["intruders"]
+    assert (shown["server"], shown["node"], shown["why"]) == (
+        "forced",
+        "n02",
+        "the node is batch's (OA_IDLE)",
+    )
+    assert "openstack server migrate forced" in shown["what_to_do"]
+    site.cloud.put("n02")
+    site.agent.look()
+    assert json.loads(site.status.read_text())["intruders"] == []
+
+
+def test_a_node_that_was_granted_anew_meanwhile_is_not_returned(site):
+    """Between the look and the call the node went back and was granted again: the generation tells."""
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    decided = site.agent._decide()
+    site.cloud.put(node)
+    decided = site.agent._decide()
+    assert set(decided.release) == {node}
+    site.client.release_nodes([node])
+    site.world.settled()
+    assert site.client.request_nodes(3, idempotency_key="again").nodes
+    site.agent._do(decided)
+    assert site.allocated() == site.world.names

@@ -1,0 +1,126 @@
+"""What the scheduler filter asks the Balancer, and which hosts it passes; the Balancer is real, Nova is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from balancer.nova.asking import Asker, AskingSettings, Create
+from service_kit import running, until
+
+HOSTS = ("n01", "n02", "n03", "n04", "n05", "n06")
+
+
+def asker(url, **options):
+    return Asker(AskingSettings(url=url, **({"patience_s": 1.0} | options)))
+
+
+def create(count=1, hosts=HOSTS, request_id="req-1", attempt=""):
+    return Create(request_id=request_id, count=count, hosts=hosts, attempt=attempt)
+
+
+def test_as_many_nodes_pass_as_there_are_servers_and_they_are_provisional(served, client):
+    w, url = served(confirm_s=60)
+    passing = asker(url).passing(create(2, hosts=("n03", "n04", "n05")))
+    assert len(passing) == 2
+    assert passing < {"n03", "n04", "n05"}, "only what Nova can use"
+    (request,) = client(url).requests()
+    assert (request.owner, request.state, set(request.nodes), request.confirmed) == (
+        "nova",
+        "granted",
+        passing,
+        False,
+    )
+    assert w.states()["n01"] == "OA_IDLE"
+
+
+def test_who_asks_twice_is_granted_once_and_another_attempt_gets_another_node(served, client):
+    _, url = served(confirm_s=60)
+    asking = asker(url)
+    first = asking.passing(create())
+    assert asking.passing(create()) == first
+    assert asking.passing(create(attempt="s1 2")) != first
+    assert len(client(url).requests()) == 2
+
+
+def test_hosts_that_are_no_nodes_of_the_balancer_pass_and_only_the_rest_is_asked_for(served, client):
+    _, url = served(confirm_s=60)
+    asking = asker(url)
+    assert asking.passing(create(2, hosts=("other1", "other2", "n01"))) == {"other1", "other2"}
+    assert client(url).requests() == []
+    passing = asking.passing(create(3, hosts=("other1", "n01", "n02", "n03")))
+    assert ("other1" in passing, len(passing)) == (True, 3)
+
+
+def test_what_cannot_be_had_passes_no_node(served):
+    w, url = served(nodes=2, wait_s=0, confirm_s=60)
+    w.settled()
+    assert asker(url).passing(create(3, hosts=("other", "n01", "n02"))) == {"other", "n01", "n02"}
+    assert asker(url).passing(create(3, hosts=HOSTS[:2], request_id="req-2")) == frozenset()
+
+
+def test_it_waits_until_jobs_have_ended(served, kit):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.end_job("1.server")
+    assert result == [{"n01", "n02"}]
+
+
+def test_or_not_at_all(served):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    with running(lambda: asker(url, wait=False).passing(create(2, hosts=HOSTS[:2]))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.clock.advance_to(w.clock.now_us() + 6_000_000)
+    assert result == [frozenset()]
+
+
+def test_a_create_that_nobody_wants_any_more_is_withdrawn(served, client):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    wanted = [True]
+    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: wanted[0])) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        wanted[0] = False
+    assert result == [frozenset()]
+    (request,) = client(url).requests()
+    assert request.state == "withdrawn"
+
+
+def test_alternates_are_further_nodes_that_were_there_at_once(served, client):
+    w, url = served(nodes=4, wait_s=600, confirm_s=60)
+    w.settled()
+    assert len(asker(url, alternates=2).passing(create(1, hosts=HOSTS[:4]))) == 3
+    assert sorted(request.count for request in client(url).requests()) == [1, 1, 1]
+
+
+def test_with_the_balancer_away_no_host_passes_until_it_has_said_which_are_its_nodes(served):
+    assert asker("http://127.0.0.1:9", patience_s=0).passing(create()) == frozenset()
+
+
+def test_with_the_balancer_away_hosts_that_are_not_its_own_go_on(served, monkeypatch):
+    _, url = served(confirm_s=60)
+    asking = asker(url, nodes_age_s=0.0, patience_s=0.0)
+    assert asking.passing(create(hosts=("other",))) == {"other"}
+    object.__setattr__(asking.settings, "url", "http://127.0.0.1:9")
+    assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (create(), create(), True),
+        (create(), create(request_id="req-2"), False),
+        (create(), create(2), False),
+        (create(), create(attempt="again"), False),
+    ],
+)
+def test_the_key_is_the_question(one, other, same):
+    assert (one.key(HOSTS) == other.key(HOSTS)) is same
+    assert (one.key(HOSTS) == other.key(HOSTS[:2])) is False
+    assert one.key(HOSTS) == one.key(HOSTS[::-1])
+    assert len(one.key(HOSTS)) < 255
