@@ -46,7 +46,10 @@ def scenario_file(tmp_path):
         ("nodez=3", "scenario: unknown key 'nodez'; did you mean 'nodes'?"),
         ("live.sped=3", "scenario: unknown key 'live.sped'; did you mean 'speed'?"),
         ("workload.transform=[]", "scenario: unknown key 'workload.transform'; did you mean 'transforms'?"),
-        ("results.x=3", "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s, window_s"),
+        (
+            "results.x=3",
+            "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s, window_s, window_without_queue",
+        ),
         ("mechanism=balanser", "mechanism: there is no mechanism 'balanser'; did you mean 'balancer'?"),
         (
             "mechanism.balancer.wait=3",
@@ -201,7 +204,7 @@ def test_defaults_are_stored():
             "jobs": "sleep",
             "faults": [],
         },
-        "results": {"bounded_slowdown_threshold_s": 10.0, "window_s": None},
+        "results": {"bounded_slowdown_threshold_s": 10.0, "window_s": None, "window_without_queue": None},
     }
 
 
