@@ -22,6 +22,7 @@ _COMMANDS = {
     "sweep": ("emulator.sweeps.cli", "sweep", "Run every combination of a grid, on all cores or on Dask."),
     "reproduce": ("emulator.experiments.cli", "reproduce", "Run a paper's experiments and check its claims."),
     "study": ("emulator.study.cli", "study", "Answer an operator's question from his own logs."),
+    "whatif": ("emulator.commands.whatif", "whatif", "Say what another slurm.conf would have done to a log."),
     "trace": ("emulator.workload.cli", "trace", "Look at job logs, convert them, generate jobs."),
     "fleet": (
         "emulator.commands.fleet",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path  # noqa: TC003 - plug-ins are made by the types of their fields
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,15 @@ class Slurm:
 
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
-    not end at the signal that tells them of their limit, only `kill_wait` later. The rest: `rules.py`.
+    not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
+    ones, are lent for the whole run. The rest: `rules.py`.
     """
 
     conf: Path | None = None
     queues: dict[int, str] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
     ignores_term: bool = False
+    nodes_lent: int = 0
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -55,6 +57,7 @@ class Slurm:
 
     def __post_init__(self) -> None:
         Rules(**self._said())
+        check_number("slurm", "nodes_lent", self.nodes_lent, at_least=0, whole=True)
         for number, share in self.shares.items():
             check_number("slurm", f"shares of {number}", share, above=0)
         object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
@@ -74,7 +77,21 @@ class Slurm:
             if name not in known:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
-        return rules
+        return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def _without_lent(self, rules: Rules, node_count: int) -> Rules:
+        left = range(node_count - self.nodes_lent)
+        partitions = tuple(
+            replace(
+                each,
+                nodes=tuple(left if each.nodes is None else (node for node in each.nodes if node in left)),
+            )
+            for each in rules.partitions
+        )
+        empty = [each.name for each in partitions if not each.nodes]
+        if empty:
+            raise ValueError(f"slurm: with {self.nodes_lent} nodes lent partition {empty[0]} has none left")
+        return replace(rules, partitions=partitions)
 
     def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
         """The machine that this scheduler needs, because it acts at times of its own. Raises ValueError."""

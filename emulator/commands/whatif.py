@@ -1,0 +1,133 @@
+"""`emulator whatif`: what another slurm.conf would have done to a log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator.commands.run import InputError
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from emulator.study.whatif import Group, WhatIf
+
+
+@click.command()
+@click.option("--log", "log_path", required=True, metavar="LOG", type=click.Path(path_type=Path),
+              help="What sacct printed, or any other job log.")  # fmt: skip
+@click.option("--slurm-conf", "conf", metavar="FILE", type=click.Path(path_type=Path),
+              help="Today's slurm.conf; without it, Slurm's defaults.")  # fmt: skip
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", required=True,
+              help="What is changed: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
+@click.option("--nodes", type=click.IntRange(min=1), help="Size of the cluster, if the log does not say it.")
+@click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Processors of a node, where the log counts processors.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the intervals' draws."
+)
+@click.option("--lenient", is_flag=True, help="Leave out and count malformed lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def whatif(  # noqa: PLR0917 - click passes them by name
+    log_path: Path,
+    conf: Path | None,
+    changes: tuple[str, ...],
+    nodes: int | None,
+    procs_per_node: int,
+    seed: int,
+    lenient: bool,
+    as_json: bool,
+) -> None:
+    """Replay a log under today's slurm.conf and under changed settings, and say who waits how much longer or less.
+
+    Both run in Slurm's twin (docs/slurm-twin.md). How well it meets the waits that the log recorded comes first.
+    """
+    from emulator.study.whatif import answer, read_site  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.workload.files import TraceError  # noqa: PLC0415
+    from emulator.workload.formats import load  # noqa: PLC0415
+
+    try:
+        log = load(log_path, lenient=lenient)
+        site = read_site(log, nodes=nodes, procs_per_node=procs_per_node, conf=conf, changes=_pairs(changes))
+        if not as_json:
+            click.echo(f"{len(site.jobs):,} jobs on {site.nodes:,} nodes, under both settings ...", err=True)
+        found = answer(site, seed=seed)
+    except (ScenarioError, TraceError, ValueError, OSError) as error:
+        raise InputError(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        _show(found, changes)
+
+
+def _pairs(changes: tuple[str, ...]) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415
+
+    found = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example bf_interval=60")
+        try:
+            found[key.strip()] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ScenarioError(f"--set {change}: {text!r} is no value") from None
+    return found
+
+
+def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(highlight=False, soft_wrap=True)
+    everybody = found.groups[0]
+    if everybody.recorded_min is not None:
+        console.print(
+            f"Today: jobs waited {everybody.recorded_min:,.1f} min by the log, and wait {everybody.today_min:,.1f} min"
+            " in the twin.",
+            markup=False,
+        )
+    for doubt in found.doubts:
+        console.print(f"* {doubt}", style="yellow", markup=False)
+    change = everybody.changed_min - everybody.today_min
+    between = f"{everybody.low_min:+,.1f} to {everybody.high_min:+,.1f}"
+    console.print(
+        f"With {', '.join(changes)}: {everybody.changed_min:,.1f} min, {change:+,.1f} min (95 %: {between},"
+        f" {found.blocks} {found.unit} drawn with replacement).\n",
+        markup=False,
+    )
+    console.print(_table(found))
+    for note in found.notes:
+        console.print(f"({note})", markup=False)
+
+
+def _table(found: WhatIf) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("mean wait, min", no_wrap=True)
+    for heading in ("jobs", "recorded", "today", "changed", "change", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    by = ""
+    for each in found.groups:
+        if each.by not in {by, "all"}:
+            table.add_row(f"by {each.by}", style="bold")
+        by = each.by
+        table.add_row(*_cells(each))
+    return table
+
+
+def _cells(each: Group) -> tuple[str, ...]:
+    return (
+        each.name if each.by == "all" else f"  {each.name}",
+        f"{each.jobs:,}",
+        "" if each.recorded_min is None else f"{each.recorded_min:,.1f}",
+        f"{each.today_min:,.1f}",
+        f"{each.changed_min:,.1f}",
+        f"{each.changed_min - each.today_min:+,.1f}",
+        f"{each.low_min:+,.1f} to {each.high_min:+,.1f}",
+    )

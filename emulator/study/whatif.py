@@ -1,0 +1,262 @@
+"""What another slurm.conf would have done: a log under today's settings and under changed ones, in Slurm's twin.
+
+How well the twin meets the waits that the log recorded comes first: what it does not know of the site (reservations,
+QOS and limits of associations, preemption, dependencies, nodes that were down) is missing in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.harness.run import simulate
+from emulator.scenario import ScenarioError
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.rules import INFINITE
+from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.workload.rules import to_jobs
+from emulator.workload.streams import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from emulator.workload.swf import SwfLog
+    from emulator.workload.table import JobTable
+
+LENT = "nodes_lent"
+_DRAWS = 2000
+_LEVEL = 0.95
+_BLOCK_US = {"weeks": 604_800 * US, "days": 86_400 * US}
+_FEWEST_BLOCKS = 4
+_FAR = 1.5
+_SLACK_MIN = 10.0
+_FEWEST_JOBS = 10
+_MOST_NAMES = 12
+_SIZES = (
+    (1, "1 node"),
+    (4, "2 to 4 nodes"),
+    (16, "5 to 16 nodes"),
+    (64, "17 to 64 nodes"),
+    (1 << 40, "more nodes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A log as jobs of the twin. `recorded_us`: what each waited, negative where the log does not say.
+
+    `refused` counts by reason the jobs that one of the settings would never start, `notes` what was done to the log.
+    """
+
+    jobs: JobTable
+    nodes: int
+    recorded_us: NDArray[np.int64]
+    names: Mapping[str, Mapping[int, str]]
+    today: Mapping[str, Any]
+    changed: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs of a kind and their mean waits in minutes; `low_min` to `high_min`: 95 % of the draws of the change.
+
+    `recorded_min` is None where the log has no starts.
+    """
+
+    by: str
+    name: str
+    jobs: int
+    recorded_min: float | None
+    today_min: float
+    changed_min: float
+    low_min: float
+    high_min: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The answer: all jobs first, then by partition, account and size. `blocks` and `unit`: what was drawn."""
+
+    groups: tuple[Group, ...]
+    blocks: int
+    unit: str
+    doubts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def settings(changes: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """The settings of the twin that `--set` names, and how many nodes are lent. Raises ScenarioError."""
+    known = {each.name for each in fields(Slurm)}
+    found, lent = {}, 0
+    for key, value in changes.items():
+        name = key.replace(".", "_").lower()
+        if name == LENT:
+            if not isinstance(value, int) or value < 0:
+                raise ScenarioError(f"nodes.lent: how many nodes, not {value!r}")
+            lent = value
+        elif name in known:
+            found[name] = value
+        else:
+            raise ScenarioError(
+                f"{key}: no setting of Slurm's twin; known: nodes.lent, {', '.join(sorted(known))}"
+            )
+    return found, lent
+
+
+def read_site(
+    log: SwfLog, *, nodes: int | None, procs_per_node: int, conf: Path | None, changes: Mapping[str, Any]
+) -> Site:
+    """The jobs that both settings can run. Raises TraceError, ScenarioError and ValueError."""
+    work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
+    notes = [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
+    queue_names = _numbered(log, "Queue")
+    changed, lent = settings(changes)
+    if lent >= work.nodes:
+        raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
+    today: dict[str, Any] = {} if conf is None else {"conf": conf}
+    names = {each.name for each in Slurm(**today).rules(work.nodes).partitions}
+    today["queues"] = {number: name for number, name in queue_names.items() if name in names}
+    elsewhere = sorted(
+        {queue_names.get(number, str(number)) for number in np.unique(work.jobs.queue).tolist()} - names
+    )
+    if conf is not None and elsewhere:
+        notes.append(
+            f"no such partition in {conf}, taken for the default one: {', '.join(elsewhere[:_MOST_NAMES])}"
+        )
+    then = {**today, **changed, **({LENT: lent} if lent else {})}
+    fits, jobs = np.ones(len(work.jobs), np.bool_), work.jobs
+    for said, whose in ((today, "today's"), (then, "the changed")):
+        allowed = _allowed(jobs, Slurm(**said), work.nodes)
+        if not allowed[fits].all():
+            notes.append(
+                f"left out: {int((fits & ~allowed).sum()):,} jobs that {whose} settings would never start"
+            )
+        fits &= allowed
+    if not fits.any():
+        raise ScenarioError("no job is left that both settings would start")
+    waited_us = np.rint(log.column("wait_s")[work.rows] * US).astype(np.int64)
+    return Site(
+        jobs=jobs.take(fits),
+        nodes=work.nodes,
+        recorded_us=waited_us[fits],
+        names={"partition": queue_names, "account": _numbered(log, "Group")},
+        today=today,
+        changed=then,
+        notes=tuple(notes),
+    )
+
+
+def answer(site: Site, *, seed: int) -> WhatIf:
+    """Both runs, and what differs. Raises ValueError for settings that do not go together."""
+    today_us, changed_us = (_waits(site, said) for said in (site.today, site.changed))
+    unit, block = _blocks(site.jobs)
+    groups = []
+    for by, name, mine in _kinds(site):
+        low, high = _interval((changed_us - today_us)[mine] / US / 60, block[mine], seed)
+        known = mine & (site.recorded_us >= 0)
+        groups.append(
+            Group(
+                by=by,
+                name=name,
+                jobs=int(mine.sum()),
+                recorded_min=float(site.recorded_us[known].mean()) / US / 60 if known.any() else None,
+                today_min=float(today_us[mine].mean()) / US / 60,
+                changed_min=float(changed_us[mine].mean()) / US / 60,
+                low_min=low,
+                high_min=high,
+            )
+        )
+    return WhatIf(tuple(groups), len(np.unique(block)), unit, tuple(_doubts(groups)), site.notes)
+
+
+def _waits(site: Site, said: Mapping[str, Any]) -> NDArray[np.int64]:
+    record = simulate(site.jobs, site.nodes, SchedulerConfig(decide={"slurm": dict(said)}))
+    place = np.argsort(record.jobs.number)
+    rows = place[np.searchsorted(record.jobs.number[place], site.jobs.number)]
+    waits: NDArray[np.int64] = record.start_us[rows] - site.jobs.submit_us
+    return waits
+
+
+def _allowed(jobs: JobTable, slurm: Slurm, nodes: int) -> NDArray[np.bool_]:
+    """Which jobs their partition would ever start."""
+    rules = slurm.rules(nodes)
+    by_name = {each.name: each for each in rules.partitions}
+    allowed = np.zeros(len(jobs), np.bool_)
+    limit_min = -(-jobs.estimate_us // (60 * US))
+    for number in np.unique(jobs.queue).tolist():
+        partition = by_name[slurm.queues.get(number, rules.default_partition)]
+        widest = min(partition.max_nodes, nodes if partition.nodes is None else len(partition.nodes))
+        fits = (jobs.nodes >= partition.min_nodes) & (jobs.nodes <= widest)
+        allowed |= (jobs.queue == number) & fits & (limit_min <= min(partition.max_time, INFINITE))
+    return allowed
+
+
+def _numbered(log: SwfLog, key: str) -> dict[int, str]:
+    """Names that the header gives to numbers: `; Queue: 1 debug`."""
+    pairs = (line.split(None, 1) for line in log.keys.get(key, ()))
+    return {int(pair[0]): pair[1] for pair in pairs if len(pair) > 1 and pair[0].isdecimal()}
+
+
+def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    jobs = site.jobs
+    yield "all", "all jobs", np.ones(len(jobs), np.bool_)
+    for by, column in (("partition", jobs.queue), ("account", jobs.group)):
+        numbers, counts = np.unique(column, return_counts=True)
+        most = numbers[np.argsort(-counts, kind="stable")][:_MOST_NAMES].tolist()
+        if len(numbers) > 1:
+            for number in most:
+                mine = column == number
+                if mine.sum() >= _FEWEST_JOBS:
+                    yield by, site.names[by].get(number, str(number)), mine
+    size = np.searchsorted([most for most, _ in _SIZES], jobs.nodes)
+    for at, (_, name) in enumerate(_SIZES):
+        if (size == at).any():
+            yield "size", name, size == at
+
+
+def _blocks(jobs: JobTable) -> tuple[str, NDArray[np.int64]]:
+    """The week, or with few weeks the day, of each job: what is drawn, since jobs of a day are not independent."""
+    since_us = jobs.submit_us - jobs.submit_us.min()
+    for unit, length_us in _BLOCK_US.items():
+        block = since_us // length_us
+        if len(np.unique(block)) >= _FEWEST_BLOCKS:
+            return unit, block
+    return "days", since_us // _BLOCK_US["days"]
+
+
+def _interval(change_min: NDArray[np.float64], block: NDArray[np.int64], seed: int) -> tuple[float, float]:
+    """Between what 95 % of the draws of blocks have the mean change."""
+    _, place = np.unique(block, return_inverse=True)
+    total, count = np.bincount(place, change_min), np.bincount(place)
+    draws = stream(seed, "whatif.bootstrap").integers(0, len(total), (_DRAWS, len(total)))
+    means = total[draws].sum(axis=1) / count[draws].sum(axis=1)
+    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    return float(low), float(high)
+
+
+def _doubts(groups: list[Group]) -> Iterator[str]:
+    """Where the twin is not the site, and what is likely missing."""
+    if groups[0].recorded_min is None:
+        yield "The log has no starts: whether the twin does what the site's Slurm did cannot be seen."
+        return
+    for each in (group for group in groups if group.by in {"all", "partition"}):
+        was, now = (each.recorded_min or 0.0) + _SLACK_MIN, each.today_min + _SLACK_MIN
+        if 1 / _FAR <= now / was <= _FAR:
+            continue
+        where = "Jobs" if each.by == "all" else f"Jobs of partition {each.name}"
+        why = (
+            "the twin has them wait for what the site did not: there were more nodes, nodes are shared"
+            " (--procs-per-node), or jobs could run elsewhere"
+            if now > was
+            else "on the site they waited for something that the twin does not know: limits of users and QOS,"
+            " reservations, dependencies (a job that is not eligible counts as waiting), or nodes that were down"
+        )
+        waited = f"{each.recorded_min:,.0f} min by the log and wait {each.today_min:,.0f} min in the twin"
+        yield f"{where} waited {waited}: {why}."

@@ -1,0 +1,185 @@
+"""What another slurm.conf would have done: against logs that the twin itself wrote."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.harness.run import simulate
+from emulator.scenario import ScenarioError
+from emulator.schedulers.config import SchedulerConfig
+from emulator.study.whatif import settings
+from emulator.workload.swf import SwfLog, write_swf
+from emulator.workload.table import JobTable
+
+NODES, DAY, US = 8, 86_400, 1_000_000
+CONF = """
+PartitionName=batch Nodes=ALL Default=YES PriorityTier=1
+PartitionName=debug Nodes=ALL MaxTime=60 PriorityTier=10
+"""
+
+
+def made_jobs():
+    """(submit, run, limit in minutes, nodes, partition, account), 40 a day for a week; debug jobs are short."""
+    rng = random.Random(5)
+    found = []
+    for day in range(7):
+        for _ in range(40):
+            queue = rng.choice([1, 1, 1, 2])
+            run = rng.randrange(60, 1800) if queue == 2 else rng.randrange(600, 14_000)
+            limit = 60 if queue == 2 else run // 60 * 2 + 1
+            found.append(
+                (
+                    day * DAY + rng.randrange(40_000),
+                    run,
+                    limit,
+                    rng.choice([1, 1, 2, 4]),
+                    queue,
+                    rng.randrange(2),
+                )
+            )
+    return sorted(found)
+
+
+def waits_of(jobs, **slurm):
+    submit, run, limit, nodes, queue, _ = zip(*jobs, strict=True)
+    table = JobTable.build(
+        submit_us=[each * US for each in submit],
+        run_us=[each * US for each in run],
+        estimate_us=[each * 60 * US for each in limit],
+        nodes=list(nodes),
+        queue=list(queue),
+    )
+    record = simulate(table, NODES, SchedulerConfig(decide={"slurm": slurm}))
+    return [
+        int(start - submit) // US
+        for start, submit in zip(record.start_us, record.jobs.submit_us, strict=True)
+    ]
+
+
+@pytest.fixture
+def conf(tmp_path):
+    path = tmp_path / "slurm.conf"
+    path.write_text(CONF)
+    return path
+
+
+@pytest.fixture
+def site(tmp_path, conf):
+    """A log that the twin wrote under this slurm.conf."""
+    jobs = made_jobs()
+    submit, run, limit, nodes, queue, group = zip(*jobs, strict=True)
+    log = SwfLog.build(
+        len(jobs),
+        [f"; MaxNodes: {NODES}", f"; MaxProcs: {NODES}", "; Queue: 1 batch", "; Queue: 2 debug"],
+        number=list(range(1, len(jobs) + 1)),
+        submit_s=submit,
+        wait_s=waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"}),
+        run_s=run,
+        allocated_procs=nodes,
+        requested_procs=nodes,
+        requested_s=[60 * each for each in limit],
+        queue=queue,
+        group=group,
+        status=[1] * len(jobs),
+    )
+    write_swf(log, tmp_path / "log.swf")
+    return tmp_path / "log.swf"
+
+
+@pytest.fixture
+def whatif(site):
+    def run(*options):
+        return CliRunner().invoke(main, ["whatif", "--log", str(site), *options])
+
+    return run
+
+
+def mean_min(waits):
+    return pytest.approx(sum(waits) / len(waits) / 60)
+
+
+def test_today_is_the_log_and_the_change_is_that_of_the_changed_rules(whatif, conf):
+    done = whatif("--slurm-conf", str(conf), "--set", "bf_interval=-1", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["doubts"] == []
+    everybody, *groups = found["groups"]
+    jobs = made_jobs()
+    changed = waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"}, bf_interval=-1)
+    assert everybody["today_min"] == pytest.approx(everybody["recorded_min"])
+    assert everybody["changed_min"] == mean_min(changed)
+    assert everybody["low_min"] < everybody["changed_min"] - everybody["today_min"] < everybody["high_min"]
+    assert (found["blocks"], found["unit"]) == (7, "days")
+    kinds = [(each["by"], each["name"], each["jobs"]) for each in groups]
+    assert [each[:2] for each in kinds] == [
+        ("partition", "batch"), ("partition", "debug"), ("account", kinds[2][1]), ("account", kinds[3][1]),
+        ("size", "1 node"), ("size", "2 to 4 nodes"),
+    ]  # fmt: skip
+    for by in ("partition", "account", "size"):
+        assert sum(count for kind, _, count in kinds if kind == by) == len(jobs)
+    debug = next(each for each in groups if each["name"] == "debug")
+    assert debug["changed_min"] == mean_min(
+        [wait for wait, job in zip(changed, jobs, strict=True) if job[4] == 2]
+    )
+
+
+def test_lent_nodes_are_nobodys_and_jobs_that_they_make_impossible_are_left_out_of_both(whatif, conf):
+    done = whatif("--slurm-conf", str(conf), "--set", "nodes.lent=5", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    jobs = [job for job in made_jobs() if job[3] <= 3]
+    slurm = {"conf": conf, "queues": {1: "batch", 2: "debug"}}
+    assert found["groups"][0]["jobs"] == len(jobs)
+    assert found["groups"][0]["today_min"] == mean_min(waits_of(jobs, **slurm))
+    assert found["groups"][0]["changed_min"] == mean_min(waits_of(jobs, **slurm, nodes_lent=5))
+    assert found["notes"][-1] == (
+        f"left out: {len(made_jobs()) - len(jobs)} jobs that the changed settings would never start"
+    )
+
+
+def test_a_twin_that_is_not_the_site_is_said_to_be_none(whatif):
+    """Without its slurm.conf, debug jobs have no priority: they wait for hours that they did not wait."""
+    done = whatif("--set", "bf_interval=60")
+    assert done.exit_code == 0, done.output
+    assert "Today: jobs waited" in done.stdout
+    assert "* Jobs of partition debug waited" in done.stdout
+    assert "the twin has them wait for what the site did not" in done.stdout
+    assert "With bf_interval=60:" in done.stdout
+    assert "by partition" in done.stdout
+
+
+def test_partitions_that_the_slurm_conf_does_not_have_are_named(whatif, tmp_path):
+    other = tmp_path / "other.conf"
+    other.write_text("PartitionName=batch Nodes=ALL Default=YES\n")
+    done = whatif("--slurm-conf", str(other), "--set", "bf_interval=60", "--json")
+    assert (
+        f"no such partition in {other}, taken for the default one: debug" in json.loads(done.stdout)["notes"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("bf_intervall=60", "bf_intervall: no setting of Slurm's twin; known: nodes.lent, backfill"),
+        ("bf_interval", "expected KEY=VALUE"),
+        ("bf_interval=0", "bf_interval"),
+        ("nodes.lent=8", "nodes.lent: 8 of 8 nodes; some must be left"),
+        ("nodes.lent=some", "nodes.lent: how many nodes, not 'some'"),
+        ("bf_window={", "is no value"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named_with_status_2(whatif, change, reason):
+    done = whatif("--set", change)
+    assert done.exit_code == 2, done.output
+    assert reason in done.stderr
+
+
+def test_settings_may_be_written_as_in_the_docs():
+    assert settings({"nodes.lent": 3, "BF_Interval": 60}) == ({"bf_interval": 60}, 3)
+    with pytest.raises(ScenarioError, match=r"nodes\.lent: how many"):
+        settings({"nodes.lent": -1})
