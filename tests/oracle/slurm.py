@@ -173,7 +173,7 @@ class SlurmReference:
             tested += 1
             idle = self.nodes_of(job) - self.busy()
             if len(idle) >= job.nodes:
-                self.start(job, best_fit(idle, job.nodes), now)
+                self.start(job, lowest(idle, job.nodes), now)
             elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
                 blocked.add(self.partition(job))
 
@@ -204,7 +204,8 @@ class SlurmReference:
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        times = {now, *(self.free_at(node, now) for node in range(self.node_count))}
+        ends = self.ends(now)
+        times = {now, *ends.values()}
         times |= {time for first, last, _ in reserved for time in (first, last)}
         for begin in sorted(times):
             if now <= begin <= now + self.rules.bf_window * MINUTE_US:
@@ -214,36 +215,33 @@ class SlurmReference:
                     if first < begin + limit(job) and last > begin
                     for node in nodes
                 }
-                free = {node for node in self.nodes_of(job) - taken if self.free_at(node, now) <= begin}
+                free = {node for node in self.nodes_of(job) - taken if ends[node] <= begin}
                 if len(free) >= job.nodes:
-                    return begin, best_fit(free, job.nodes)
+                    return begin, lowest(free, job.nodes)
         return None
+
+    def ends(self, now: int) -> dict[int, int]:
+        """When each node counts as free: ends within a window of the next one are one, and the window grows."""
+        exact = {node: self.free_at(node, now) for node in range(self.node_count)}
+        seen = {node: now for node, end in exact.items() if end <= now}
+        window = 30 * US
+        while len(seen) < self.node_count:
+            first = min(end for node, end in exact.items() if node not in seen)
+            together = {
+                node: end for node, end in exact.items() if node not in seen and end <= first + window
+            }
+            seen |= dict.fromkeys(together, max(together.values()))
+            linear = self.rules.bf_window_linear * US
+            window = window + linear if linear else 2 * window
+        return seen
 
 
 def limit(job: Job) -> int:
     return -(-job.estimate_us // MINUTE_US) * MINUTE_US
 
 
-def best_fit(nodes: set[int], needed: int) -> frozenset[int]:
-    """The smallest set of neighbours that is large enough; if there is none the largest, then again."""
-    chosen: list[int] = []
-    left = set(nodes)
-    while len(chosen) < needed:
-        sets = [neighbours(first, left) for first in sorted(left) if first - 1 not in left]
-        rest = needed - len(chosen)
-        enough = [each for each in sets if len(each) >= rest]
-        best = min(enough, key=len) if enough else max(sets, key=len)
-        chosen += best[:rest]
-        left -= set(best)
-    return frozenset(chosen)
-
-
-def neighbours(first: int, nodes: set[int]) -> list[int]:
-    found = []
-    while first in nodes:
-        found.append(first)
-        first += 1
-    return found
+def lowest(nodes: set[int], needed: int) -> frozenset[int]:
+    return frozenset(sorted(nodes)[:needed])
 
 
 def after(now: float, every_s: int) -> float:

@@ -27,6 +27,7 @@ from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
     FILL_CHANGED,
+    FIRST_WINDOW,
     MAX_TEST,
     MAX_USER,
     MIN_AGE,
@@ -38,6 +39,7 @@ from emulator.schedulers.slurm.tables import (
     SLOTS_N,
     WHEN,
     WHOSE,
+    WIDER_BY,
     WINDOW,
 )
 
@@ -107,6 +109,31 @@ def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
 
 
 @inner
+def free_by_ends(own: Ints, nodes: Ints, masks: Bytes, needed: int, now: int) -> int:
+    """When enough nodes of the first mask are free, NEVER if they never are; seen as coarsely as Slurm sees it.
+
+    What ends within a window of the next end counts as one end, the last of them, and the window grows each time.
+    """
+    found = 0
+    at: int = now
+    until: int = now
+    window: int = FIRST_WINDOW
+    for k in range(nodes.shape[0]):
+        which = nodes[k, ORDER]
+        when = nodes[which, WHEN]
+        if when > until:
+            if found >= needed:
+                return at
+            if when == NEVER:
+                return NEVER
+            until = when + window
+            window = window + own[WIDER_BY] if own[WIDER_BY] else 2 * window
+        at = max(at, when)
+        found += masks[0, which]
+    return at if found >= needed else NEVER
+
+
+@inner
 def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> int:
     """When a job can start by the plan, with its nodes marked in the second mask; NEVER if not in the window."""
     own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _ = twin
@@ -124,14 +151,7 @@ def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> i
             for which in range(count):
                 masks[0, which] &= kept[row, which]
             later += 1
-        found = 0
-        free_at = NEVER
-        for k in range(count):
-            which = nodes[k, ORDER]
-            found += masks[0, which]
-            if found == needed:
-                free_at = nodes[which, WHEN]
-                break
+        free_at = free_by_ends(own, nodes, masks, needed, now)
         if free_at <= begin:
             for which in range(count):
                 masks[1, which] = masks[0, which] and nodes[which, WHEN] <= begin

@@ -171,6 +171,7 @@ def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
         (s.PASS_AT, t.NEVER),
         (s.LAST_PASS, -(1 << 50)),
         (s.PARTITIONS, len(rules.partitions)),
+        (s.WIDER_BY, rules.bf_window_linear * US),
     ):
         own[register] = value
     return own

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 # 0 for none; PASS_GAP: the least time between two passes; DEFER: a submit alone makes no pass; FILL_EVERY: between two
 # backfill cycles, 0 for none; OVER: how long past its limit a job may run; CALC_EVERY: between two looks at priorities,
 # 0 where they do not change. PASS_AT: when the next pass on an event is due; LAST_PASS; FULL_CHANGED, FILL_CHANGED:
-# something happened since the last pass over all jobs, the last cycle; ACCOUNTS: 0 without fair share.
+# something happened since the last pass over all jobs, the last cycle; WIDER_BY: what is added to the time within which
+# ends of running jobs are one, 0 if it doubles.
 (
     DEPTH, SCHED_EVERY, PASS_GAP, DEFER, FILL_EVERY, WINDOW, RESOLUTION, MAX_TEST, MAX_USER, MIN_AGE, OVER,
-    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, FILL_CHANGED, SLOTS_N, PARTITIONS,
-) = range(18)  # fmt: skip
-TWIN_REGISTERS = 18
+    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, FILL_CHANGED, SLOTS_N, PARTITIONS, WIDER_BY,
+) = range(19)  # fmt: skip
+TWIN_REGISTERS = 19
 # Columns of the jobs: partition, the partition's tier and the index of the user.
 PARTITION, TIER, WHOSE = range(3)
 TWIN_COLUMNS = 3
@@ -46,4 +47,6 @@ cycle, then a mark for each partition. `accounts`, `open`, `count`, `view`: of `
 SECOND, MINUTE = 1_000_000, 60_000_000
 CHECK_EVERY = 30 * SECOND
 """Time limits are looked at so often (recorded: a limit of 60 s ended a job after 79 s)."""
+FIRST_WINDOW = 30 * SECOND
+"""Running jobs that end within it are one end to a job that waits; it grows with each end (`bf_window_linear`)."""
 TIER_STEP = 1 << 33

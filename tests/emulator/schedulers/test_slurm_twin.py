@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from balancer.nodelist import expand
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
@@ -17,9 +19,11 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.cluster import SlurmCluster
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.slurm import SlurmReference
 from oracle.workloads import job_table, random_workload
+from testdata import RECORDED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +39,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "defer": (True, False),
     "bf_interval": (1, 5, 30, 60),
     "bf_window": (1, 3, 10, 1440),
+    "bf_window_linear": (1, 30, 300),
     "bf_resolution": (1, 7, 60, 300),
     "bf_max_job_test": (1, 2, 5, 10),
     "bf_max_job_user": (0, 1, 2),
@@ -176,6 +181,39 @@ def test_who_asks_for_more_than_the_window_is_not_reserved_for() -> None:
     assert starts(behind, 4, bf_window=4) == [0, 630, 30], "the head's start is 5 minutes away"
 
 
+def test_ends_that_are_near_each_other_are_one_and_ever_more_so() -> None:
+    """The head needs the nodes that are free after 600 s; the end at 660 s is within 60 s, the second window."""
+    rows: list[Row] = [(0, 300, 300, 1), (0, 600, 600, 1), (0, 660, 660, 1), (1, 60, 60, 3), (2, 600, 600, 1)]
+    assert starts(rows, 4) == [0, 0, 0, 630, 30], (
+        "the head is planned for 660 s, so what ends at 630 s may start"
+    )
+    assert starts(rows, 4, bf_window_linear=1) == [0, 0, 0, 600, 660], (
+        "with a window of 31 s it is planned for 600 s"
+    )
+
+
+def test_jobs_get_the_nodes_that_the_real_slurm_gave_them() -> None:
+    """The first forty jobs of six hours of KTH's log on Slurm 22.05 (select/linear) at 100 times its clock."""
+    text = (RECORDED / "slurm" / "placement-kth-light.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    jobs = JobTable.build(
+        number=[int(row["job"]) for row in rows],
+        # As long as they had their nodes, from when they got them: what processes cost is no difference of rules.
+        submit_us=[int(row["start_s"]) * US for row in rows],
+        run_us=[(int(row["end_s"]) - int(row["start_s"])) * US for row in rows],
+        estimate_us=[int(row["limit_min"]) * 60 * US for row in rows],
+        nodes=[int(row["nodes"]) for row in rows],
+    )
+    record = simulate(jobs, 100, SchedulerConfig(decide={"slurm": {"over_time_limit": 1 << 30}}))
+    runs, names = record.runs, [f"n{number:03}" for number in range(1, 101)]
+    parts = np.split(runs.node, runs.first[1:-1])
+    found = {
+        int(record.jobs.number[job]): {names[at] for at in part}
+        for job, part in zip(runs.job, parts, strict=True)
+    }
+    assert found == {int(row["job"]): set(expand(row["node_list"])) for row in rows}
+
+
 def test_a_young_job_holds_nobody_up() -> None:
     behind: list[Row] = [(0, 300, 300, 3), (1, 60, 60, 4), (2, 600, 600, 1)]
     assert starts(behind, 4, bf_min_age_reserve=3600) == [0, 602, 2]
@@ -196,8 +234,6 @@ def test_a_job_is_killed_at_the_first_check_after_its_limit() -> None:
 
 
 def test_a_killed_run_is_recorded_as_one() -> None:
-    from emulator.workload.table import JobTable  # noqa: PLC0415
-
     jobs = JobTable.build(submit_us=[0], run_us=[100 * US], estimate_us=[30 * US], nodes=[1])
     runs = simulate(jobs, 1, SchedulerConfig.parse("slurm")).runs
     assert (runs.end_us.tolist(), runs.outcome.tolist()) == ([60 * US], [RunOutcome.KILLED])
