@@ -39,19 +39,21 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.leases import LeaseBook, check_owner
-from balancer.lifecycle.nodes import GRANTED, Node, NodeTable
+from balancer.lifecycle.looks import Looks
+from balancer.lifecycle.nodes import Node, NodeTable
 from balancer.lifecycle.records import (
     Changes,
     NodeRecord,
     RequestRecord,
     RequestStatus,
-    ReserveRecord,
     Snapshot,
 )
 from balancer.lifecycle.referee import Referee
 from balancer.lifecycle.reports import BatchReports
 from balancer.lifecycle.requests import HintBook, Request, RequestQueue, is_due
+from balancer.lifecycle.selfcheck import check
 from balancer.lifecycle.states import Cause, NodeState
+from balancer.lifecycle.wishes import request_of, reserve_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -96,6 +98,7 @@ class Lifecycle:
         self._leases = LeaseBook(snapshot.requests, self._nodes, self._requests, settings)
         self._hints = HintBook(snapshot.reserves)
         self._reports = BatchReports(self._nodes, self._requests)
+        self._looks = Looks(settings.fresh_us, self._nodes, self._requests, self._reports)
         self._doubts = Doubts(self._nodes, self._requests, self._leases)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
         self._now_us = snapshot.now_us
@@ -103,7 +106,6 @@ class Lifecycle:
         self._event_id = ""
         self._plan_wake_us: int | None = None
         self._told_wake_us: int | None = None
-        self._asked_to_look = False
         self._trouble = ""
         self._unmet = 0
         self._reclaim: list[str] = []
@@ -112,17 +114,17 @@ class Lifecycle:
         self._handlers: dict[type[Event], Callable[..., None]] = {
             NodesRequested: self._on_requested,
             RequestWithdrawn: self._on_withdrawn,
-            NodesReleased: self._on_released,
-            GrantConfirmed: self._on_confirmed,
-            LeaseRenewed: self._on_renewed,
-            ServersObserved: self._on_servers,
-            NodesContested: self._on_contested,
-            NodesUpdated: self._on_updated,
+            NodesReleased: lambda event: self._leases.released(event, self._now_us),
+            GrantConfirmed: lambda event: self._leases.confirmed(event, self._now_us),
+            LeaseRenewed: lambda event: self._leases.renewed(event, self._now_us),
+            ServersObserved: lambda event: self._leases.servers_seen(event, self._now_us),
+            NodesContested: lambda event: self._reports.contest(event.nodes),
+            NodesUpdated: lambda event: self._reports.updated(event, self._now_us),
             ReserveAdded: self._on_reserve_added,
-            NodesReclaimed: self._on_reclaimed,
-            NodesRestored: self._on_restored,
+            NodesReclaimed: lambda event: self._reports.reclaimed(event, self._now_us),
+            NodesRestored: lambda event: self._reports.restored(event, self._now_us),
             NodesObserved: self._on_observed,
-            NodesDoubted: self._on_doubted,
+            NodesDoubted: lambda event: self._doubts.raised(event, self._now_us),
             NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
         }
@@ -168,7 +170,7 @@ class Lifecycle:
     @property
     def wants_look(self) -> bool:
         """True while somebody waits for a look at all nodes."""
-        return self._asked_to_look
+        return self._looks.is_asked_for
 
     def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
         """Whether a report that there are servers on these OD_ALLOC nodes, and none on those, changes anything."""
@@ -279,9 +281,7 @@ class Lifecycle:
         if restore:
             instructions.append(Restore(event_id=self._event_id, nodes=restore))
         instructions += self._answers
-        wants_look = self._wants_look() and not self._asked_to_look
-        if wants_look or self._leases.is_news:
-            self._asked_to_look = self._asked_to_look or wants_look
+        if self._looks.ask() or self._leases.is_news:
             instructions.append(Look(event_id=self._event_id, cloud=self._leases.is_news))
             self._leases.is_news = False
         wake_us = self.next_wake_us
@@ -291,31 +291,10 @@ class Lifecycle:
         return instructions
 
     def _on_requested(self, event: NodesRequested) -> None:
-        settings = self.settings
-        wait_us = settings.wait_us if event.wait_us is None else event.wait_us
-        lease_us = settings.lease_us if event.lease_us is None else event.lease_us
-        if event.count < 1:
-            raise Refused(Refused.BAD_COUNT, f"a request is for at least 1 node, not for {event.count}")
-        if wait_us < 0:
-            raise Refused(Refused.BAD_TIME, f"a request cannot wait for {wait_us} us")
-        if lease_us is not None and lease_us < 0:
-            raise Refused(Refused.BAD_TIME, f"a lease cannot last {lease_us} us")
+        wish = request_of(event, self.settings, now_us=self._now_us, order=self._serial)
         if event.request_id in self._requests:
             raise Refused(Refused.ID_IN_USE, f"request {event.request_id} waits already")
-        request = self._requests.add(
-            RequestRecord(
-                request_id=event.request_id,
-                count=event.count,
-                arrived_us=self._now_us,
-                deadline_us=self._now_us + (wait_us or settings.at_once_us),
-                order=self._serial,
-                owner=event.owner,
-                at_once=wait_us == 0,
-                candidates=event.candidates,
-                exclude=event.exclude,
-                lease_us=lease_us,
-            )
-        )
+        request = self._requests.add(wish)
         possible = len(self._nodes) if request.among is None else len(request.among)
         if event.count > possible:
             which = "" if request.among is None else " among its candidates"
@@ -329,65 +308,17 @@ class Lifecycle:
             self._let_go_all(request)
             self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us, reason=event.reason)
 
-    def _on_released(self, event: NodesReleased) -> None:
-        self._leases.released(event, self._now_us)
-
-    def _on_confirmed(self, event: GrantConfirmed) -> None:
-        self._leases.confirmed(event, self._now_us)
-
-    def _on_renewed(self, event: LeaseRenewed) -> None:
-        self._leases.renewed(event, self._now_us)
-
-    def _on_servers(self, event: ServersObserved) -> None:
-        self._leases.servers_seen(event, self._now_us)
-
     def _on_reserve_added(self, event: ReserveAdded) -> None:
-        if not 1 <= event.count <= len(self._nodes):
-            raise Refused(
-                Refused.BAD_COUNT,
-                f"a reserve of {event.count} nodes cannot be made of {len(self._nodes)} nodes",
-            )
-        if event.by_us < 0:
-            raise Refused(Refused.BAD_TIME, f"{event.by_us} us is before the beginning of time")
-        keep_us = self.settings.idle_hold_us if event.keep_us is None else event.keep_us
-        if keep_us < 0:
-            raise Refused(Refused.BAD_TIME, f"a reserve cannot be kept for {keep_us} us")
+        wish = reserve_of(
+            event, self.settings, nodes=len(self._nodes), now_us=self._now_us, order=self._serial
+        )
         if event.reserve_id in self._hints:
             raise Refused(Refused.ID_IN_USE, f"reserve {event.reserve_id} exists already")
-        by_us = max(event.by_us, self._now_us)
-        self._hints.add(
-            ReserveRecord(
-                reserve_id=event.reserve_id,
-                count=event.count,
-                by_us=by_us,
-                ends_us=by_us + keep_us,
-                added_us=self._now_us,
-                order=self._serial,
-                owner=event.owner,
-            )
-        )
-
-    def _on_contested(self, event: NodesContested) -> None:
-        self._reports.contest(event.nodes)
-
-    def _on_updated(self, event: NodesUpdated) -> None:
-        self._reports.updated(event, self._now_us)
-
-    def _on_reclaimed(self, event: NodesReclaimed) -> None:
-        self._reports.reclaimed(event, self._now_us)
-
-    def _on_restored(self, event: NodesRestored) -> None:
-        self._reports.restored(event, self._now_us)
+        self._hints.add(wish)
 
     def _on_observed(self, event: NodesObserved) -> None:
         self._reports.observed(event, self._now_us)
-        if event.read_us is not None:
-            self._asked_to_look = False
-            for request in self._requests:
-                request.is_looked_for |= event.read_us >= request.record.arrived_us
-
-    def _on_doubted(self, event: NodesDoubted) -> None:
-        self._doubts.raised(event, self._now_us)
+        self._looks.came(event)
 
     def _on_adopted(self, event: NodesAdopted) -> None:
         self._reports.given_up += self._doubts.settled(event, self._now_us)
@@ -410,32 +341,6 @@ class Lifecycle:
                 is_timer and self._now_us == request.end_us and not request.short
             ):
                 self._reject(request, self._reason(request))
-
-    def _is_fresh(self, request: Request) -> bool:
-        """Whether all its nodes have been seen as they should be: lately, or since nothing else is missing."""
-        fresh_us = self.settings.fresh_us
-        if fresh_us is None:
-            return True
-        if request.ready_us is None:
-            request.ready_us = self._now_us
-        since_us = min(self._now_us - fresh_us, request.ready_us)
-        return all(self._reports.seen_us(self._nodes[name]) >= since_us for name in request.held)
-
-    def _is_worth_a_look(self, request: Request) -> bool:
-        """A request that may not wait for jobs is rejected only when a look has shown that it must be."""
-        fresh_us, record = self.settings.fresh_us, request.record
-        return (
-            fresh_us is not None
-            and self._now_us < record.deadline_us
-            and not request.is_looked_for
-            and self._reports.read_us <= record.arrived_us - fresh_us
-        )
-
-    def _wants_look(self) -> bool:
-        return self.settings.fresh_us is not None and any(
-            request.ready == request.record.count or (request.record.at_once and request.short)
-            for request in self._requests
-        )
 
     def _settle(self, event: Event) -> None:
         """Plan and carry out, again after each rejection, because that frees nodes for others."""
@@ -490,7 +395,7 @@ class Lifecycle:
             if (
                 request.short > len(plan.hold.get(request.record.request_id, ()))
                 and is_due(request.record, self._now_us, is_due_now=is_timer)
-                and not self._is_worth_a_look(request)
+                and not self._looks.could_help(request, self._now_us)
             ):
                 return request
         return None
@@ -511,7 +416,7 @@ class Lifecycle:
             nodes.move(nodes[name], NodeState.RESTORING, Cause.RESTORE, since_us=self._now_us)
             self._restore.append(name)
         for request in [request for request in self._requests if request.ready == request.record.count]:
-            if not request.is_over(self._now_us) and self._is_fresh(request):
+            if not request.is_over(self._now_us) and self._looks.is_fresh(request, self._now_us):
                 self._grant(request)
         self._plan_wake_us = plan.wake_us
         self._unmet = max(plan.unmet, sum(request.short for request in self._requests))
@@ -555,12 +460,9 @@ class Lifecycle:
             reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
         else:
             reason = "the batch system did not show in time that its nodes are free"
-        has_not_obeyed = not request.short or (request.record.at_once and self._is_over(request))
+        is_late = request.record.at_once and self._looks.ran_out_for(request, self._now_us)
+        has_not_obeyed = not request.short or is_late
         return f"{reason}: {self._trouble}" if self._trouble and has_not_obeyed else reason
-
-    def _is_over(self, request: Request) -> bool:
-        """Time ran out for a look at the batch system."""
-        return self.settings.fresh_us is not None and self._now_us >= request.record.deadline_us
 
     def _let_go_all(self, request: Request) -> None:
         for name in request.held:
@@ -572,28 +474,11 @@ class Lifecycle:
 
     def validate(self) -> None:
         """Compare every index with every other. Raises AssertionError: a bug of ours."""
-        self._nodes.check()
-        self._leases.check()
-        for request in self._requests:
-            request_id = request.record.request_id
-            held = {
-                node.name: node
-                for node in self._nodes
-                if node.held_for == request_id and node.state not in GRANTED
-            }
-            assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
-            assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
-            ready = sum(node.state is NodeState.OD_RESERVE for node in held.values())
-            assert request.ready == ready <= request.record.count, request.record  # noqa: S101
-            is_waiting = ready < request.record.count or self.settings.fresh_us is not None
-            assert is_waiting, request.record  # noqa: S101
-            assert request.short >= 0, request.record  # noqa: S101
-        for node in self._nodes:
-            if node.held_for is not None and node.state not in GRANTED:
-                assert node.held_for in self._requests, node.record()  # noqa: S101
-        orders = [request.record.order for request in self._requests]
-        assert orders == sorted(set(orders)), orders  # noqa: S101
-        for hint in self._hints:
-            assert 0 <= hint.used <= hint.count, hint  # noqa: S101
-            assert not hint.ended, hint  # noqa: S101
-            assert hint.ends_us > self._now_us, hint  # noqa: S101
+        check(
+            self._nodes,
+            self._requests,
+            self._leases,
+            self._hints,
+            settings=self.settings,
+            now_us=self._now_us,
+        )

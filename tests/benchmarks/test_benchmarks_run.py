@@ -70,3 +70,12 @@ def test_slow_callers_and_a_hanging_batch_system_delay_neither_health_nor_hooks_
     assert besieged["hook_max_ms"] <= max(2000, 10 * alone["hook_max_ms"])
     slower = {name: ratios[f"{name}_p50_ratio"] for name in ("status", "nodes")}
     assert {name: ratio for name, ratio in slower.items() if ratio > 4} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.live
+def test_a_short_soak_ends_with_a_ledger_that_is_whole_and_no_call_that_failed() -> None:
+    lines = output_of("benchmarks/soak.py", "--hours", "0.1", "--samples", "6", "--most", "3").splitlines()
+    run, _, found = map(json.loads, lines)
+    assert {"granted", "jobs", "looks"} <= set(run["calls"])
+    assert (found["verify"], found["failures"]) == (0, 0)

@@ -146,7 +146,7 @@ BUGS = (
     ),
     Bug(
         "a look that is old will do",
-        "balancer/lifecycle/lifecycle.py",
+        "balancer/lifecycle/looks.py",
         "        if fresh_us is None:\n            return True",
         "        if fresh_us is not None:\n            return True",
     ),

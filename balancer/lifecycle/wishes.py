@@ -1,0 +1,59 @@
+"""What on-demand asks for, as the record it becomes; what makes no sense is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.records import RequestRecord, ReserveRecord
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.events import NodesRequested, ReserveAdded
+    from balancer.lifecycle.settings import Settings
+
+
+def request_of(event: NodesRequested, settings: Settings, *, now_us: int, order: int) -> RequestRecord:
+    """Raises Refused."""
+    wait_us = settings.wait_us if event.wait_us is None else event.wait_us
+    lease_us = settings.lease_us if event.lease_us is None else event.lease_us
+    if event.count < 1:
+        raise Refused(Refused.BAD_COUNT, f"a request is for at least 1 node, not for {event.count}")
+    if wait_us < 0:
+        raise Refused(Refused.BAD_TIME, f"a request cannot wait for {wait_us} us")
+    if lease_us is not None and lease_us < 0:
+        raise Refused(Refused.BAD_TIME, f"a lease cannot last {lease_us} us")
+    return RequestRecord(
+        request_id=event.request_id,
+        count=event.count,
+        arrived_us=now_us,
+        deadline_us=now_us + (wait_us or settings.at_once_us),
+        order=order,
+        owner=event.owner,
+        at_once=wait_us == 0,
+        candidates=event.candidates,
+        exclude=event.exclude,
+        lease_us=lease_us,
+    )
+
+
+def reserve_of(
+    event: ReserveAdded, settings: Settings, *, nodes: int, now_us: int, order: int
+) -> ReserveRecord:
+    """`nodes`: how many there are. Raises Refused."""
+    if not 1 <= event.count <= nodes:
+        raise Refused(Refused.BAD_COUNT, f"a reserve of {event.count} nodes cannot be made of {nodes} nodes")
+    if event.by_us < 0:
+        raise Refused(Refused.BAD_TIME, f"{event.by_us} us is before the beginning of time")
+    keep_us = settings.idle_hold_us if event.keep_us is None else event.keep_us
+    if keep_us < 0:
+        raise Refused(Refused.BAD_TIME, f"a reserve cannot be kept for {keep_us} us")
+    by_us = max(event.by_us, now_us)
+    return ReserveRecord(
+        reserve_id=event.reserve_id,
+        count=event.count,
+        by_us=by_us,
+        ends_us=by_us + keep_us,
+        added_us=now_us,
+        order=order,
+        owner=event.owner,
+    )
