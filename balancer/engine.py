@@ -18,6 +18,7 @@ from balancer.callers import Callers
 from balancer.calls import EngineSettings
 from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander
+from balancer.configured import Configured
 from balancer.freeze import Freezable
 from balancer.idempotency import Keys
 from balancer.lifecycle.events import (
@@ -31,7 +32,7 @@ from balancer.node_calls import NodeCalls
 from balancer.on_demand_calls import OnDemandCalls
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
-from balancer.writer import Configured, StoppingError, Writer
+from balancer.writer import StoppingError, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

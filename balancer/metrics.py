@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
+from balancer.clock import seconds
 from balancer.lifecycle.states import NodeState
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from balancer.lifecycle.records import NodeRecord
 
 _FAST_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _SLOW_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 600.0)
@@ -176,6 +179,17 @@ class Metrics:
 
     def request_answered(self, outcome: str) -> None:
         self._requests.labels(outcome).inc()
+
+    def nodes_moved(self, moves: Iterable[tuple[NodeRecord, NodeRecord]]) -> None:
+        """Records before and after; what counts is the end of a move between the pools."""
+        for before, after in moves:
+            took_s = seconds(after.since_us - before.since_us)
+            if before.state is NodeState.RECLAIMING:
+                outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
+                self.node_moved("batch", "on_demand", outcome, took_s)
+            elif before.state is NodeState.RESTORING:
+                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.HELD) else "done"
+                self.node_moved("on_demand", "batch", outcome, took_s)
 
     def node_moved(self, source: str, target: str, outcome: str, took_s: float) -> None:
         self._moves.labels(source, target, outcome).inc()

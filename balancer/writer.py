@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -32,9 +32,7 @@ from balancer.ledger.errors import (
 from balancer.ledger.store import Entry, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
-from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
-from balancer.lifecycle.states import NodeState
 from balancer.published import Published
 from balancer.version import VERSION
 from balancer.waiting import Waiters
@@ -42,8 +40,8 @@ from balancer.waiting import Waiters
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
+    from balancer.configured import Configured
     from balancer.decided import Key, Moves
     from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
@@ -52,9 +50,6 @@ if TYPE_CHECKING:
     from balancer.metrics import Metrics
 
 _log = structlog.get_logger()
-
-_MAY_LEAVE = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN)
-"""States in which a node may vanish from the configuration: the batch system has it."""
 
 _PREDECESSOR_S = 20.0
 """How long a start waits for another one's lease to run out: longer than a lease."""
@@ -72,16 +67,6 @@ class StoppingError(Exception):
     def __init__(self, request_id: str | None = None) -> None:
         self.request_id = request_id
         super().__init__("the Balancer is stopping")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
-    """What the configuration says: these are not stored."""
-
-    nodes: tuple[str, ...]
-    algorithm: Algorithm
-    algorithm_name: str
-    settings: Settings
 
 
 class Writer:
@@ -443,26 +428,10 @@ class Writer:
 
         Returns the names of the nodes that the ledger knows.
         """
-        configured = self._configured
-        names = set(configured.nodes)
         snapshot = self._ledger.load() or Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=())
         stored = {record.name: record for record in snapshot.nodes}
-        for name, record in stored.items():
-            if name not in names and record.state not in _MAY_LEAVE:
-                raise LedgerError(
-                    f"node {name} is {record.state} in the ledger and missing from the configured nodes: "
-                    "list it until it has been given back"
-                )
-        nodes = tuple(
-            stored.get(name) or NodeRecord(name=name, state=NodeState.DOWN, since_us=snapshot.now_us)
-            for name in configured.nodes
-        )
-        self._lifecycle = Lifecycle.restore(
-            replace(snapshot, nodes=nodes),
-            configured.algorithm,
-            configured.settings,
-            algorithm_name=configured.algorithm_name,
-        )
+        nodes = self._configured.records(stored, snapshot.now_us)
+        self._lifecycle = self._configured.lifecycle(replace(snapshot, nodes=nodes))
         self._seq = self._ledger.last_seq()
         self._decided_nodes = {record.name: record for record in nodes}
         self._open_requests = {record.request_id: record for record in snapshot.requests}
@@ -486,17 +455,7 @@ class Writer:
             for request in each.answered:
                 self._metrics.request_answered(request.status.value)
                 self.waiters.decided(request)
-            self._count(each.moves)
-
-    def _count(self, moves: Moves) -> None:
-        for before, after in moves:
-            took_s = seconds(after.since_us - before.since_us)
-            if before.state is NodeState.RECLAIMING:
-                outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
-                self._metrics.node_moved("batch", "on_demand", outcome, took_s)
-            elif before.state is NodeState.RESTORING:
-                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.HELD) else "done"
-                self._metrics.node_moved("on_demand", "batch", outcome, took_s)
+            self._metrics.nodes_moved(each.moves)
 
     def wants_look(self) -> bool:
         """Whether somebody waits for a look at all nodes. For the function that is given to `apply`."""
