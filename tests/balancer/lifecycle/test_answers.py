@@ -8,7 +8,7 @@ from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
 from balancer.clock import US
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import NodesAdopted, NodesDoubted, NodesRequested, ReserveAdded
+from balancer.lifecycle.events import NodesAdopted, NodesContested, NodesDoubted, NodesRequested, ReserveAdded
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.settings import Settings
@@ -65,6 +65,13 @@ def test_a_node_that_goes_back_is_under_way_from_that_moment_on(world):
     w.at(20).release("n1")
     w.at(120).timer()
     assert (w.state("n1"), w.lifecycle.node("n1").since_us) == ("RESTORING", 120 * US)
+
+
+def test_a_node_that_breaks_on_its_way_goes_back_from_that_moment_on(world):
+    w = world(1, obeys=False)
+    w.request("r", 1)
+    w.at(10).see("down", "n1", since_s=4)
+    assert (w.state("n1"), w.lifecycle.node("n1").since_us) == ("RESTORING", 10 * US)
 
 
 def test_a_node_in_doubt_is_held_from_that_moment_on_and_settled_at_that(world):
@@ -155,6 +162,18 @@ def test_an_algorithm_is_shown_how_many_are_busy_and_contested_and_who_is_due(wo
     w.request("r", 1)
     w.at(60).timer()
     assert watching.views[:3] == [(0, 2, 0, []), (0, 2, 0, [False]), (60 * US, 2, 0, [True])]
+
+
+def test_an_algorithm_is_shown_how_many_nodes_are_contested():
+    watching = Watching()
+    lifecycle = Lifecycle(["n1", "n2"], watching, Settings(), initial=NodeState.OD_RESERVE)
+    lifecycle.handle(NodesContested(at_us=0, nodes={"n1": "job 7 was reported"}))
+    assert watching.views == [(0, 0, 1, [])]
+
+
+def test_a_new_life_cycle_has_known_its_nodes_from_the_beginning_and_wants_none():
+    lifecycle = Lifecycle(["n1"], Basic(), Settings())
+    assert (lifecycle.node("n1").since_us, lifecycle.wants_idle) == (0, False)
 
 
 class Failing:

@@ -87,3 +87,29 @@ def test_a_node_that_is_contested_is_given_to_nobody_until_a_look_has_cleared_it
     w.at(20).read(cleared=("n1",))
     w.request("s", 1)
     assert w.answers["s"] == ("n1",)
+
+
+def test_who_waits_for_jobs_needs_no_look_before_a_node_is_there(world):
+    w = world(1, wait_s=60, fresh_s=1)
+    w.busy("n1")
+    assert looks(w.at(10).request("r", 1)) == []
+    assert not w.lifecycle.wants_look
+
+
+def test_where_what_is_known_is_true_nobody_waits_for_a_look_and_hears_of_trouble_with_it(world):
+    w = world(1)
+    w.busy("n1")
+    w.at(10).handle(TimerFired(at_us=10 * US, trouble="pbsnodes did not answer"))
+    assert looks(w.request("r", 1)) == []
+    assert w.answers == {"r": "1 nodes are not available at once"}
+
+
+def test_a_report_of_servers_matters_before_a_grant_is_confirmed_and_after_its_end(world):
+    w = world(2, confirm_s=60, has_cloud=True)
+    w.request("r", 2, lease_s=600)
+    cares = w.lifecycle.cares_for
+    assert (cares(["n1"], []), cares([], ["n1"])) == (True, False)
+    w.confirm("r")
+    assert (cares(["n1"], []), cares([], ["n1"])) == (False, False)
+    w.at(600).timer()
+    assert (cares(["n1"], []), cares([], ["n1"])) == (False, True)
