@@ -116,6 +116,13 @@ def test_the_jobs_of_a_busy_node_are_those_that_are_listed_in_any_order():
     assert found("OA_BUSY", NodeStatus("busy"), jobs=("9.server",)) == Difference()
 
 
+def test_the_jobs_of_each_busy_node_are_told():
+    records = [record("OA_BUSY", "n1"), record("OA_BUSY", "n2")]
+    states = {"n1": BUSY, "n2": NodeStatus("busy", ("8.server",))}
+    difference = compare(records, states, is_news=lambda _: True, last_jobs={})
+    assert difference == Difference(jobs={"n1": ("9.server",), "n2": ("8.server",)})
+
+
 def test_a_node_that_is_down_stays_so_while_the_cloud_does_not_say_whether_a_server_is_there():
     assert found("DOWN", IDLE, is_silent=True) == Difference()
     assert found("DOWN", IDLE, is_silent=False).observed == {"n1": "idle"}
