@@ -153,7 +153,7 @@ def _flavor(cloud: NovaCloud, names: list[str], providers: Mapping[str, tuple[st
         and flavor.ram <= room.get("MEMORY_MB", 0)
     ]
     need = f"--vcpus {room.get('VCPU', 1)} --ram {room.get('MEMORY_MB', 1)}"
-    return SiteCheck(what, "" if fits else f"none does: openstack flavor create node {need} --disk 0")
+    return SiteCheck(what, "" if fits else f"none does: openstack flavor create node {need} --disk 10")
 
 
 def conf_checks(path: Path, wait_s: float | None) -> Iterator[SiteCheck]:

@@ -44,7 +44,7 @@ CONTENTS = {
         "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
-        "balancer/algorithms", "balancer/predictors",
+        "balancer/managers", "balancer/algorithms", "balancer/predictors",
     ),
     "Explanation": (
         "architecture", "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 import structlog
+from werkzeug.serving import make_server
 
 import service_kit
+from balancer.app import create_app
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -35,3 +39,23 @@ def world(tmp_path):
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def served(world):
+    """`served(**options)`: a running service on HTTP, and its URL."""
+    made = []
+
+    def make(**options):
+        w = world(**options)
+        server = make_server("127.0.0.1", 0, create_app(w.engine), threaded=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        made.append((server, thread))
+        return w, f"http://127.0.0.1:{server.server_port}"
+
+    yield make
+    for server, thread in made:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,13 +1,9 @@
-"""A Balancer over HTTP in the test's process, and a cloud in memory."""
+"""Clients of a Balancer, and a cloud in memory."""
 
 from __future__ import annotations
 
-from threading import Thread
-
 import pytest
-from werkzeug.serving import make_server
 
-from balancer.app import create_app
 from balancer.client import Balancer
 from balancer.drivers.base import UnreachableError
 from balancer.nova.decide import CloudLook, Server
@@ -33,26 +29,6 @@ class MemoryCloud:
 
     def usage(self, hosts):
         return {host: host in self.allocated for host in hosts}
-
-
-@pytest.fixture
-def served(world):
-    """`served(**options)`: a running service and its URL."""
-    made = []
-
-    def make(**options):
-        w = world(**options)
-        server = make_server("127.0.0.1", 0, create_app(w.engine), threaded=True)
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        made.append((server, thread))
-        return w, f"http://127.0.0.1:{server.server_port}"
-
-    yield make
-    for server, thread in made:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
