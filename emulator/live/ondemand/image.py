@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _VERSIONS = (15, 13, 12, 11, 10, 9, 8, 17, 7, 6, 5, 4, 3, 2, 1, 0)
 _CURRENT = 17
+_TYPES = {str: "string", bool: "boolean", int: "integer", list: "array"}
 _FIXED_DATE = "2026-01-01T00:00:00Z"
 
 
@@ -57,6 +58,15 @@ def image_app(keyring: Keyring, name: str) -> Flask:
         if wanted == image["id"]:
             return image
         return _page(404, "Not Found", f"No image found with ID {wanted}")
+
+    @app.get("/v2/schemas/image")
+    def schema() -> dict[str, Any]:
+        """What Nova's own client of Glance reads before anything else."""
+        return {
+            "name": "image",
+            "properties": {key: {"type": _TYPES[type(value)]} for key, value in image.items()},
+            "additionalProperties": {"type": "string"},
+        }
 
     return app
 

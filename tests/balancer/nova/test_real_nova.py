@@ -1,0 +1,270 @@
+"""A real Nova, a real Placement and a real PostgreSQL ask the real Balancer. After each case every node is home again.
+
+One test: what it takes to start all of this is shared by the cases, whichever worker runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+
+from balancer.client import Balancer
+from ledger_kit import postgresql
+from nova_kit.batch import Batch
+from nova_kit.rig import ENVIRONMENT, RAM_MB, VCPUS, Nova, agent_of, until
+
+NODES = tuple(f"n{number:02d}" for number in range(1, 7))
+ROUNDS = 4
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+]
+
+
+class Site:
+    """All of it, and what a user and an operator do with it."""
+
+    def __init__(self, nova, batch, status):
+        self.nova, self.batch, self.status = nova, batch, status
+        self.admin = nova.connect()
+        self.user = nova.connect("demo")
+        self.balancer = Balancer(batch.url, name="operator", patience_s=30)
+        for name, share in (("node", 1), ("half", 2)):
+            self.admin.compute.create_flavor(name=name, vcpus=VCPUS // share, ram=RAM_MB // share, disk=10)
+
+    def create(self, count=1, *, flavor="node", connection=None, **more):
+        """The servers of one create, named after it."""
+        cloud = connection or self.user
+        name = f"s{random.randrange(10**9)}"
+        cloud.compute.create_server(
+            name=name, image_id=cloud.image.find_image("tiny").id, flavor_id=cloud.compute.find_flavor(flavor).id,
+            networks="none", min_count=count, max_count=count, **more,
+        )  # fmt: skip
+        return name
+
+    def servers(self, name=""):
+        return [each for each in self.admin.compute.servers(all_projects=True) if each.name.startswith(name)]
+
+    def decided(self, name, count=1):
+        """Status -> hosts, once none of its servers is under way any more."""
+
+        def ended():
+            found = self.servers(name)
+            return found if len(found) == count and all(each.status != "BUILD" for each in found) else None
+
+        found = {}
+        for each in until(ended, f"{name} is decided\n{self.nova.log()}"):
+            found.setdefault(each.status, []).append(each.compute_host)
+        return {status: sorted(hosts, key=str) for status, hosts in found.items()}
+
+    def delete(self, name=""):
+        for each in self.servers(name):
+            self.admin.compute.delete_server(each, ignore_missing=True)
+
+    def states(self):
+        return {node.name: node.state for node in self.balancer.nodes()}
+
+    def allocated(self):
+        return sorted(name for name, state in self.states().items() if state == "OD_ALLOC")
+
+    def waiting(self):
+        return self.balancer.requests(state="waiting")
+
+    def intruders(self):
+        return json.loads(self.status.read_text())["intruders"]
+
+    def is_home(self):
+        return (
+            not self.servers()
+            and set(self.states().values()) <= {"OA_IDLE", "OA_BUSY"}
+            and not self.waiting()
+        )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if not (ENVIRONMENT / "bin" / "python").exists() and not os.environ.get("CI"):
+        pytest.skip("there is no Nova: run scripts/nova-environment")
+    folder = tmp_path_factory.mktemp("nova")
+    with postgresql.running() as postgres:
+        nova = Nova(folder, postgres, NODES)
+        batch = Batch(folder, NODES, nova.environment())
+        try:
+            batch.start()
+            nova.configure(batch.url, "wait_s = 60")
+            nova.make_databases()
+            nova.start()
+            with agent_of(nova, batch.url, folder, "--grace-s", "5") as status:
+                yield Site(nova, batch, status)
+        finally:
+            nova.close()
+            batch.kill()
+
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+@case
+def all_nodes_while_jobs_hold_some(site):
+    site.batch.start_job("n01", "n02")
+    name = site.create(6)
+    until(site.waiting, "the create waits")
+    assert {each.status for each in site.servers(name)} == {"BUILD"}
+    site.batch.end_job("n01", "n02")
+    assert site.decided(name, 6) == {"ACTIVE": list(NODES)}
+    assert site.allocated() == list(NODES)
+    request = next(each for each in site.balancer.requests(state="granted") if each.ended_s is None)
+    until(lambda: site.balancer.request(request.id).confirmed, "the agent confirms")
+
+
+@case
+def more_than_there_is_keeps_nothing(site):
+    name = site.create(7)
+    assert site.decided(name, 7) == {"ERROR": [None] * 7}
+    assert site.allocated() == []
+
+
+@case
+def a_start_that_fails_returns_its_node_while_the_server_stays_in_error(site):
+    site.batch.start_job("n04", "n05", "n06")
+    site.nova.faults(boot_fails=["n02"])
+    name = site.create(3)
+    assert site.decided(name, 3) == {"ACTIVE": ["n01", "n03"], "ERROR": [None]}
+    until(lambda: site.allocated() == ["n01", "n03"], "the node of the failed one goes back")
+
+
+@case
+def a_server_that_is_deleted_while_it_waits_withdraws_its_request(site):
+    site.batch.start_job(*NODES)
+    name = site.create()
+    until(site.waiting, "the create waits")
+    site.delete(name)
+    until(lambda: not site.waiting(), "the request is withdrawn")
+    assert site.allocated() == []
+
+
+@case
+def a_server_that_is_deleted_while_it_starts_returns_its_node(site):
+    site.nova.faults(boot_s=4)
+    name = site.create()
+    until(lambda: site.allocated() and any(each.compute_host for each in site.servers(name)), "it starts")
+    site.delete(name)
+    until(lambda: site.allocated() == [], "its node goes back")
+
+
+@case
+def two_half_node_servers_have_a_node_each_and_return_it_each(site):
+    one, other = site.create(flavor="half"), site.create(flavor="half")
+    (first,), (second,) = site.decided(one)["ACTIVE"], site.decided(other)["ACTIVE"]
+    assert site.allocated() == sorted({first, second})
+    site.delete(one)
+    until(lambda: site.allocated() == [second], "only its node goes back")
+
+
+@case
+def a_node_with_two_servers_is_kept_until_the_last_is_gone(site):
+    one = site.create(flavor="half")
+    (host,) = site.decided(one)["ACTIVE"]
+    two = site.create(flavor="half", connection=site.admin, availability_zone=f"nova:{host}")
+    assert site.decided(two) == {"ACTIVE": [host]}
+    site.delete(one)
+    until(lambda: not site.servers(one), "the first is gone")
+    marks = site.status.stat().st_mtime_ns
+    until(lambda: site.status.stat().st_mtime_ns > marks, "the agent has looked")
+    marks = site.status.stat().st_mtime_ns
+    until(lambda: site.status.stat().st_mtime_ns > marks, "and again")
+    assert site.allocated() == [host]
+    site.delete(two)
+    until(lambda: site.allocated() == [], "the node goes back with the last")
+
+
+@case
+def a_server_that_is_forced_onto_a_batch_node_is_shown_with_what_to_do(site):
+    site.batch.start_job("n03")
+    name = site.create(connection=site.admin, availability_zone="nova:n03")
+    assert site.decided(name) == {"ACTIVE": ["n03"]}
+    (shown,) = until(site.intruders, "the agent tells of it")
+    (server,) = site.servers(name)
+    assert (shown["server"], shown["node"]) == (server.id, "n03")
+    assert f"openstack server migrate {server.id}" in shown["what_to_do"]
+    site.delete(name)
+    until(lambda: not site.intruders(), "it is gone")
+
+
+@case
+def a_create_outlives_a_balancer_that_is_away(site):
+    site.batch.kill()
+    name = site.create(2)
+    until(lambda: any(each.task_state == "scheduling" for each in site.servers(name)), "it is scheduled")
+    site.batch.start()
+    assert set(site.decided(name, 2)) == {"ACTIVE"}
+
+
+@case
+def what_a_nova_that_was_killed_leaves_in_the_middle_keeps_its_nodes_until_it_is_deleted(site):
+    site.nova.faults(boot_s=600)
+    name = site.create(2)
+    until(
+        lambda: len(site.allocated()) == 2 and all(each.compute_host for each in site.servers(name)),
+        "they start",
+    )
+    site.nova.kill()
+    site.nova.faults()
+    site.nova.start()
+    found = until(lambda: site.servers(name), "Nova answers again")
+    hosts = sorted(each.compute_host for each in found)
+    assert site.allocated() == hosts
+    site.delete(name)
+    until(lambda: site.allocated() == [], "their nodes go back")
+
+
+@case
+def rounds_of_create_and_delete_under_batch_load(site):
+    chance = random.Random(20)
+    for _ in range(ROUNDS):
+        idle = [name for name, state in site.states().items() if state == "OA_IDLE"]
+        site.batch.start_job(*chance.sample(idle, min(2, len(idle))))
+        names = [site.create(chance.randint(1, 2)) for _ in range(2)]
+        busy = [name for name, state in site.states().items() if state == "OA_BUSY"]
+        site.batch.end_job(*busy)
+        for name in names:
+            until(
+                lambda name=name: site.servers(name) and all(s.status != "BUILD" for s in site.servers(name)),
+                "decided",
+            )
+        assert {each.status for each in site.servers()} == {"ACTIVE"}
+        assert site.allocated() == sorted(each.compute_host for each in site.servers())
+        site.delete()
+        until(site.is_home, f"all are home: {site.states()}")
+
+
+def clear(site):
+    """No server, no grant, no request, and every node is batch's again."""
+    site.nova.faults()
+    site.delete()
+    until(site.is_home, f"all are home: {site.states()}")
+    site.batch.end_job(*(name for name, state in site.states().items() if state == "OA_BUSY"))
+    until(lambda: not site.intruders(), "the agent tells of nothing")
+
+
+def test_an_unmodified_nova(site, subtests):
+    for each in CASES:
+        with subtests.test(each.__name__.replace("_", " ")):
+            try:
+                each(site)
+            finally:
+                clear(site)

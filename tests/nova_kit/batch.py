@@ -1,0 +1,132 @@
+"""The real service as a process on a wall clock, with a Torque in a file behind it whose jobs start and end by hand."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from balancer.client import Balancer
+from nova_kit.rig import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PBSNODES = """#!{python} -S
+import fcntl, json, sys
+with open("{state}", "r+") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    nodes = json.load(file)
+    if sys.argv[1] == "-x":
+        shown = ""
+        for name in sys.argv[2:] or nodes:
+            node = nodes[name]
+            words = (["job-exclusive"] if node["job"] else []) + (["offline"] if node["offline"] else [])
+            jobs = "<jobs>0/%s</jobs>" % node["job"] if node["job"] else ""
+            note = "<note>%s</note>" % node["note"] if node["note"] else ""
+            state = ",".join(words) or "free"
+            shown += "<Node><name>%s</name><state>%s</state>%s%s</Node>" % (name, state, jobs, note)
+        print("<Data>" + shown + "</Data>")
+    else:
+        note = sys.argv[sys.argv.index("-N") + 1] if "-N" in sys.argv else ""
+        for name in set(sys.argv[2:]) & set(nodes):
+            nodes[name]["offline"] = sys.argv[1] == "-o"
+            nodes[name]["note"] = note if sys.argv[1] == "-o" else ""
+        file.seek(0)
+        file.truncate()
+        json.dump(nodes, file)
+"""
+
+
+class Batch:
+    """Jobs by node, and the service that is told of them."""
+
+    def __init__(self, folder: Path, nodes: tuple[str, ...], environment: dict[str, str]) -> None:
+        self.nodes, self.folder = nodes, folder
+        self._state = folder / "torque.json"
+        self._state.write_text(
+            json.dumps({name: {"job": None, "offline": False, "note": ""} for name in nodes})
+        )
+        programs = folder / "bin"
+        programs.mkdir()
+        pbsnodes = programs / "pbsnodes"
+        pbsnodes.write_text(_PBSNODES.format(python=sys.executable, state=self._state), encoding="utf-8")
+        pbsnodes.chmod(0o755)
+        (programs / "qmgr").symlink_to("/bin/true")
+        self._environment = os.environ | environment | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+        settings: dict[str, Any] = {
+            "nodes": ",".join(nodes), "driver": {"torque": {"ask_for_cycle": False}},
+            "cloud": "openstack", "wait_s": 90, "db": str(folder / "ledger.db"),
+            "idle_hold_s": 0, "confirm_s": 30, "confirm_poll_s": 0.05, "reconcile_period_s": 5,
+        }  # fmt: skip
+        (folder / "balancer.yaml").write_text(json.dumps(settings), encoding="utf-8")
+
+    def start(self) -> None:
+        """At the address it had before, if any."""
+        ready = self.folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        port = self.url.rpartition(":")[2] or "0"
+        command = [
+            "serve",
+            "--config",
+            str(self.folder / "balancer.yaml"),
+            "--port",
+            port,
+            "--ready-file",
+            str(ready),
+        ]
+        with (self.folder / "balancer.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "balancer", *command],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until(
+            lambda: self._process is None or self._process.poll() is not None or ready.exists(),
+            "the service is ready",
+        )
+        assert ready.exists(), (self.folder / "balancer.log").read_text()[-3000:]
+        self.url = json.loads(ready.read_text())["url"]
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    @contextmanager
+    def _nodes(self) -> Iterator[dict[str, dict[str, Any]]]:
+        with self._state.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            nodes = json.load(file)
+            yield nodes
+            file.seek(0)
+            file.truncate()
+            json.dump(nodes, file)
+
+    def start_job(self, *names: str) -> None:
+        """On nodes that are free; the service is told, as a prologue does."""
+        with self._nodes() as nodes:
+            for name in names:
+                assert not nodes[name]["offline"], f"{name} is offline"
+                nodes[name]["job"] = f"{name}.job"
+        with Balancer(self.url) as client:
+            for name in names:
+                client.update_nodes({name: "busy"}, job=f"{name}.job")
+
+    def end_job(self, *names: str) -> None:
+        with self._nodes() as nodes:
+            for name in names:
+                nodes[name]["job"] = None
+        with Balancer(self.url) as client:
+            for name in names:
+                client.update_nodes({name: "idle"}, job=f"{name}.job")
