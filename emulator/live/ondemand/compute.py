@@ -10,9 +10,11 @@ from werkzeug.exceptions import HTTPException
 
 from emulator.live.ondemand import server_view
 from emulator.live.ondemand.compute_site import Quotas, add_site
-from emulator.live.ondemand.create_request import BadRequestError, read_create
+from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create
+from emulator.live.ondemand.create_rules import is_named
 from emulator.live.ondemand.http import caller, service, site_url, unauthorized
 from emulator.live.ondemand.server_actions import add_actions
+from emulator.live.ondemand.server_query import QueryError, read_query
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account, Keyring
@@ -64,6 +66,7 @@ def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask
                 f"Version {_text(g.version)} is not supported by the API. "
                 f"Minimum is {_text(_MINIMUM)} and maximum is {_text(_MAXIMUM)}.",
             )
+        _check_limit()
         return None
 
     @app.after_request
@@ -83,8 +86,13 @@ def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask
         return response
 
     @app.errorhandler(BadRequestError)
-    def show_bad_request(error: BadRequestError) -> Response:
+    @app.errorhandler(QueryError)
+    def show_bad_request(error: Exception) -> Response:
         return show_error(ComputeError(400, str(error)))
+
+    @app.errorhandler(ForbiddenError)
+    def show_forbidden(error: ForbiddenError) -> Response:
+        return show_error(ComputeError(403, str(error)))
 
     @app.errorhandler(HTTPException)
     def show_page(error: HTTPException) -> Response:
@@ -236,8 +244,11 @@ def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quota
 
     @app.post("/v2.1/servers")
     def create() -> tuple[dict[str, Any], int, dict[str, str]]:
-        wanted = read_create(request.get_json(silent=True), g.version, config)
         account: Account = g.account
+        hosts = {*config.hosts, *(config.pool or ())}
+        wanted = read_create(
+            request.get_json(silent=True), g.version, config, admin=account.admin, hosts=hosts
+        )
         used = sum(server.spec.account.project_id == account.project_id for server in cloud.servers())
         limit = quotas.of(account.project_id)["instances"]
         if limit >= 0 and used + wanted.count > limit:
@@ -251,12 +262,12 @@ def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quota
 
     @app.get("/v2.1/servers")
     def servers() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud), "servers")
+        rows, more = _page(_wanted_servers(cloud, config.flavor), "servers")
         return {"servers": [server_view.brief(server, site_url()) for server in rows], **more}
 
     @app.get("/v2.1/servers/detail")
     def servers_detail() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud), "servers/detail")
+        rows, more = _page(_wanted_servers(cloud, config.flavor), "servers/detail")
         return {"servers": [show(server, one=False) for server in rows], **more}
 
     @app.get("/v2.1/servers/<server_id>")
@@ -270,7 +281,7 @@ def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quota
         changes = body.get("server") if isinstance(body, dict) else None
         if not isinstance(changes, dict) or not changes.keys() <= {"name", "description"}:
             raise ComputeError(400, f"Invalid input for field/attribute server. Value: {changes}.")
-        server.name = str(changes.get("name", server.name))
+        server.name = _checked_name(changes.get("name", server.name))
         server.description = changes.get("description", server.description)
         server.updated_us = cloud.clock.now_us()
         return {"server": show(server, one=True)}
@@ -284,10 +295,23 @@ def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quota
         return Response(status=204, content_type="application/json")
 
 
-def _wanted_servers(cloud: Cloud) -> list[Server]:
+def _checked_name(name: object) -> str:
+    if not is_named(name):
+        raise ComputeError(400, f"Invalid input for field/attribute name. Value: {name}.")
+    return str(name)
+
+
+def _check_limit() -> None:
+    """Of any list."""
+    if not request.args.get("limit", "0").isdecimal():
+        raise ComputeError(400, "Invalid input for query parameters limit.")
+
+
+def _wanted_servers(cloud: Cloud, flavor: Flavor) -> list[Server]:
     """The servers of the project (of all, for an administrator who asks) that pass the query's filters."""
     args = request.args
     account: Account = g.account
+    query = read_query(args, g.version, account)
     everybody = args.get("all_tenants", "").lower() in {"1", "true"}
     if everybody and not account.admin:
         raise ComputeError(
@@ -295,36 +319,28 @@ def _wanted_servers(cloud: Cloud) -> list[Server]:
         )
     if args.get("deleted", "").lower() in {"1", "true"}:
         return []
-    try:
-        name = re.compile(args.get("name", ""), re.IGNORECASE)
-    except re.error as error:
-        raise ComputeError(400, f"Invalid filter name: {error}") from error
     now_us = cloud.clock.now_us()
-    return [
-        server
-        for server in cloud.servers()
-        if (everybody or server.spec.account.project_id == account.project_id)
-        and name.search(server.name)
-        and args.get("status", "").upper() in {"", server.status(now_us)}
-        and (not account.admin or args.get("host") in {None, server.host})
-        and args.get("reservation_id") in {None, server.reservation.id}
-    ]
+    return query.sorted(
+        [
+            server
+            for server in cloud.servers()
+            if (everybody or server.spec.account.project_id == account.project_id)
+            and query.passes(server, flavor, now_us)
+        ]
+    )
 
 
 def _page(rows: list[Server], path: str) -> tuple[list[Server], dict[str, Any]]:
     """One page of a list, and the link to the next one."""
-    try:
-        limit = min(int(request.args.get("limit", _PAGE)), _PAGE)
-    except ValueError as error:
-        raise ComputeError(400, "Invalid input for query parameters limit.") from error
+    limit = min(int(request.args.get("limit", _PAGE)), _PAGE)
     marker = request.args.get("marker")
     if marker is not None:
         places = [place for place, server in enumerate(rows) if server.id == marker]
         if not places:
             raise ComputeError(400, f"marker [{marker}] not found")
         rows = rows[places[0] + 1 :]
-    if len(rows) <= limit or limit <= 0:
-        return rows, {}
+    if limit == 0 or len(rows) <= limit:
+        return rows[:limit], {}
     rest = {key: value for key, value in request.args.items() if key != "marker"} | {
         "marker": rows[limit - 1].id
     }

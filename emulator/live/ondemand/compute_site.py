@@ -125,7 +125,7 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Erro
             for host, server in site.hosts().items()
             if pattern in host
         ]
-        return {"hypervisors": found}
+        return _pages(found, "os-hypervisors/detail" if whole else "os-hypervisors", error)
 
     @app.get("/v2.1/os-hypervisors")
     def hypervisors() -> dict[str, Any]:
@@ -154,6 +154,24 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Erro
             if provider_id(host) == wanted:
                 return {"hypervisor": _hypervisor(site, config, host, server, whole=True)}
         raise error(404, f"Hypervisor with ID '{wanted}' could not be found.")
+
+
+def _pages(rows: list[dict[str, Any]], path: str, error: Error) -> dict[str, Any]:
+    """One page of hypervisors, and the link to the next one."""
+    limit, marker = request.args.get("limit", "1000"), request.args.get("marker")
+    if not limit.isdecimal():
+        raise error(400, f"Invalid input for query parameters limit. Value: {limit}.")
+    if marker is not None:
+        places = [place for place, row in enumerate(rows) if row["id"] == marker]
+        if not places:
+            raise error(400, f"Marker {marker} not found")
+        rows = rows[places[0] + 1 :]
+    page, rest = rows[: int(limit)], rows[int(limit) :]
+    if not page or not rest:
+        return {"hypervisors": page}
+    query = f"limit={limit}&marker={page[-1]['id']}"
+    href = f"{request.host_url.rstrip('/')}/compute/v2.1/{path}?{query}"
+    return {"hypervisors": page, "hypervisors_links": [{"rel": "next", "href": href}]}
 
 
 def _hypervisor(
@@ -228,6 +246,10 @@ def _add_zones(app: Flask, site: Site, error: Error) -> None:
     def aggregates() -> dict[str, Any]:
         _only_admin("os-aggregates:index", error)
         return {"aggregates": []}
+
+    @app.get("/v2.1/os-server-groups")
+    def server_groups() -> dict[str, Any]:
+        return {"server_groups": []}
 
     @app.get("/v2.1/os-keypairs")
     def keypairs() -> dict[str, Any]:

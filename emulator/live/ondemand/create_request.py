@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.live.ondemand.create_rules import is_offered, is_uuid, wrong_field
 from emulator.live.ondemand.image import image_id
 from emulator.live.ondemand.servers import ServerSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from emulator.live.ondemand.auth import Account
     from emulator.live.ondemand.config import OndemandConfig
 
@@ -44,10 +47,15 @@ _KNOWN = frozenset(
 )
 _REQUIRED = ("name", "flavorRef")
 _ZONE = "nova"
+_METADATA_ITEMS = 128
 
 
 class BadRequestError(Exception):
     """400; the text is the answer's message."""
+
+
+class ForbiddenError(Exception):
+    """403, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +86,23 @@ class CreateRequest:
         )
 
 
-def read_create(document: object, version: tuple[int, int], config: OndemandConfig) -> CreateRequest:
-    """Check the whole body before anything is made; raises BadRequestError."""
-    body = document.get("server") if isinstance(document, dict) else None
+def read_create(
+    document: object,
+    version: tuple[int, int],
+    config: OndemandConfig,
+    *,
+    admin: bool = False,
+    hosts: Collection[str] = (),
+) -> CreateRequest:
+    """Check the whole body before anything is made; raises BadRequestError and ForbiddenError."""
+    whole = document if isinstance(document, dict) else {}
+    body = whole.get("server")
     if not isinstance(body, dict):
         raise BadRequestError("Invalid input for field/attribute server. 'server' is a required property")
     _check_schema(body, version)
-    _check_references(body, config)
+    _check_rights(body, admin=admin)
+    _check_references(body, config, hosts)
+    _check_hints(whole.get("os:scheduler_hints", whole.get("OS-SCH-HNT:scheduler_hints")))
     least = _count(body, "min_count", 1)
     count = _count(body, "max_count", least)
     if least > count:
@@ -101,21 +119,51 @@ def _check_schema(body: dict[str, Any], version: tuple[int, int]) -> None:
         if key not in body:
             fail(f"'{key}' is a required property")
     for key in body:
-        if key not in _KNOWN:
+        if key not in _KNOWN or not is_offered(key, version):
             fail(f"Additional properties are not allowed ('{key}' was unexpected)")
-    if not isinstance(body["name"], str) or not body["name"].strip():
-        raise BadRequestError(f"Invalid input for field/attribute name. Value: {body['name']}.")
+    wrong = wrong_field(body)
+    if wrong is not None:
+        raise BadRequestError(f"Invalid input for field/attribute {wrong}. Value: {body[wrong]}.")
     networks = body.get("networks", [])
     allowed = isinstance(networks, list) or (version >= (2, 37) and networks in {"auto", "none"})
     if not allowed:
         text = f"'{networks}' is not of type 'array'"
         raise BadRequestError(f"Invalid input for field/attribute networks. Value: {networks}. {text}")
-    metadata = body.get("metadata") or {}
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise BadRequestError(f"Invalid input for field/attribute metadata. Value: {metadata}.")
 
 
-def _check_references(body: dict[str, Any], config: OndemandConfig) -> None:
+def _check_rights(body: dict[str, Any], *, admin: bool) -> None:
+    for field in ("host", "hypervisor_hostname"):
+        if field in body and not admin:
+            raise ForbiddenError(
+                "Policy doesn't allow compute:servers:create:requested_destination to be performed."
+            )
+    if ":" in (body.get("availability_zone") or "") and not admin:
+        raise ForbiddenError(
+            "Policy doesn't allow os_compute_api:servers:create:forced_host to be performed."
+        )
+    if len(body.get("metadata") or {}) > _METADATA_ITEMS:
+        raise ForbiddenError(f"Maximum number of metadata items exceeds {_METADATA_ITEMS}")
+
+
+def _check_hints(hints: object) -> None:
+    """There are no server groups here: whoever names one means another cloud."""
+    if hints is None:
+        return
+    if not isinstance(hints, dict):
+        raise BadRequestError(f"Invalid input for field/attribute os:scheduler_hints. Value: {hints}.")
+    if "group" in hints:
+        group = hints["group"]
+        if not is_uuid(group):
+            raise BadRequestError(f"Invalid input for field/attribute group. Value: {group}.")
+        raise BadRequestError(f"Instance group {group} could not be found.")
+
+
+def _check_references(body: dict[str, Any], config: OndemandConfig, hosts: Collection[str]) -> None:
+    for field in ("host", "hypervisor_hostname"):
+        if field in body and body[field] not in hosts:
+            raise BadRequestError(f"Compute host {body[field]} could not be found.")
+    if "key_name" in body:
+        raise BadRequestError("Invalid key_name provided.")
     if not body.get("imageRef"):
         raise BadRequestError("Missing imageRef attribute")
     if body["imageRef"] != image_id(config.image):

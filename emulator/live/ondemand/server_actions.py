@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     Error = Callable[[int, str], Exception]
 
 
+_ONLY_ADMIN = {
+    "migrate": "os-migrate-server:migrate",
+    "os-migrateLive": "os-migrate-server:migrate_live",
+    "evacuate": "os-evacuate",
+    "os-resetState": "os-admin-actions:reset_state",
+    "injectNetworkInfo": "os-admin-actions:inject_network_info",
+}
+"""Action -> Nova's policy. Nobody can do them here; who may not is told so first."""
+
+
 def add_actions(
     app: Flask,
     cloud: Cloud,
@@ -28,6 +38,20 @@ def add_actions(
     """Routes below /servers/ID; `find` and `error` are those of `compute.py`."""
     _add_metadata(app, cloud, find, error)
     _add_history(app, cloud, find, error)
+
+    @app.get("/v2.1/servers/<server_id>/ips")
+    def addresses(server_id: str) -> dict[str, Any]:
+        server = find(cloud, server_id)
+        return {"addresses": server_view.addresses(server, server.status(cloud.clock.now_us()))}
+
+    @app.get("/v2.1/servers/<server_id>/tags")
+    def tags(server_id: str) -> dict[str, Any]:
+        return {"tags": list(find(cloud, server_id).spec.tags)}
+
+    @app.get("/v2.1/servers/<server_id>/os-security-groups")
+    def security_groups(server_id: str) -> dict[str, Any]:
+        find(cloud, server_id)
+        return {"security_groups": []}
 
     @app.get("/v2.1/servers/<server_id>/os-interface")
     def interfaces(server_id: str) -> dict[str, Any]:
@@ -93,6 +117,10 @@ def _add_history(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
 
 
 def _act(server: Server, name: str, arguments: object, now_us: int, error: Error) -> None:
+    if name in _ONLY_ADMIN and not g.account.admin:
+        raise error(403, f"Policy doesn't allow os_compute_api:{_ONLY_ADMIN[name]} to be performed.")
+    if name == "reboot" and not (isinstance(arguments, dict) and arguments.get("type") in {"SOFT", "HARD"}):
+        raise error(400, f"Invalid input for field/attribute reboot. Value: {arguments}.")
     if name in {"lock", "unlock"}:
         server.locked = name == "lock"
         reason = arguments.get("locked_reason") if isinstance(arguments, dict) else None

@@ -54,7 +54,7 @@ def detail(
     body: dict[str, Any] = {
         "accessIPv4": "",
         "accessIPv6": "",
-        "addresses": _addresses(server, status),
+        "addresses": addresses(server, status),
         "created": iso_z(server.created_us),
         "flavor": _flavor(flavor, site, version),
         "hostId": _host_id(server),
@@ -113,7 +113,7 @@ def _image(server: Server, site: str, version: Version) -> dict[str, Any]:
     return image
 
 
-def _addresses(server: Server, status: str) -> dict[str, Any]:
+def addresses(server: Server, status: str) -> dict[str, Any]:
     """One made-up address, because clients wait for one."""
     if not server.spec.with_address or status not in {"ACTIVE", "SHUTOFF"}:
         return {}

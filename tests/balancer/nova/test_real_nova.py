@@ -15,6 +15,8 @@ from balancer.client import Balancer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
 from nova_kit.rig import ENVIRONMENT, RAM_MB, VCPUS, Nova, agent_of, until
+from nova_kit.script import answers
+from testdata import RECORDED
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
 ROUNDS = 4
@@ -41,10 +43,10 @@ class Site:
         for name, share in (("node", 1), ("half", 2)):
             self.admin.compute.create_flavor(name=name, vcpus=VCPUS // share, ram=RAM_MB // share, disk=10)
 
-    def create(self, count=1, *, flavor="node", connection=None, **more):
+    def create(self, count=1, *, flavor="node", connection=None, named="", **more):
         """The servers of one create, named after it."""
         cloud = connection or self.user
-        name = f"s{random.randrange(10**9)}"
+        name = named or f"s{random.randrange(10**9)}"
         cloud.compute.create_server(
             name=name, image_id=cloud.image.find_image("tiny").id, flavor_id=cloud.compute.find_flavor(flavor).id,
             networks="none", min_count=count, max_count=count, **more,
@@ -250,6 +252,14 @@ def rounds_of_create_and_delete_under_batch_load(site):
         assert site.allocated() == sorted(each.compute_host for each in site.servers())
         site.delete()
         until(site.is_home, f"all are home: {site.states()}")
+
+
+@case
+def the_script_is_answered_as_recorded(site):
+    """What the small manager is held against (`test_refusals.py`)."""
+    site.decided(site.create(named="script"))
+    recorded = json.loads((RECORDED / "nova" / "script.json").read_text())
+    assert answers({"demo": site.user, "admin": site.admin}) == recorded
 
 
 def clear(site):
