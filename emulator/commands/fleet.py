@@ -50,7 +50,11 @@ def fleet() -> None:
 @fleet.command()
 @plugin_option
 @click.argument("scenario_file", metavar="[SCENARIO.yaml]", required=False, type=click.Path(path_type=Path))
-@click.option("--nodes", type=click.IntRange(min=1), required=True, help="How many node containers.")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="How many node containers (default: the scenario's)."
+)
+@click.option("--containers", type=click.IntRange(min=0),
+              help="How many nodes have a container of their own (default: all); one more plays the rest.")  # fmt: skip
 @click.option(
     "--fleet", "name", default="fleet", show_default=True, help="Name of the fleet and of its containers."
 )
@@ -71,24 +75,27 @@ def fleet() -> None:
 @click.option("--node-cores", type=int, help="Cores that each node registers with (default: the machine's).")
 @click.option("--node-memory-kib", type=int, help="Memory that each node registers with.")
 def up(  # noqa: PLR0917
-    scenario_file: Path | None, nodes: int, name: str, changes: tuple[str, ...], out: Path, images: str,
-    subnet: str | None, threads: int, missing: str, node_cores: int | None, node_memory_kib: int | None, *,
-    detach: bool, keep: bool,
+    scenario_file: Path | None, nodes: int | None, containers: int | None, name: str, changes: tuple[str, ...],
+    out: Path, images: str, subnet: str | None, threads: int, missing: str, node_cores: int | None,
+    node_memory_kib: int | None, *, detach: bool, keep: bool,
 ) -> None:  # fmt: skip
-    """Start a fleet and run a scenario in it (default: scenarios/default.yaml).
+    """Start a fleet and run a scenario in it (default: scenarios/fleet.yaml).
 
     Exit status: that of the run. The containers are removed after it; with --detach, `emulator fleet follow` sees
     the run to its end and carries out its faults, and `emulator fleet down` removes it.
     """
-    from emulator.live.containers import fleet as containers  # noqa: PLC0415
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
+    from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
-    path = scenario_file or Path("scenarios/default.yaml")
+    path = scenario_file or Path("scenarios/fleet.yaml")
     try:
         scenario = load(path, changes)
     except ScenarioError as error:
         raise InputError(str(error)) from error
+    nodes = nodes or scenario.nodes
+    if nodes is None:
+        raise InputError(f"{path} does not say how many nodes there are; give --nodes")
     folders = {path.absolute().parent}
     if scenario.workload.trace is not None:
         folders.add(scenario.workload.trace.resolve().parent)
@@ -97,15 +104,15 @@ def up(  # noqa: PLR0917
         folders |= {each.file.resolve().parent for each in scenario.plugins}
         sources = (f"{each.file.resolve()}:{each.name}" for each in scenario.plugins)
         changes += (f"plugins=[{','.join(sources)}]",)
-    order = containers.Order(
-        fleet=name, nodes=nodes, scenario=path, out=out, changes=changes, images=images, subnet=subnet,
-        threads=threads, missing=missing, node_cores=node_cores, node_memory_kib=node_memory_kib,
+    order = Order(
+        fleet=name, nodes=nodes, containers=containers, scenario=path, out=out, changes=changes, images=images,
+        subnet=subnet, threads=threads, missing=missing, node_cores=node_cores, node_memory_kib=node_memory_kib,
         folders=tuple(sorted(folders)),
     )  # fmt: skip
 
     def act() -> int:
         client = docker_client(threads)
-        containers.up(client, order, _say)
+        start(client, order, _say)
         if detach:
             _say(f"`emulator fleet follow --fleet {name}` sees the run to its end")
             return 0
@@ -186,12 +193,14 @@ def follow(name: str | None) -> None:
 def status(name: str | None, as_json: bool) -> None:
     """Show a fleet: its containers, and where its run is."""
     from emulator.live.containers.docker_engine import (  # noqa: PLC0415
+        address_of,
         controller_of,
         cpu_s,
         docker_client,
         members,
         the_fleet,
     )
+    from emulator.live.containers.names import BALANCER, BALANCER_PORT  # noqa: PLC0415
 
     def act() -> None:
         client = docker_client()
@@ -221,6 +230,9 @@ def status(name: str | None, as_json: bool) -> None:
         if run is not None:
             done = f"{run.get('jobs_ended', 0)} jobs ended" if run["running"] else "not begun"
             click.echo(f"{run['scenario']}: cluster time {run['cluster_time_s']:.0f} s, {done}")
+            if run.get("viewer_token"):
+                url = address_of(client, fleet_name, BALANCER, BALANCER_PORT)
+                click.echo(f"dashboard: {url}/ (token {run['viewer_token']})")
             for line in (*(f"waits for: {text}" for text in run["waits_for"]), *_standing(run)):
                 click.echo(line)
 

@@ -385,7 +385,8 @@ class Agent:
         self._finish(run, status, now_us)
 
 
-def _name(nodes: tuple[str, ...]) -> str:
+def party_name(nodes: tuple[str, ...]) -> str:
+    """What the agent of these nodes is called at the clock."""
     return nodes[0] if len(nodes) == 1 else f"agent of {nodes[0]} to {nodes[-1]}"
 
 
@@ -400,7 +401,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         config = load_settings(options.config, AgentConfig)
-        clock = SharedClock(options.clock, name=_name(config.nodes)) if options.clock else SystemClock()
+        clock = SharedClock(options.clock, name=party_name(config.nodes)) if options.clock else SystemClock()
         agent = Agent(config, clock)
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"node agent: {error}\n")

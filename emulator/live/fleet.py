@@ -25,7 +25,7 @@ from emulator.harness.decisions import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, ability
 from emulator.harness.record import Mark
-from emulator.live import shares
+from emulator.live import services, shares
 from emulator.live.batch_system import make_batch_system
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import STILL_WORKING, collect, replayed
@@ -33,12 +33,11 @@ from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
 from emulator.live.qsub import SUBMITTERS
+from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.report.progress import RunProgress
 from emulator.runner import describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
-from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,14 +45,13 @@ if TYPE_CHECKING:
 
     from balancer.plugin_files import PluginFile
     from emulator.harness.record import RunRecord
+    from emulator.live.counts import Counts
     from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
-_LOOK_S = 0.1
 _BROKEN_OFF_S = 0.2
 """A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
-_RECONCILE_S = 6 * 3600.0
 
 
 class FleetError(RuntimeError):
@@ -126,6 +124,7 @@ class Fleet:
         began_us = wall_us()
         held, patience_us = live.pace == "held", micros(live.patience_s)
         clock = SharedClockMaster(self.clock_file, speed=live.speed, held=held, patience_us=patience_us)
+        self._clock, self._interrupted = clock, interrupted
         with ExitStack() as stack:
             self._guard = Guard()
             stack.callback(self._batch.close)
@@ -135,7 +134,8 @@ class Fleet:
             self._start(interrupted)
             clock.follow = self._batch.own_time()
             stack.enter_context(clock)
-            reason = self._watch(clock, interrupted, quiet=quiet)
+            counts = self._batch.counts(self.replay_log)
+            reason = watch(self, clock, counts, threading.Event(), quiet=quiet)
             # From here on nothing happens any more: the record is that of one moment.
             failure = self._batch.failure
             if not reason and self._failed_plans is not None:
@@ -235,6 +235,13 @@ class Fleet:
         self.node_keys.write_text("".join(lines), encoding="utf-8")
 
     @property
+    def _places(self) -> services.Places:
+        ledger = self.work / "ledger.db"
+        return services.Places(
+            self.names, self.clock_file, ledger, self._token_file, self._hook_key_file, self.token
+        )
+
+    @property
     def _token_file(self) -> Path:
         return self.work / "tokens"
 
@@ -248,33 +255,12 @@ class Fleet:
 
     def _start_balancer(self, mechanism: BalancerMechanism) -> None:
         settings, environ = self._batch.balancer_settings()
-        config = self.config(
-            "balancer",
-            {
-                "nodes": self.names,
-                "algorithm": mechanism.algorithm,
-                "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
-                "reserve": mechanism.static_reserve,
-                "wait_s": mechanism.wait_s,
-                "idle_hold_s": mechanism.idle_hold_s,
-                "pick": mechanism.pick,
-                "db": str(self.work / "ledger.db"),
-                "auth": True,
-                "token_file": self._token_file,
-                "hook_key_file": self._hook_key_file,
-                "hook_skew_s": 3600,
-                "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
-                "port": 0,
-                "ready_file": self.balancer_ready,
-                "clock": {"shared": {"path": self.clock_file, "name": "balancer"}},
-                "reconcile_period_s": _RECONCILE_S,
-                "refresh_age_s": 0,
-                "at_once_s": 3600,  # time may run far faster than the programs
-                "confirm_s": 3600,
-                "mark_wait_s": 60,
-                **settings,
-            },
-        )
+        own = {
+            "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
+            "port": 0,
+            "ready_file": self.balancer_ready,
+        }
+        config = self.config("balancer", services.balancer(mechanism, self._places) | own | settings)
         process = self.launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
         process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
         ready = read_ready(self.balancer_ready)
@@ -288,37 +274,20 @@ class Fleet:
             return files_of(IN_USE.get(), (group,))
 
     def _start_manager(self, mechanism: BalancerMechanism) -> None:
-        config = self.config(
-            "ondemand",
-            {
-                "clock": self.clock_file,
-                "balancer_url": self.balancer_url,
-                "balancer_token": self.token,
-                "wait_s": mechanism.wait_s,
-                "hosts": self.names,
-                "ready_file": self.work / "ondemand.ready",
-            },
-        )
+        settings = services.ondemand(mechanism, self._places, self.balancer_url)
+        config = self.config("ondemand", settings | {"ready_file": self.work / "ondemand.ready"})
         process = self.launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
 
     def _start_predictor(self, predictor: PredictorSettings) -> None:
-        """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""
         before, ready = self.work / "before.json", self.work / "predictor.ready"
-        past = [{"nodes_requested": nodes} for nodes in predictor.history]
-        before.write_text(json.dumps({"slots": past}), encoding="utf-8")
-        last_submit_us = int(self.prepared.jobs.submit_us.max(initial=0))
-        process = self.launch(
-            "predictor",
-            "-m", "balancer", "predict", "--url", self.balancer_url,
-            *(f"--plugin={each.source}" for each in self._plugins(PREDICTORS)),
-            "--predictor", json.dumps(predictor.predictor),
-            "--slots-per-day", str(predictor.slots.a_day), "--keep", predictor.keep,
-            "--before", before, "--until-s", repr(seconds(last_submit_us)),
-            "--clock", json.dumps({"shared": {"path": str(self.clock_file), "rank": "forecast", "name": "predictor"}}),
-            "--ready-file", ready,
-            environ={"BALANCER_TOKEN": self.token},
+        before.write_text(services.slots_before(predictor), encoding="utf-8")
+        arguments = services.predictor_arguments(
+            predictor, self.prepared.jobs, self._places, self.balancer_url,
+            before=before, ready_file=ready, plugins=[each.source for each in self._plugins(PREDICTORS)],
         )  # fmt: skip
+        environ = {"BALANCER_TOKEN": self.token}
+        process = self.launch("predictor", "-m", "balancer", "predict", *arguments, environ=environ)
         process.wait_until(lambda: read_ready(ready) is not None)
 
     def _start_replayer(self) -> None:
@@ -338,13 +307,9 @@ class Fleet:
         if self.mechanism is not None:
             ready = read_ready(self.work / "ondemand.ready")
             assert ready is not None  # noqa: S101 - waited for
-            settings |= {
-                "cloud": {"auth_url": f"{ready['url']}/identity/v3"},
-                "wait_s": self.mechanism.wait_s,
-                "balancer_url": self.balancer_url,
-                "balancer_token": self.token,
-                "notice_s": self.mechanism.notice_s or None,
-            }
+            settings |= services.replayed_leases(
+                self.mechanism, self._places, self.balancer_url, ready["url"]
+            )
         process = self.launch(
             "replayer", "-m", "emulator.live.replayer", "--config", self.config("replayer", settings),
             environ=environ,
@@ -362,47 +327,33 @@ class Fleet:
 
     # Watching.
 
-    def _watch(self, clock: SharedClockMaster, interrupted: Any, *, quiet: bool) -> str:
-        """Until everything has happened. Returns why it ended early, or ''."""
-        jobs = self.prepared.jobs
-        batch_jobs = len(jobs) if self.batch_decides else int((jobs.kind == Kind.BATCH).sum())
-        counts = self._batch.counts(self.replay_log)
-        pause = threading.Event()
-        with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
-            while True:
-                if why := self._trouble(clock, interrupted):
-                    return why
-                self.marks += [Mark(at_us, text) for at_us, text in clock.news()]
-                # Before its last lines are read.
-                is_replayed = self.processes["replayer"].exit_status is not None
-                counts.look()
-                progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                has_ended = counts.ended >= batch_jobs - counts.failed
-                if is_replayed and has_ended and self._batch.is_settled():
-                    return ""
-                if is_replayed and not has_ended and (stuck := self._batch.stuck(clock.now_us())) is not None:
-                    return stuck
-                pause.wait(_LOOK_S)
-
-    def _trouble(self, clock: SharedClockMaster, interrupted: Any) -> str:
+    def trouble(self) -> str:
         """Why the run must end now, or ''."""
-        if interrupted:
-            return f"stopped by {interrupted.reason}"
+        if self._interrupted:
+            return f"stopped by {self._interrupted.reason}"
         if self._batch.failure:
             return self._batch.failure.reason
         if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
             return failed_plan
-        if lag := self._lag(clock):
-            return lag
-        lost = self._look_at_processes(clock)
+        if behind := lag(self.scenario.live, self._clock):
+            return behind
+        lost = self._look_at_processes(self._clock)
         return self._batch.failure.reason if lost and self._batch.failure else lost
 
-    def _lag(self, clock: SharedClockMaster) -> str:
-        live = self.scenario.live
-        longest_s = seconds(clock.pace.longest_hold_us)
-        if live.pace == "strict" and longest_s > live.max_lag_s:
-            return f"the machine cannot keep up: {longest_s:.3f} s behind (live.max_lag_s is {live.max_lag_s:g} s)"
-        return ""
+    def is_replayed(self) -> bool:
+        return self.processes["replayer"].exit_status is not None
+
+    def is_settled(self) -> bool:
+        return self._batch.is_settled()
+
+    def stuck(self) -> str | None:
+        return self._batch.stuck(self._clock.now_us())
+
+    def note(self, at_us: int, text: str) -> None:
+        self.marks.append(Mark(at_us, text))
+
+    def tell(self, counts: Counts) -> None:
+        """Nobody asks a run whose processes are this one's own."""
 
     def _look_at_processes(self, clock: SharedClockMaster) -> str:
         """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""

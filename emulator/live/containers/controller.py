@@ -22,7 +22,7 @@ from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.clock_master import SharedClockMaster
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
-from emulator.live.collect import STILL_WORKING, BatchSide, collect
+from emulator.live.collect import STILL_WORKING, collect
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.faults import STILL, UNDO, Deed, Step, Steps, steps_of
@@ -40,17 +40,16 @@ from emulator.live.containers.wanted import ControllerError, expected_nodes, rea
 from emulator.live.counts import Counts
 from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.replay_log import read_replay
-from emulator.live.torque.accounting_read import read_accounting
+from emulator.live.torque.accounting_read import batch_side
+from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.ranks import Rank
 from emulator.report import files
-from emulator.report.progress import RunProgress
 from emulator.runner import Prepared, describe, make_mechanism, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.shared_clock import SharedClock
 from emulator.workload import store
 from emulator.workload.files import TraceError
-from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
@@ -68,6 +67,10 @@ _GONE_US = 300_000_000
 """A batch server that has not answered for this long (wall time) ends the run."""
 
 
+class _Stopped(Exception):
+    """The run is to stand still until somebody goes on with it."""
+
+
 class Controller:
     """One run, or the rest of one. Also what `collect` reads the run from."""
 
@@ -78,13 +81,11 @@ class Controller:
         self.prepared: Prepared = prepare(scenario)
         self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
         self._in_batch: HasNotice | bool = False
+        self.batch_decides = False
         if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
             self._in_batch = ability(mechanism, HasNotice) or True
+            self.batch_decides = True
             mechanism = None
-        if mechanism is not None and mechanism.predictor is not None:
-            raise ScenarioError(
-                "a predictor has no container yet; use `emulator run --clock live`, or `balancer predict`"
-            )
         if mechanism is not None and mechanism.static_reserve > state.nodes:
             raise ScenarioError(
                 f"balancer: static_reserve is {mechanism.static_reserve}, the fleet has {state.nodes} nodes"
@@ -99,7 +100,13 @@ class Controller:
         self._step_since_us: int | None = None
         self._is_resumed = bool(state.passed)
         self._gates = Gates(
-            shared, scenario, state, mechanism, in_batch=self._in_batch, slots_per_node=self._slots_per_node
+            shared,
+            scenario,
+            state,
+            mechanism,
+            self.prepared.jobs,
+            in_batch=self._in_batch,
+            slots_per_node=self._slots_per_node,
         )
         self._progress: dict[str, int] = {}
         self._failed_plans = FailedPlans(f"http://{BALANCER}:{BALANCER_PORT}")
@@ -170,6 +177,7 @@ class Controller:
                 "marks": [{"at_s": seconds(at_us), "text": text} for at_us, text in self._state.marks],
                 "fault": None if step is None else step.as_json(),
                 "over": self._state.over,
+                "viewer_token": self._state.viewer_token if self._mechanism is not None else "",
             }
 
     def mark(self, text: str, *, fault: int | None, deed: str | None, host: str | None) -> dict[str, Any]:
@@ -219,13 +227,13 @@ class Controller:
         except (NotYet, OSError):
             return False
         for name in names:
-            self._note(f"{name} has not come: the run begins without it")
+            self._mark_now(f"{name} has not come: the run begins without it")
         return bool(names)
 
     def _missing(self) -> set[str]:
         """Who had a place at the clock and is not back."""
         there = {party.name for party in self._clock.living()}
-        return self._gates.parties - there - ({REPLAYER} if self._is_replayed() else set())
+        return self._gates.parties - there - ({REPLAYER} if self.is_replayed() else set())
 
     def _are_back(self, since_us: int) -> bool:
         """A clock that goes on waits for all for whom it waited at first; at last without those that stay away."""
@@ -236,88 +244,88 @@ class Controller:
         if passed_us < _RETURN_US or BATCH in missing:
             return False
         for name in sorted(missing):
-            self._note(
+            self._mark_now(
                 f"{name} did not come back within {seconds(passed_us):.0f} s: the run goes on without it"
             )
         return True
 
-    def _note(self, text: str) -> None:
-        """A mark of now."""
-        sys.stderr.write(f"controller: {text}\n")
-        with self._lock:
-            self._state.marks.append((self._clock.now_us(), text))
+    def _mark_now(self, text: str) -> None:
+        self.note(self._clock.now_us(), text)
 
     def run(self, stopped: threading.Event) -> str | None:
         """Until everything has happened. Returns why it ended early, '' if it did not; None: told to stop."""
-        own = SharedClock(self._shared.clock, name=CONTROLLER)
-        alarm = own.alarm(Rank.TIMER)
+        alarm = SharedClock(self._shared.clock, name=CONTROLLER).alarm(Rank.TIMER)
         alarm.set(self._steps.next_us())
-        began_us = wall_us() - self._state.wall_us
-        jobs = self.prepared.jobs
-        batch_jobs = len(jobs) if self._in_batch else int((jobs.kind == Kind.BATCH).sum())
-        counts = Counts(self.batch_home, self.replay_log)
-        looked_us = wall_us()
+        self._alarm, self._stopped = alarm, stopped
+        self._began_us = self._looked_us = wall_us()
+        self._began_us -= self._state.wall_us
         self._clock.start()
-        with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0))) as progress:
-            while not stopped.wait(_LOOK_S):
-                is_replayed = self._is_replayed()  # before its last lines are read
-                counts.look()
-                self._progress = {
-                    "jobs_ended": counts.ended,
-                    "granted": counts.granted,
-                    "rejected": counts.rejected,
-                }
-                progress.update(self._clock.now_us(), counts.ended, counts.granted, counts.rejected)
-                if is_replayed and (counts.ended >= batch_jobs - counts.failed or self._is_stuck()):
-                    self._state.wall_us = wall_us() - began_us
-                    # It may have failed since it was last looked at.
-                    return self._failed_plans.look() if self._mechanism is not None else ""
-                if self.failure:
-                    return self.failure.reason
-                if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
-                    return failed_plan
-                self._see_to_steps()
-                self._see_to_silence()
-                alarm.set(self._steps.next_us())
-                if wall_us() - looked_us > micros(_ASK_S):
-                    looked_us = wall_us()
-                    self._state.wall_us = looked_us - began_us
-                    if reason := self._trouble():
-                        return reason
-        return None
+        try:
+            reason = watch(self, self._clock, Counts(self.batch_home, self.replay_log), stopped)
+        except _Stopped:
+            return None
+        self._state.wall_us = wall_us() - self._began_us
+        # It may have failed since it was last looked at.
+        return reason or (self._failed_plans.look() if self._mechanism is not None else "")
 
-    def _see_to_silence(self) -> None:
-        for at_us, text in self._clock.news():
-            sys.stderr.write(f"controller: {text}\n")
-            with self._lock:
-                self._state.marks.append((at_us, text))
+    # What `watch` asks.
+
+    def trouble(self) -> str:
+        """Why the run must end now, or ''. Raises _Stopped when it is to stand still."""
+        if self._stopped.is_set():
+            raise _Stopped
+        if self.failure:
+            return self.failure.reason
+        if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
+            return failed_plan
+        self._see_to_steps()
+        self._alarm.set(self._steps.next_us())
+        if wall_us() - self._looked_us < micros(_ASK_S):
+            return ""
+        self._looked_us = wall_us()
+        self._state.wall_us = self._looked_us - self._began_us
+        try:
+            self._gates.ask_batch("nodes")
+        except NotYet as error:
+            silent_us = wall_us() - self._gates.seen_us
+            if silent_us > _GONE_US:
+                return f"{error}, for {seconds(silent_us):.0f} s"
+        return lag(self._scenario.live, self._clock)
+
+    def is_replayed(self) -> bool:
+        return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
+
+    def is_settled(self) -> bool:
+        return self._is("all_told")
+
+    def stuck(self) -> str | None:
+        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
+        return "" if self.batch_decides and self._is("is_over") else None
+
+    def _is(self, what: str) -> bool:
+        """Ask the batch server for its state; False if it does not answer, which is noticed elsewhere."""
+        try:
+            return bool(self._gates.ask_batch("state").get(what))
+        except NotYet:
+            return False
+
+    def note(self, at_us: int, text: str) -> None:
+        sys.stderr.write(f"controller: {text}\n")
+        with self._lock:
+            self._state.marks.append((at_us, text))
+            self._state.save(self._shared.state)
+
+    def tell(self, counts: Counts) -> None:
+        self._progress = {
+            "jobs_ended": counts.ended,
+            "granted": counts.granted,
+            "rejected": counts.rejected,
+        }
 
     @property
     def failure(self) -> Failure | None:
         """A plug-in that failed in the batch server."""
         return read_failure(self.batch_home)
-
-    def _is_replayed(self) -> bool:
-        return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
-
-    def _is_stuck(self) -> bool:
-        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        try:
-            return bool(self._in_batch) and bool(self._gates.ask_batch("state")["is_over"])
-        except NotYet:
-            return False
-
-    def _trouble(self) -> str:
-        """What makes the run pointless."""
-        try:
-            self._gates.ask_batch("nodes")
-        except NotYet as error:
-            if wall_us() - self._gates.seen_us > _GONE_US:
-                return str(error)
-        live, longest_s = self._scenario.live, seconds(self._clock.pace.longest_hold_us)
-        if live.pace == "strict" and longest_s > live.max_lag_s:
-            return f"the machine cannot keep up: {longest_s:.3f} s behind (live.max_lag_s is {live.max_lag_s:g} s)"
-        return ""
 
     def _see_to_steps(self) -> None:
         """A step that is due is in `status` until somebody has done it; not for ever."""
@@ -340,13 +348,9 @@ class Controller:
         pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
         try:
             exported = self._gates.ask_batch("export")
-            if "record" in exported:
-                batch = BatchSide([], [], exported["record"])
-            else:
-                batch = BatchSide(exported["jobs"], exported["offline"])
         except NotYet:
-            log = self.batch_home / "server_priv" / "accounting"
-            batch = BatchSide(read_accounting(log, self.names, EPOCH_S), None)
+            exported = None
+        batch = batch_side(exported, self.batch_home, self.names, EPOCH_S)
         # Who waits for a server that is gone waits in vain.
         if not all_done and batch.offline is not None and not failure:
             self._state.marks.append((self.now_us, STILL_WORKING))
@@ -392,6 +396,7 @@ def begin(shared: settings.Shared) -> Controller:
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
     _, state.token = TokenFile(shared.tokens).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
+    _, state.viewer_token = TokenFile(shared.tokens).create(Role.READ_ONLY, "viewer", now_us=utc_us())
     clock = SharedClockMaster(
         shared.clock,
         speed=scenario.live.speed,

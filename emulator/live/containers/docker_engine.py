@@ -268,6 +268,14 @@ class ControllerClient:
         return self._url
 
 
+def address_of(client: Any, fleet: str, role: str, port: int) -> str:
+    """http://HOST:PORT of a service as this machine sees it; '' if it has none (now)."""
+    container = member(client, fleet, role).container
+    container.reload()
+    found = (container.attrs["NetworkSettings"]["Ports"] or {}).get(f"{port}/tcp")
+    return f"http://{found[0]['HostIp']}:{found[0]['HostPort']}" if found else ""
+
+
 def controller_of(client: Any, fleet: str) -> ControllerClient:
     return ControllerClient(member(client, fleet, CONTROLLER))
 

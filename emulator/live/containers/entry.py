@@ -30,6 +30,7 @@ from emulator.live.containers.names import (
     GID,
     NODE,
     ONDEMAND,
+    PREDICTOR,
     REPLAYER,
     RESULTS,
     ROLES,
@@ -53,6 +54,7 @@ _PROGRAMS = {
     NODE: ("emulator.live.agent", "--config", "{config}", "--clock", str(_CLOCK)),
     BALANCER: ("balancer", "serve", "--config", "{config}"),
     ONDEMAND: ("emulator.live.ondemand", "--config", "{config}"),
+    PREDICTOR: ("balancer", "predict"),
     REPLAYER: ("emulator.live.replayer", "--config", "{config}"),
     CONTROLLER: ("emulator.live.containers.controller",),
 }
@@ -140,7 +142,8 @@ def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
     config = _PRIVATE / "config.json"
     config.write_text(json.dumps(settings["config"] | _facts(role)), encoding="utf-8")
     os.environ.update(settings.get("environ", {}))
-    return [sys.executable, "-m", *(part.format(config=config) for part in _PROGRAMS[role])]
+    program = (part.format(config=config) for part in _PROGRAMS[role])
+    return [sys.executable, "-m", *program, *settings.get("arguments", [])]
 
 
 def _facts(role: str) -> dict[str, Any]:

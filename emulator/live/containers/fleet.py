@@ -39,12 +39,15 @@ from emulator.live.containers.names import (
     BATCH_PORT,
     CONTROLLER,
     CONTROLLER_PORT,
+    IMAGES,
     NODE,
     ONDEMAND,
     ONDEMAND_PORT,
+    PREDICTOR,
     REPLAYER,
-    ROLES,
+    REST,
     node_name,
+    nodes_from_to,
 )
 from emulator.live.containers.removal import remove, remove_network
 from emulator.live.containers.settings import SCRATCH
@@ -61,6 +64,7 @@ _FIRST_NODE = 16
 """Addresses below this one are for services."""
 _NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _FEW = 200
+_ENTRY = ("python", "-m", "emulator.live.containers.entry")
 _LOOK_S = 0.1
 _PATIENCE_US = 60 * US
 _STOP_S = 10
@@ -75,6 +79,8 @@ class Order:
     scenario: Path
     out: Path
     changes: tuple[str, ...] = ()
+    containers: int | None = None
+    """How many nodes have a container of their own; one more plays the others. None: all have."""
     images: str = "balancer-emulator"
     subnet: str | None = None
     threads: int = 4
@@ -83,6 +89,14 @@ class Order:
     node_memory_kib: int | None = None
     folders: tuple[Path, ...] = ()
     """Folders that the scenario reads from; they are there under the same names in the controller's container."""
+
+    @property
+    def own(self) -> int:
+        return self.nodes if self.containers is None else min(self.containers, self.nodes)
+
+    @property
+    def node_containers(self) -> int:
+        return self.own + (self.own < self.nodes)
 
 
 @dataclass(slots=True)
@@ -95,7 +109,7 @@ class Timing:
         return seconds(wall_us() - self.begun_us)
 
 
-def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
+def start(client: Any, order: Order, say: Callable[[str], None]) -> None:
     """Create and start everything. Raises FleetError, with what was made removed.
 
     Data that an earlier fleet of this name has left are those of a run that may go on; they outlive a failure.
@@ -119,7 +133,9 @@ def up(client: Any, order: Order, say: Callable[[str], None]) -> None:
         _start_services(client, order, network, hosts)
         say(f"services are up after {timing.passed_s():.1f} s")
         _start_nodes(client, order, network, hosts, say)
-        say(f"{order.nodes} nodes are up after {timing.passed_s():.1f} s")
+        say(
+            f"{order.nodes} nodes in {order.node_containers} containers are up after {timing.passed_s():.1f} s"
+        )
     except (docker.errors.APIError, docker.errors.ImageNotFound) as error:
         left = "; ".join(undo().problems)
         raise FleetError(
@@ -136,12 +152,14 @@ def _names(client: Any) -> set[str]:
 
 
 def _check(client: Any, order: Order) -> None:
-    missing = [role for role in ROLES if not client.images.list(f"{order.images}/{role}")]
+    names = dict.fromkeys(IMAGES.values())
+    missing = [name for name in names if not client.images.list(f"{order.images}/{name}")]
     if missing:
         raise FleetError(f"no image for {', '.join(missing)}: build them with `docker compose build`")
-    if order.nodes > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * order.nodes:
+    count = order.node_containers
+    if count > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * count:
         raise FleetError(
-            f"{order.nodes} nodes overflow this machine's neighbour table: sysctl -w "
+            f"{count} containers overflow this machine's neighbour table: sysctl -w "
             "net.ipv4.neigh.default.gc_thresh1=16384 net.ipv4.neigh.default.gc_thresh2=65536 "
             "net.ipv4.neigh.default.gc_thresh3=131072"
         )
@@ -155,7 +173,7 @@ def _network(client: Any, order: Order) -> tuple[Any, list[str]]:
         for pool in (found.attrs["IPAM"]["Config"] or [])
         if "Subnet" in pool and isinstance(network := ip_network(pool["Subnet"]), IPv4Network)
     ]
-    subnet = choose_subnet(order.nodes + _FIRST_NODE, order.subnet, engines, host_routes())
+    subnet = choose_subnet(order.node_containers + _FIRST_NODE, order.subnet, engines, host_routes())
     # What somebody connects by hand gets an address that no node or service has.
     pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]), iprange=str(automatic_part(subnet)))
     network = client.networks.create(
@@ -164,7 +182,7 @@ def _network(client: Any, order: Order) -> tuple[Any, list[str]]:
         ipam=IPAMConfig(pool_configs=[pool]),
         labels={FLEET_LABEL: order.fleet},
     )
-    return network, [str(host) for host in islice(subnet.hosts(), order.nodes + _FIRST_NODE)]
+    return network, [str(host) for host in islice(subnet.hosts(), order.node_containers + _FIRST_NODE)]
 
 
 def _name(order: Order, what: str) -> str:
@@ -173,7 +191,7 @@ def _name(order: Order, what: str) -> str:
 
 def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -> None:
     order.out.mkdir(parents=True, exist_ok=True)
-    for place, role in enumerate((CONTROLLER, BATCH, BALANCER, ONDEMAND, REPLAYER)):
+    for place, role in enumerate((CONTROLLER, BATCH, BALANCER, ONDEMAND, PREDICTOR, REPLAYER)):
         binds = [f"{_name(order, 'fleet')}:/fleet"]
         environment: dict[str, str] = {}
         if role in {CONTROLLER, REPLAYER}:
@@ -197,19 +215,22 @@ def _start_nodes(
     played = {"NODE_CORES": order.node_cores, "NODE_MEMORY_KIB": order.node_memory_kib}
     environment = {name: str(value) for name, value in played.items() if value is not None}
 
-    def start(number: int) -> None:
+    def start_one(number: int) -> None:
         name = node_name(number)
+        played = name
+        if number > order.own:
+            name, played = REST, nodes_from_to(number, order.nodes)
         address = hosts[_FIRST_NODE + number - 1]
-        _start(client, order, network, _Part(NODE, name, address, binds, environment | {"NODE_NAME": name}))
+        _start(client, order, network, _Part(NODE, name, address, binds, environment | {"NODE_NAME": played}))
 
     begun = Timing()
     with ThreadPoolExecutor(order.threads) as pool:
-        pending = [pool.submit(start, number) for number in range(1, order.nodes + 1)]
+        pending = [pool.submit(start_one, number) for number in range(1, order.node_containers + 1)]
         try:
             for done, each in enumerate(pending, 1):
                 each.result()
                 if done % 50 == 0:
-                    say(f"{done} of {order.nodes} nodes started after {begun.passed_s():.0f} s")
+                    say(f"{done} of {order.node_containers} nodes started after {begun.passed_s():.0f} s")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -244,7 +265,8 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     endpoint = api.create_endpoint_config(ipv4_address=part.address, aliases=[role, name])
     labels = {FLEET_LABEL: order.fleet, ROLE_LABEL: role, "balancer-emulator.address": part.address}
     made = api.create_container(
-        f"{order.images}/{role}",
+        f"{order.images}/{IMAGES[role]}",
+        entrypoint=[*_ENTRY, role],
         name=_name(order, name),
         hostname=name,
         environment=part.environment,
@@ -252,7 +274,7 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
         ports=ports,
         host_config=host_config,
         networking_config=api.create_networking_config({network.name: endpoint}),
-        healthcheck={"Test": ["NONE"]} if role == NODE else None,
+        healthcheck={"Test": ["NONE"]} if role in {NODE, PREDICTOR} else None,
     )
     api.start(made["Id"])
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from balancer.auth.hook_keys import HookKeyFile
-from balancer.clock import micros, seconds, wall_us
+from balancer.clock import micros, wall_us
 from balancer.plugin_files import files_of
-from balancer.plugins import ALGORITHMS, IN_USE
+from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
+from emulator.live.agent import party_name
 from emulator.live.containers import settings
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.names import (
@@ -22,19 +23,23 @@ from emulator.live.containers.names import (
     NODE,
     ONDEMAND,
     ONDEMAND_PORT,
+    PREDICTOR,
     REPLAYER,
     node_name,
+    nodes_of,
     some_of,
 )
 from emulator.live.torque.protocol import request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
+    from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
     from emulator.live.containers.state import State
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.scenario import Scenario
+    from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
@@ -50,6 +55,7 @@ class Gates:
         scenario: Scenario,
         state: State,
         mechanism: BalancerMechanism | None,
+        jobs: JobTable,
         *,
         in_batch: HasNotice | bool,
         slots_per_node: int,
@@ -58,6 +64,8 @@ class Gates:
         self._scenario = scenario
         self._state = state
         self._mechanism = mechanism
+        self._forecasts = None if mechanism is None else mechanism.forecasts
+        self._jobs = jobs
         self._in_batch = in_batch
         self._slots_per_node = slots_per_node
         self._keys = HookKeyFile(shared.hook_keys)
@@ -81,7 +89,9 @@ class Gates:
     def parties(self) -> set[str]:
         """Who has a place at the clock when time begins, by the names that they have there."""
         services = {BATCH, REPLAYER} | ({BALANCER, ONDEMAND} if self._mechanism is not None else set())
-        return services | set(self._state.node_names)
+        if self._forecasts is not None:
+            services.add(PREDICTOR)
+        return services | set(self._state.agents)
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
@@ -94,50 +104,67 @@ class Gates:
         return found
 
     def _settings_of(self, role: str, name: str | None) -> dict[str, Any]:
-        shared, scenario, mechanism = self._shared, self._scenario, self._mechanism
-        environ = dict(settings.ENVIRONMENT.get(role, {}))
-        if role == NODE:
-            if name is None:
-                raise ValueError("a node must say its name")
-            return {
-                "config": settings.node(name, np=self._slots_per_node, hooked=mechanism is not None),
-                "files": self._node_files(name),
-            }
-        if role == BATCH:
-            config = settings.batch(
-                scenario,
-                shared,
-                self._state.nodes,
-                EPOCH_S,
-                np=self._slots_per_node,
-                with_mechanism=bool(self._in_batch),
-            )
-            return settings.with_plugins(scenario.plugins, config)
+        if role in {NODE, BATCH}:
+            return self._of_node(name) if role == NODE else self._of_batch()
         self._pass(BATCH, self._batch_is_whole)
         facts = settings.Facts(tuple(self._state.node_names), self.ledger, self._state.token, EPOCH_S)
         if role == REPLAYER:
-            if mechanism is not None:
-                self._pass(ONDEMAND, self._ondemand_answers)
-            real_jobs = scenario.live.jobs == "emulator-job"
-            config = settings.replayer(mechanism, shared, facts, in_batch=self._in_batch, real_jobs=real_jobs)
-            return {"config": config, "environ": environ}
-        if mechanism is None:
+            return self._of_replayer(facts)
+        if self._mechanism is None or (role == PREDICTOR and self._forecasts is None):
             return {"config": {}, "needed": False}
         if role == BALANCER:
-            with scenario.plugged_in():
-                plugins = files_of(IN_USE.get(), (ALGORITHMS,))
-            config = settings.balancer(mechanism, shared, facts)
-            return settings.with_plugins(plugins, config) | {"environ": environ}
+            config = settings.balancer(self._mechanism, self._shared, facts)
+            return settings.with_plugins(self._plugins(ALGORITHMS), config) | _environ(role)
         self._pass(BALANCER, self._balancer_answers)
-        return {"config": settings.ondemand(mechanism, shared, facts)}
+        if role == PREDICTOR and self._forecasts is not None:
+            predictors = self._plugins(PREDICTORS)
+            return settings.predictor(self._forecasts, self._jobs, self._shared, facts, predictors)
+        return {"config": settings.ondemand(self._mechanism, self._shared, facts)}
 
-    def _node_files(self, name: str) -> Mapping[str, str]:
-        if self._mechanism is None:
-            return {}
+    def _plugins(self, group: str) -> Sequence[PluginFile]:
+        """The plug-ins of this kind that files bring."""
+        with self._scenario.plugged_in():
+            return files_of(IN_USE.get(), (group,))
+
+    def _of_node(self, name: str | None) -> dict[str, Any]:
+        if name is None:
+            raise ValueError("a node must say its name")
+        nodes, hooked = nodes_of(name), self._mechanism is not None
         with self._lock:
+            if (party := party_name(nodes)) not in self._state.agents:
+                self._state.agents.append(party)
             # The first call makes the master key; the others are answered without a look at the file's lock.
-            key = next(iter(self._keys.keys_of(name)), None) or self._keys.issue(name)
-        return {"hook.key": f"{name} {key.hex()}\n", "hook.env": settings.hook_environment()}
+            keys = {each: self._key_of(each) for each in nodes} if hooked else {}
+        return {
+            "config": settings.node(nodes, np=self._slots_per_node, hooked=hooked),
+            "files": settings.hook_files(keys, nodes) if hooked else {},
+            "environ": settings.hook_environment(nodes) if hooked else {},
+        }
+
+    def _key_of(self, node: str) -> str:
+        return (next(iter(self._keys.keys_of(node)), None) or self._keys.issue(node)).hex()
+
+    def _of_batch(self) -> dict[str, Any]:
+        config = settings.batch(
+            self._scenario,
+            self._shared,
+            self._state.nodes,
+            EPOCH_S,
+            np=self._slots_per_node,
+            with_mechanism=bool(self._in_batch),
+        )
+        return settings.with_plugins(self._scenario.plugins, config)
+
+    def _of_replayer(self, facts: settings.Facts) -> dict[str, Any]:
+        if self._mechanism is not None:
+            self._pass(ONDEMAND, self._ondemand_answers)
+        if self._forecasts is not None:
+            self._pass(PREDICTOR, self._predictor_is_ready)
+        real_jobs = self._scenario.live.jobs == "emulator-job"
+        config = settings.replayer(
+            self._mechanism, self._shared, facts, in_batch=self._in_batch, real_jobs=real_jobs
+        )
+        return {"config": config} | _environ(REPLAYER)
 
     def _pass(self, gate: str, check: Callable[[], None]) -> None:
         """Everybody starts after those it needs; once only, since later they may come and go."""
@@ -186,10 +213,13 @@ class Gates:
         try:
             found = request((BATCH, BATCH_PORT), {"do": what}, _EXPORT_S if what == "export" else _ANSWER_S)
         except OSError as error:
-            silent_s = seconds(wall_us() - self.seen_us)
-            raise NotYet(f"the batch server has not answered for {silent_s:.0f} s: {error}") from error
+            raise NotYet(f"the batch server does not answer: {error}") from error
         self.seen_us = wall_us()
         return found
+
+    def _predictor_is_ready(self) -> None:
+        if not self._shared.predictor_ready.exists():
+            raise NotYet("the predictor is not ready yet")
 
     @staticmethod
     def _balancer_answers() -> None:
@@ -198,6 +228,10 @@ class Gates:
     @staticmethod
     def _ondemand_answers() -> None:
         _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
+
+
+def _environ(role: str) -> dict[str, Any]:
+    return {"environ": dict(settings.ENVIRONMENT[role])}
 
 
 def _patience_s() -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, REPLAYER = (
-    "controller", "batch", "node", "balancer", "ondemand", "replayer",
+CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, PREDICTOR, REPLAYER = (
+    "controller", "batch", "node", "balancer", "ondemand", "predictor", "replayer",
 )  # fmt: skip
 """Services, which are also the host names under which they are found."""
 DATABASE = "database"
-ROLES = (CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, REPLAYER)
+ROLES = (CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, PREDICTOR, REPLAYER)
+IMAGES = {role: BALANCER if role == PREDICTOR else role for role in ROLES}
+"""Role -> whose image it has: a predictor is a program of the Balancer's."""
 
 CONTROLLER_PORT = 8100
 BATCH_PORT = 15001
@@ -33,5 +35,23 @@ def some_of(names: list[str]) -> str:
     return ", ".join(names[:_SOME]) + ", ..." * (len(names) > _SOME)
 
 
+REST = "rest"
+"""The container that plays all nodes which have none of their own."""
+_TO = ".."
+
+
 def node_name(number: int) -> str:
     return f"n{number:03d}"
+
+
+def nodes_from_to(first: int, last: int) -> str:
+    """A name for many nodes at once, as a container that plays them has it: n033..n4392."""
+    return f"{node_name(first)}{_TO}{node_name(last)}"
+
+
+def nodes_of(name: str) -> tuple[str, ...]:
+    """Whom a container of this name plays: itself, or the nodes from one to another."""
+    if _TO not in name:
+        return (name,)
+    first, last = (int(end.lstrip("n")) for end in name.split(_TO))
+    return tuple(map(node_name, range(first, last + 1)))

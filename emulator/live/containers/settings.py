@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import seconds
+from emulator.live import services
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
     from emulator.mechanisms.balancer import BalancerMechanism
+    from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.scenario import Scenario
+    from emulator.workload.table import JobTable
 
 PRIVATE = "/run/fleet"
 COMMANDS = "/opt/batch/bin"
@@ -33,7 +36,9 @@ HOOKS = "/opt/batch/hooks"
 SCRATCH = "/scratch"
 """A volume of all nodes, for what jobs write and for their checkpoints."""
 _DAY_S = 86_400
-_RECONCILE_S = 6 * 3600.0
+_BALANCER_URL, _ONDEMAND_URL = f"http://{BALANCER}:{BALANCER_PORT}", f"http://{ONDEMAND}:{ONDEMAND_PORT}"
+_BEFORE = "before.json"
+_HOOK_INSIDE = "emulator.live.balancer_hooks:hook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,10 @@ class Shared:
         return self.root / "replayer.ready"
 
     @property
+    def predictor_ready(self) -> Path:
+        return self.root / "predictor.ready"
+
+    @property
     def results(self) -> Path:
         return self.root / "results"
 
@@ -97,11 +106,7 @@ def batch(
     scenario: Scenario, shared: Shared, expect_nodes: int, epoch_s: int, *, np: int, with_mechanism: bool
 ) -> dict[str, Any]:
     """`np`: slots of a node. `with_mechanism`: the server has it (every one but the Balancer, a service)."""
-    scheduler = {
-        ("pass" if key == "pass_" else key): value for key, value in asdict(scenario.scheduler_config).items()
-    }
-    mechanism = {"mechanism": scenario.mechanism, "workload": str(shared.workload)}
-    more = mechanism | {"queues": ["batch", "ondemand"], "seed": scenario.seed} if with_mechanism else {}
+    more = services.batch_mechanism(scenario, shared.workload) if with_mechanism else {}
     return more | {
         "home": str(shared.batch_home),
         "expect_nodes": expect_nodes,
@@ -109,7 +114,7 @@ def batch(
         "keep_jobs": True,
         "host": "0.0.0.0",  # noqa: S104 - the container's own network
         "port": BATCH_PORT,
-        "scheduler": scheduler,
+        "scheduler": services.scheduler(scenario),
         "epoch_s": epoch_s,
         "cycle_after_offline": True,
         # A replayer that was killed asks what became of the job that it was about to submit.
@@ -117,68 +122,84 @@ def batch(
     }
 
 
-def node(name: str, *, np: int, hooked: bool) -> dict[str, Any]:
+def node(nodes: Sequence[str], *, np: int, hooked: bool) -> dict[str, Any]:
+    """An agent's. One that plays many nodes has their hooks in itself: a process for each would be too much for it."""
     config: dict[str, Any] = {
         "home": f"{PRIVATE}/mom",
-        "nodes": [name],
+        "nodes": list(nodes),
         "np": np,
         "server": f"{BATCH}:{BATCH_PORT}",
         "walltime_check_s": 0,
         "restart": "requeue",  # a container that is gone takes its processes with it, as a node does
     }
-    if hooked:
+    if hooked and len(nodes) == 1:
         config["hooks"] = {"kind": "script", "prologue": f"{HOOKS}/prologue", "epilogue": f"{HOOKS}/epilogue"}
+    elif hooked:
+        config["hooks"] = {"kind": "python", "prologue": _HOOK_INSIDE, "epilogue": _HOOK_INSIDE}
     return config
 
 
-def hook_environment() -> str:
-    """What the hook scripts of a node read: Torque hands them none of its own environment."""
+def hook_environment(nodes: Sequence[str]) -> dict[str, str]:
+    """What hooks of a node read."""
     values = {
-        "BALANCER_URL": f"http://{BALANCER}:{BALANCER_PORT}",
+        "BALANCER_URL": _BALANCER_URL,
         "BALANCER_HOOK_KEY_FILE": f"{PRIVATE}/hook.key",
         "BALANCER_MARKER": f"{PRIVATE}/handed-over",
     }
-    return "".join(f"export {name}={value}\n" for name, value in values.items())
+    inside = {"BALANCER_READY_FILE": f"{PRIVATE}/balancer.ready", "BALANCER_MARKER": f"{PRIVATE}/no-marker"}
+    return values if len(nodes) == 1 else values | inside
+
+
+def hook_files(keys: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """`keys`: of each node. Torque hands hook scripts none of its own environment."""
+    exports = (f"export {name}={value}\n" for name, value in hook_environment(nodes).items())
+    return {
+        "hook.key": "".join(f"{name} {key}\n" for name, key in keys.items()),
+        "hook.env": "".join(exports),
+        "balancer.ready": json.dumps({"url": _BALANCER_URL}),
+    }
+
+
+def places(shared: Shared, facts: Facts) -> services.Places:
+    return services.Places(
+        facts.node_names, shared.clock, facts.ledger, shared.tokens, shared.hook_keys, facts.token
+    )
 
 
 def balancer(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict[str, Any]:
-    return {
-        "nodes": list(facts.node_names),
+    return services.balancer(mechanism, places(shared, facts)) | {
         "driver": {"torque": {"pbsnodes": f"{COMMANDS}/pbsnodes", "qmgr": f"{COMMANDS}/qmgr"}},
-        "algorithm": mechanism.algorithm,
-        "reserve": mechanism.static_reserve,
-        "wait_s": mechanism.wait_s,
-        "idle_hold_s": mechanism.idle_hold_s,
-        "pick": mechanism.pick,
-        "db": facts.ledger,
         "host": "0.0.0.0",  # noqa: S104 - the container's own network; callers authenticate
         "port": BALANCER_PORT,
-        "auth": True,
-        "token_file": str(shared.tokens),
-        "hook_key_file": str(shared.hook_keys),
-        "hook_skew_s": 3600,
         "log_level": "warning",
-        "rate_per_s": 0,  # cluster time runs fast: nobody here calls too often
-        "clock": {"shared": {"path": str(shared.clock), "name": BALANCER}},
-        "reconcile_period_s": _RECONCILE_S,
-        "refresh_age_s": 0,
-        "at_once_s": 3600,  # time may run far faster than the programs
-        "confirm_s": 3600,
-        "mark_wait_s": 60,
         "confirm_poll_s": 0.005,
     }
 
 
 def ondemand(mechanism: BalancerMechanism, shared: Shared, facts: Facts) -> dict[str, Any]:
-    return {
+    return services.ondemand(mechanism, places(shared, facts), _BALANCER_URL) | {
         "listen": "0.0.0.0",  # noqa: S104 - the container's own network; callers log in
         "port": ONDEMAND_PORT,
-        "clock": str(shared.clock),
         "memory": str(shared.root / "ondemand.memory"),
-        "balancer_url": f"http://{BALANCER}:{BALANCER_PORT}",
-        "balancer_token": facts.token,
-        "wait_s": mechanism.wait_s,
-        "hosts": list(facts.node_names),
+    }
+
+
+def predictor(
+    forecasts: PredictorSettings, jobs: JobTable, shared: Shared, facts: Facts, plugins: Sequence[PluginFile]
+) -> dict[str, Any]:
+    """Its program reads no settings but its arguments."""
+    names, files = _private_copies(plugins)
+    arguments = services.predictor_arguments(
+        forecasts, jobs, places(shared, facts), _BALANCER_URL,
+        before=Path(PRIVATE) / _BEFORE, ready_file=shared.predictor_ready,
+        plugins=[f"{Path(PRIVATE) / names[each.file]}:{each.name}" for each in plugins],
+    )  # fmt: skip
+    files = files | {_BEFORE: services.slots_before(forecasts)}
+    return {
+        "config": {},
+        "arguments": arguments,
+        "files": files,
+        "environ": {"BALANCER_TOKEN": facts.token},
     }
 
 
@@ -203,28 +224,27 @@ def replayer(
         config["job_folder"] = SCRATCH
     if in_batch:
         config["qnotice"] = [f"{COMMANDS}/qnotice"]
-        config["notice_s"] = None if isinstance(in_batch, bool) else seconds(in_batch.notice_us) or None
+        config["notice_s"] = services.notices(None if isinstance(in_batch, bool) else in_batch)
     if mechanism is not None:
-        config |= {
-            "cloud": {"auth_url": f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3"},
-            "wait_s": mechanism.wait_s,
-            "balancer_url": f"http://{BALANCER}:{BALANCER_PORT}",
-            "balancer_token": facts.token,
-            "notice_s": mechanism.notice_s or None,
-        }
+        config |= services.replayed_leases(mechanism, places(shared, facts), _BALANCER_URL, _ONDEMAND_URL)
     return config
+
+
+def _private_copies(plugins: Sequence[PluginFile]) -> tuple[dict[Path, str], dict[str, str]]:
+    """Names of the user's files in the folder of a role's settings, and their texts, as they are now."""
+    names = {
+        file: f"{place}-{file.name}" for place, file in enumerate(dict.fromkeys(p.file for p in plugins))
+    }
+    return names, {name: file.read_text(encoding="utf-8") for file, name in names.items()}
 
 
 def with_plugins(plugins: Sequence[PluginFile], config: dict[str, Any]) -> dict[str, Any]:
     """A role's settings with the user's files, as they are now: they lie beside the settings in its container."""
-    names = {
-        file: f"{place}-{file.name}" for place, file in enumerate(dict.fromkeys(p.file for p in plugins))
-    }
+    names, files = _private_copies(plugins)
     there = [
         each.model_copy(update={"file": Path(PRIVATE) / names[each.file]}).model_dump(mode="json")
         for each in plugins
     ]
-    files = {name: file.read_text(encoding="utf-8") for file, name in names.items()}
     return {"config": config | {"plugins": there}, "files": files} if plugins else {"config": config}
 
 

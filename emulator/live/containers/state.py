@@ -12,14 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class State:
-    """A run. `passed`: whom everybody has waited for already; `marks`: (us, text); `over`: nothing more will happen."""
+    """A run.
+
+    `agents`: what those who play the nodes are called at the clock; `passed`: whom everybody has waited for already;
+    `token`: with which the services call the Balancer; `viewer_token`: with which people look at it;
+    `marks`: (us, text); `over`: nothing more will happen.
+    """
 
     run: str
     scenario: dict[str, Any]
     nodes: int
     node_names: list[str] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     token: str = ""
+    viewer_token: str = ""
     marks: list[tuple[int, str]] = field(default_factory=list)
     steps_done: int = 0
     wall_us: int = 0

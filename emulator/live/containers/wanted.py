@@ -38,7 +38,7 @@ def expected_nodes() -> int:
 
 def read_scenario() -> Scenario:
     """The scenario of $FLEET_SCENARIO with the changes of $FLEET_SET (KEY=VALUE, one a line or separated by spaces)."""
-    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/default.yaml")
+    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/fleet.yaml")
     return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import seconds
 from emulator.harness.mechanism import HasNotice, ability
-from emulator.live.collect import BatchSide
+from emulator.live import services
 from emulator.live.counts import Counts
 from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
-from emulator.live.torque.accounting_read import read_accounting
+from emulator.live.torque.accounting_read import batch_side
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.runner import make_mechanism
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.live.batch_system import Site
+    from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
@@ -62,23 +62,18 @@ class TorqueBatch:
     def _start_server(self) -> None:
         site = self._site
         self.home.mkdir()
-        scheduler = {
-            ("pass" if key == "pass_" else key): value
-            for key, value in asdict(site.scenario.scheduler_config).items()
-        }
         settings: dict[str, Any] = {
             "home": self.home,
             "nodes": site.names,
             "np": site.slots_per_node,
-            "scheduler": scheduler,
+            "scheduler": services.scheduler(site.scenario),
             "epoch_s": _EPOCH_S,
             "cycle_after_offline": True,
             "plugins": site.scenario.as_json().get("plugins", []),
         }
         if site.batch_decides:
             store.save(site.prepared.jobs, site.workload)
-            mechanism = {"mechanism": site.scenario.mechanism, "workload": site.workload}
-            settings |= mechanism | {"queues": ["batch", "ondemand"], "seed": site.scenario.seed}
+            settings |= services.batch_mechanism(site.scenario, site.workload)
         config = site.config("batch", settings)
         process = site.launch(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", site.clock_file
@@ -149,7 +144,7 @@ class TorqueBatch:
         if site.batch_decides:
             notice = ability(make_mechanism(site.scenario), HasNotice)  # type: ignore[type-abstract]
             settings["qnotice"] = [str(site.bin / "qnotice")]
-            settings["notice_s"] = seconds(notice.notice_us) or None if notice is not None else None
+            settings["notice_s"] = services.notices(notice)
         return settings, {"TORQUE_USER": "alice"}
 
     def own_time(self) -> None:
@@ -182,17 +177,11 @@ class TorqueBatch:
 
     def collect(self, job_ids: dict[int, str]) -> BatchSide:  # noqa: ARG002 - the server knows its jobs
         """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
-        address = read_address(self.home)
+        address, exported = read_address(self.home), None
         if address is not None:
-            try:
+            with suppress(OSError):  # it is gone: its accounting log is not
                 exported = request(address, {"do": "export"})
-                if "record" in exported:
-                    return BatchSide([], [], exported["record"])
-                return BatchSide(exported["jobs"], exported["offline"])
-            except OSError:
-                pass  # it is gone: its accounting log is not
-        log = self.home / "server_priv" / "accounting"
-        return BatchSide(read_accounting(log, self._site.names, _EPOCH_S), None)
+        return batch_side(exported, self.home, self._site.names, _EPOCH_S)
 
     def close(self) -> None:
         """Everything is below the run's folder."""

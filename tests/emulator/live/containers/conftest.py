@@ -15,7 +15,7 @@ import pytest
 from pytest_docker.plugin import get_docker_services
 
 from balancer.clock import US, micros, wall_us
-from fleet_kit.short_trace import write_scenario
+from fleet_kit.short_trace import NODES, write_scenario
 
 ROOT = Path(__file__).parents[4]
 IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
@@ -118,6 +118,7 @@ class Compose:
             "FLEET_SCENARIO": f"/scenarios/{scenario.name}",
             "FLEET_RUNS": str(self.runs),
             "FLEET_IMAGES": images,
+            "FLEET_NODES": str(NODES),
         }  # fmt: skip
 
     def __call__(self, *arguments, check=True):
@@ -127,6 +128,12 @@ class Compose:
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return done.stdout
+
+    def docker(self, *words):
+        """`docker WORDS...`, the last of which is a service (its first container)."""
+        *words, service = words
+        container = self("ps", "-q", service).split()[0]
+        subprocess.run(["docker", *words, container], check=True, capture_output=True, timeout=_LIMIT_S)
 
     def address(self, service, port):
         """HOST, PORT by which a service is reached from outside."""
@@ -163,6 +170,15 @@ class Compose:
     def wait_for_jobs(self, count):
         """Until so many jobs have ended."""
         until(lambda: self.status().get("jobs_ended", 0) >= count, f"{count} jobs have not ended", self)
+
+    def wait_for_silence(self, *, of_nobody=False):
+        """Until the clock goes on without somebody who says nothing, or again with everybody."""
+
+        def is_so():
+            silent = self.status().get("silent")
+            return silent is not None and (not silent) is of_nobody
+
+        until(is_so, "it does not come", self)
 
     def result(self):
         """Wait for the end of the run: its exit status and its results folder."""

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
@@ -16,12 +18,13 @@ from emulator.report.compare import compare
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import load
 from emulator.workload.table import Kind
+from fleet_kit.short_trace import write_scenario
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 def test_a_run_in_containers_is_the_run_of_virtual_time_and_can_be_driven_from_outside(compose, tmp_path):
-    fleet = compose("kth")
+    fleet = compose("kth", write=_with_predictor)
     fleet.wait_for_jobs(3)
 
     # The batch system's and the cloud's commands, from this machine.
@@ -76,7 +79,7 @@ def test_each_container_is_killed_in_mid_run_and_nothing_is_lost(compose):
 
 
 def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for_and_at_the_same_pace(compose):
-    fleet = compose("again", speed=100)  # so that it is not over before somebody has looked
+    fleet = compose("again", speed=200)  # so that it is not over before somebody has looked
     first_pace = fleet.pace_until_jobs(8)
     before = fleet.status()
     fleet("down", "-t", "20")
@@ -95,6 +98,34 @@ def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for_and_at_th
     virtual = run_virtual(scenario, prepare(scenario))
     assert first.sum() >= 8
     assert (record.start_us[first] == virtual.start_us[first]).all()
+
+
+def test_what_is_done_by_plain_docker_is_survived_and_who_was_silent_is_named(compose):
+    fleet = compose("plain", patience_s=3)
+    fleet.wait_for_jobs(2)
+    docker = fleet.docker
+
+    docker("pause", "balancer")
+    fleet.wait_for_silence()
+    docker("unpause", "balancer")
+    fleet.wait_for_silence(of_nobody=True)
+
+    network = f"{fleet.project}_default"
+    docker("network", "disconnect", network, "node")
+    docker("network", "connect", network, "node")
+    for service in ("batch", "balancer", "ondemand", "replayer", "node"):
+        docker("restart", "-t", "0", service)
+    docker("kill", "controller")
+    docker("start", "controller")
+
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    _nothing_is_lost(record)
+    said = "\n".join(mark.text for mark in record.marks)
+    assert re.search(r"^\w+ was silent for \d+ s: the clock goes on without it$", said, re.MULTILINE)
+    assert "is back: the clock waits for it again" in said
+    assert "the controller was started again" in said
 
 
 def test_faults_of_a_scenario_happen_at_their_times_and_the_ledger_may_be_in_postgresql(compose, postgres):
@@ -118,6 +149,18 @@ def test_faults_of_a_scenario_happen_at_their_times_and_the_ledger_may_be_in_pos
         (3000, "fault: kill database"),
         (3060, "fault: start database"),
     ]
+
+
+def _with_predictor(folder, *, name, **live):
+    path = write_scenario(folder, name=name, **live)
+    document = yaml.safe_load(path.read_text())
+    document["mechanism"]["balancer"] |= {
+        "predictor": {"seasonal_quantile": {"quantile": 0.8}},
+        "slots_per_day": 24,
+        "history": [2] * 48,
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def _nothing_is_lost(record):

@@ -8,6 +8,7 @@ from emulator.live.containers.control import NotYet
 from emulator.live.containers.gates import Gates
 from emulator.live.containers.settings import Shared
 from emulator.live.containers.state import State
+from emulator.runner import prepare
 from emulator.scenario import from_mapping
 
 
@@ -51,7 +52,8 @@ def clock(monkeypatch):
 def fleet(tmp_path, batch, clock):
     scenario = from_mapping({"nodes": 3, "workload": {"generate": [{"daily_batch": {"days": 0.01}}]}})
     state = State(run="1", scenario={}, nodes=3)
-    return Gates(Shared(tmp_path), scenario, state, None, in_batch=False, slots_per_node=1), state
+    jobs = prepare(scenario).jobs
+    return Gates(Shared(tmp_path), scenario, state, None, jobs, in_batch=False, slots_per_node=1), state
 
 
 def test_everybody_waits_for_the_nodes_that_have_not_come_and_is_told_which(fleet, batch):
@@ -63,7 +65,9 @@ def test_everybody_waits_for_the_nodes_that_have_not_come_and_is_told_which(flee
     batch.nodes = ["n001", "n002", "n003"]
     assert made.start_settings("replayer", None)["config"]["resume"]
     assert (made.waits_for, state.node_names) == ([], ["n001", "n002", "n003"])
-    assert made.parties == {"batch", "replayer", "n001", "n002", "n003"}
+    for name in ("n001", "n002..n003"):
+        made.start_settings("node", name)
+    assert made.parties == {"batch", "replayer", "n001", "agent of n002 to n003"}
 
 
 def test_a_node_that_does_not_come_is_named_once_nobody_has_come_for_a_while(
@@ -88,7 +92,7 @@ def test_a_batch_server_that_does_not_come_is_named(fleet, batch, clock):
     batch.nodes = None
     clock[0] = 121
     assert made.lost_at_start() == (
-        "the batch server has not answered for 121 s: nobody there; nobody has come for 120 s"
+        "the batch server does not answer: nobody there; nobody has come for 120 s"
     )
 
 
