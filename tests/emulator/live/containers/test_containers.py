@@ -79,7 +79,7 @@ def test_each_container_is_killed_in_mid_run_and_nothing_is_lost(compose):
 
 
 def test_down_in_mid_run_then_up_goes_on_with_every_node_accounted_for_and_at_the_same_pace(compose):
-    fleet = compose("again", speed=200)  # so that it is not over before somebody has looked
+    fleet = compose("again", speed=100)  # so that it is not over before somebody has looked
     first_pace = fleet.pace_until_jobs(8)
     before = fleet.status()
     fleet("down", "-t", "20")
