@@ -14,7 +14,7 @@ from balancer.calls import EngineSettings
 from balancer.clock import micros
 from balancer.commands import CommandSettings
 from balancer.freeze import Freeze
-from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -60,6 +60,7 @@ class Config(Pluggable):
     cloud: str | dict[str, Any] | None = None
     algorithm: str | dict[str, Any] = "basic"
     reserve: Annotated[int, Field(ge=0)] = 0
+    reserve_rule: ReserveRule = ReserveRule.FIXED
     wait_s: SomeSeconds = 0.0
     idle_hold_s: SomeSeconds = 600.0
     at_once_s: PositiveSeconds = 5.0
@@ -117,6 +118,7 @@ class Config(Pluggable):
     def lifecycle_settings(self) -> Settings:
         return Settings(
             static_reserve=self.reserve,
+            reserve_rule=self.reserve_rule,
             wait_us=micros(self.wait_s),
             idle_hold_us=micros(self.idle_hold_s),
             pick=self.pick,

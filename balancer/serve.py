@@ -197,7 +197,17 @@ def configure_logs(level: str) -> None:
 
 _LIVE = frozenset(
     {
-        *("nodes", "reserve", "wait_s", "idle_hold_s", "at_once_s", "confirm_s", "lease_s", "pick"),
+        *(
+            "nodes",
+            "reserve",
+            "reserve_rule",
+            "wait_s",
+            "idle_hold_s",
+            "at_once_s",
+            "confirm_s",
+            "lease_s",
+            "pick",
+        ),
         *("max_waiting_requests", "max_reserves", "unreachable_s", "mark_wait_s", "log_level"),
     }
 )

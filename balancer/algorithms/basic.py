@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from balancer.algorithms.interface import Plan
+from balancer.lifecycle.settings import ReserveRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
     short: nobody is overtaken and nobody starves. One that is due gets all it is short of or nothing.
     """
     free, coming, idle = piles = _Pile(view.free), _Pile(view.coming), _Pile(view.idle)
-    hold, unmet, promised = {}, 0, 0
+    hold, unmet, promised, lent = {}, 0, 0, view.granted
     for request in view.requests:
         missing = max(0, request.short - sum(pile.count(request.among) for pile in piles))
         unmet += missing
@@ -38,6 +39,10 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
             for pile in piles:
                 nodes += pile.take(request.short - len(nodes), request.among)
             hold[request.request_id] = nodes
+            lent += len(nodes)
+        lent += request.count - request.short
+    if view.settings.reserve_rule is ReserveRule.FIXED:
+        static_reserve = max(0, static_reserve - lent)
     kept = static_reserve + _hinted(view, promised)
     # A contested node is mostly cleared by the next look: no other is collected in its place.
     lacking = max(0, kept - free.left - coming.left - view.contested)

@@ -83,6 +83,8 @@ class View:
     """How many nodes are OA_BUSY."""
     contested: int = 0
     """OD_RESERVE nodes that nobody may be given until a look at the batch system has cleared something up."""
+    granted: int = 0
+    """How many nodes are OD_ALLOC."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -387,6 +387,7 @@ class Lifecycle:
             idle=nodes.idle,
             busy=nodes.counts[NodeState.OA_BUSY],
             contested=nodes.contested,
+            granted=nodes.counts[NodeState.OD_ALLOC],
         )
 
     def _first_unmet(self, plan: Plan, is_timer: bool) -> Request | None:

@@ -17,12 +17,22 @@ class PickOrder(StrEnum):
     NAME = "name"
 
 
+class ReserveRule(StrEnum):
+    """What the static reserve is when requests have taken nodes of it."""
+
+    FIXED = "fixed"
+    """R nodes are on-demand, granted ones included: Algorithm 1 has no line that takes others in their place."""
+    REFILLED = "refilled"
+    """R nodes are reserved besides those that are granted: idle nodes fill it again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How much the Balancer keeps and how long it waits. Raises ValueError naming the bad field."""
 
     static_reserve: int = 0
     """R: nodes that stay in the on-demand pool."""
+    reserve_rule: ReserveRule = ReserveRule.FIXED
     wait_us: int = 0
     """W: how long a request may wait for jobs to end; 0: it is met at once or rejected."""
     idle_hold_us: int = 600 * US
@@ -57,5 +67,9 @@ class Settings:
                 continue
             if type(value) is not int or value < 0:
                 raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
+        if self.reserve_rule not in tuple(ReserveRule):
+            raise ValueError(
+                f"reserve_rule must be one of {', '.join(ReserveRule)}, not {self.reserve_rule!r}"
+            )
         if self.pick not in tuple(PickOrder):
             raise ValueError(f"pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")

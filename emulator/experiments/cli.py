@@ -14,10 +14,12 @@ from rich.table import Table
 
 from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, interruptible
+from emulator.experiments import fit as fit_
 from emulator.experiments.claims import counted, judge, summary, worlds
-from emulator.experiments.criteria import Outcome
+from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import Options, find_paper
+from emulator.experiments.readings import HasReadings, parse, value_of
 from emulator.provenance import file_digest, versions
 from emulator.scenario import ScenarioError
 from emulator.sweeps.cli import SweepProgress, choose_pool
@@ -29,11 +31,14 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Verdict
     from emulator.experiments.paper import Paper
+    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.pools import Pool
+    from emulator.sweeps.sweep import Outcome
 
 
 _MARKS = {
-    Outcome.HOLDS: "[green]yes[/green]", Outcome.FAILS: "[red]no[/red]", Outcome.OPEN: "cannot be told",
-    Outcome.UNTESTED: "[dim]not tested[/dim]",
+    ClaimOutcome.HOLDS: "[green]yes[/green]", ClaimOutcome.FAILS: "[red]no[/red]", ClaimOutcome.OPEN: "cannot be told",
+    ClaimOutcome.UNTESTED: "[dim]not tested[/dim]",
 }  # fmt: skip
 
 
@@ -44,6 +49,11 @@ _MARKS = {
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip
 @click.option("--stand-in", is_flag=True, help="Generated workloads in place of the logs.")
+@click.option("--read", "read", multiple=True, metavar="NAME=VALUE",
+              help="Read a point that the paper leaves open in this way (repeatable).")  # fmt: skip
+@click.option(
+    "--fit", is_flag=True, help="Try all ways to read the paper (but for --read), on seeds of their own."
+)
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
@@ -57,6 +67,8 @@ def reproduce(  # noqa: PLR0917
     quick: bool,
     traces: Path | None,
     stand_in: bool,
+    read: tuple[str, ...],
+    fit: bool,
     seeds: int | None,
     jobs: int | None,
     dask: str | None,
@@ -73,21 +85,20 @@ def reproduce(  # noqa: PLR0917
     try:
         experiments = find_paper(paper)
         folder_of_logs = _logs(paper, experiments, traces, stand_in=stand_in)
-        options = Options(quick=quick, traces=folder_of_logs, seeds=seeds)
-        folder = out or Path("reproduce") / paper
-        plan = experiments.sweep(options)
-        store = Store(folder)
-        with SweepProgress(quiet=quiet or as_json) as progress, interruptible() as interrupted:
-            outcome = run_sweep(
-                plan, store, choose_pool(jobs, dask), stop=lambda: bool(interrupted), on_done=progress.update
-            )
+        known = experiments.readings() if isinstance(experiments, HasReadings) else ()
+        options = Options(quick=quick, traces=folder_of_logs, seeds=seeds, readings=parse(read, known))
+        folder = out or Path("reproduce") / (f"{paper}-fit" if fit else paper)
+        ways: list[dict[str, str]] = []
+        if fit:
+            plan, ways = _fitting(paper, experiments, options)
+        else:
+            plan = experiments.sweep(options)
+        outcome = _run(plan, folder, choose_pool(jobs, dask), quiet=quiet or as_json)
     except ScenarioError as error:
         raise InputError(str(error)) from error
-    if outcome.interrupted:
-        click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
-        sys.exit(130)
-    for run, reason in outcome.failed:
-        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    if fit:
+        _tell_fit(experiments, options, ways, folder, as_json=as_json)
+        sys.exit(1 if outcome.failed else 0)
     found = worlds(pq.read_table(folder / PARQUET).to_pylist())
     verdicts = judge(experiments.claims(options), found)
     document = {
@@ -96,6 +107,7 @@ def reproduce(  # noqa: PLR0917
         "about": experiments.about(options),
         "seeds": [world.seed for world in found],
         "options": {"quick": quick, "stand_in": stand_in, "seeds": seeds},
+        "readings": {each.name: value_of(options, each) for each in known},
         "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
         "versions": versions(),
         "counts": counted(verdicts),
@@ -112,6 +124,58 @@ def reproduce(  # noqa: PLR0917
         _print(experiments, options, verdicts, [*experiments.tables(found)], folder)
     if outcome.failed:
         sys.exit(1)
+
+
+def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
+    """Do what is missing and say what failed. Raises ScenarioError; ends the command when it is interrupted."""
+    with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+        outcome = run_sweep(
+            plan, Store(folder), pool, stop=lambda: bool(interrupted), on_done=progress.update
+        )
+    if outcome.interrupted:
+        click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
+        sys.exit(130)
+    for run, reason in outcome.failed:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    return outcome
+
+
+def _fitting(name: str, paper: Paper, options: Options) -> tuple[Sweep, list[dict[str, str]]]:
+    """All ways to read the paper as one sweep. Raises ScenarioError where there is only one, or too few seeds."""
+    if not isinstance(paper, HasReadings):
+        raise ScenarioError(f"reproduce {name} --fit: this paper names no readings")
+    if options.seeds is not None and options.seeds < fit_.LEAST_SEEDS:
+        raise ScenarioError(
+            f"reproduce {name} --fit: with fewer than {fit_.LEAST_SEEDS} seeds no claim can hold"
+        )
+    plan, ways = fit_.plan(paper, options, paper.readings())
+    if len(ways) < 2:  # noqa: PLR2004
+        raise ScenarioError(
+            f"reproduce {name} --fit: every reading is given with --read, so nothing is left to try"
+        )
+    return plan, ways
+
+
+def _tell_fit(
+    paper: Paper, options: Options, ways: list[dict[str, str]], folder: Path, *, as_json: bool
+) -> None:
+    known = paper.readings() if isinstance(paper, HasReadings) else ()
+    found = fit_.scores(paper, options, ways, folder)
+    document = {
+        "seeds": [fit_.FIRST_SEED],
+        "versions": versions(),
+        "ways": [each.as_json() for each in found],
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    (folder / "fit.json").write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(text, nl=False)
+        return
+    console = Console()
+    console.print(fit_.table(found, known))
+    console.print(
+        f"{len(found)} ways were tried, on seeds from {fit_.FIRST_SEED} on; all are in {folder}/fit.json."
+    )
 
 
 def _logs(name: str, paper: Paper, traces: Path | None, *, stand_in: bool) -> Path | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from emulator.plugins import make_plugin
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rich.table import Table
@@ -29,6 +29,14 @@ class Options:
     traces: Path | None = None
     seeds: int | None = None
     """How many; None: as many as the paper's experiments want."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """How points that the paper leaves open are read, by name; the others as by default (`readings.py`)."""
+    first_seed: int = 1001
+    """Those from 1001 on are for the claims, smaller ones for trying things out and for choosing readings."""
+
+    def seed_list(self, usual: int) -> list[int]:
+        """The seeds; `usual`: how many, if nobody says."""
+        return list(range(self.first_seed, self.first_seed + (self.seeds or usual)))
 
 
 class Paper(Protocol):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.clock import micros
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
@@ -65,6 +66,8 @@ class Cluster(TableViews):
     ) -> None:
         if node_count < 1:
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
+        if scheduler.cycle_s and not simulated:
+            raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
         self._order = scheduler.make_order()
@@ -110,6 +113,8 @@ class Cluster(TableViews):
         reg[t.FREE] = self.node_count
         reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
         reg[t.BLOCKS_N] = 1
+        reg[t.CYCLE] = micros(scheduler.cycle_s)
+        reg[t.NEXT_CYCLE] = t.NEVER
         reg[t.JOBS_N] = count
         reg[t.BACKFILL] = _BACKFILL[scheduler.backfill] if self._chooser is None else t.BACKFILL_CHOSEN
         reg[t.CHOICE] = _CHOICE[scheduler.choice]
@@ -268,12 +273,12 @@ class Cluster(TableViews):
 
     @property
     def next_event_us(self) -> int:
-        """The next end or submit of a simulated run, t.NEVER if there is none."""
+        """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
         reg = self._reg
         next_end = self._heap[0, t.AT] if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
         next_submit = self._job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
-        return int(min(next_end, next_submit))
+        return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)

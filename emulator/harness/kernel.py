@@ -25,6 +25,7 @@ from emulator.harness.tables import (
     LOG_N,
     NEEDS_ROOM,
     NEVER,
+    NEXT_CYCLE,
     NEXT_SUBMIT,
     NOW,
     QUEUED,
@@ -102,7 +103,7 @@ def advance(state: State, until: int) -> int:
         if not has_room_inline(state):
             return NEEDS_ROOM
         next_end = heap[0, AT] if reg[HEAP_N] else NEVER
-        now = min(next_end, next_submit(job, reg))
+        now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code

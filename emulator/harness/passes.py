@@ -27,6 +27,7 @@ from emulator.harness.tables import (
     BLOCKS_N,
     CHOICE,
     COUNT,
+    CYCLE,
     ESTIMATE,
     FIRST_FIT,
     FREE,
@@ -36,6 +37,7 @@ from emulator.harness.tables import (
     KEPT_SHADOW,
     KEPT_SPARE,
     NEVER,
+    NEXT_CYCLE,
     NODES,
     ORDER_FAILED,
     PROTECT_HEAD,
@@ -210,6 +212,11 @@ def schedule_pass_inline(state: State, now: int) -> None:
     reg[STARTED_N] = 0
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
+    if reg[CYCLE]:
+        if now % reg[CYCLE]:
+            reg[NEXT_CYCLE] = now - now % reg[CYCLE] + reg[CYCLE]
+            return
+        reg[NEXT_CYCLE] = NEVER
     if reg[ASK] and (reg[FREE] > 0 or reg[ASK_ALWAYS]):
         call_hook(reg[ASK], reg[ASK_CONTEXT], now)
         if reg[ORDER_FAILED]:

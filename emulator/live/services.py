@@ -55,6 +55,7 @@ def balancer(mechanism: BalancerMechanism, places: Places) -> dict[str, Any]:
         "nodes": list(places.nodes),
         "algorithm": mechanism.algorithm,
         "reserve": mechanism.static_reserve,
+        "reserve_rule": mechanism.reserve_rule,
         "wait_s": mechanism.wait_s,
         "idle_hold_s": mechanism.idle_hold_s,
         "pick": mechanism.pick,

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
 from balancer.plugins import plugin_names
+from emulator.plugins import check_number
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
@@ -39,6 +40,7 @@ class SchedulerConfig:
     `decide` names a whole scheduler of the group `emulator.schedulers`, which needs no order; `rule` one of
     `emulator.backfills`, which says who may start behind the head. In a scenario their names may stand for `order` and
     `backfill`. `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
+    `cycle_s`: passes happen at multiples of it only (0: whenever something happens); in virtual time.
     """
 
     order: str | dict[str, Any] = "fcfs"
@@ -49,6 +51,7 @@ class SchedulerConfig:
     reservation: Reservation = "refreshed"
     spare_nodes: bool = True
     protect_head: bool = True
+    cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
     rule: str | dict[str, Any] | None = None
@@ -65,6 +68,9 @@ class SchedulerConfig:
                 and value not in allowed
             ):
                 raise ValueError(_unknown(f"scheduler {_key(field_.name)}", value, allowed))
+        check_number("scheduler", "cycle_s", self.cycle_s, at_least=0)
+        if self.cycle_s and self.pass_ == "event":  # noqa: S105 - a scheduling pass
+            raise ValueError("scheduler cycle_s: there are no passes after single events (`pass: instant`)")
         self.make_order()
         self.make_plain()
 

@@ -69,6 +69,8 @@ def make_order(item: object) -> Any:
 def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np.int64]:
     """The keys of an order for a machine, `who`'s, whose queue is sorted once. Raises ValueError for another order."""
     order = config.make_order()
+    if config.cycle_s:
+        raise ValueError(f"{who}: this machine makes its passes when something happens; cycle_s must be 0")
     if config.is_plain:
         raise ValueError(f"{who}: this machine has its own scheduler, which {config.label} cannot replace")
     if not callable(order):

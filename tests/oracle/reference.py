@@ -32,6 +32,7 @@ class Options:
     reservation: str = "refreshed"
     spare_nodes: bool = True
     protect_head: bool = True
+    cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
 
 
@@ -76,14 +77,16 @@ class _Machine:
         self.running: dict[Job, int] = {}  # job -> start
         self.schedule: dict[int, tuple[int, int]] = {}
         self.now = 0
+        self.due: int | None = None  # a scheduling cycle
         self.kept: tuple[Job, int, int] | None = None  # head, shadow, spare of the last pass that was blocked
 
     # -- time ----------------------------------------------------------------------------------------------
 
     def run(self) -> dict[int, tuple[int, int]]:
-        while self.future or self.running:
+        while self.future or self.running or self.queue:
             times = [job.submit_us for job in self.future]
             times += [start + job.run_us for job, start in self.running.items()]
+            times += [] if self.due is None else [self.due]
             self.now = min(times)
             self.one_instant()
         return self.schedule
@@ -101,7 +104,16 @@ class _Machine:
             if after_each:
                 self.scheduling_pass()
         if not after_each:
+            self.at_the_cycle()
+
+    def at_the_cycle(self) -> None:
+        """A pass now, or at the next multiple of the cycle."""
+        cycle_us = round(self.options.cycle_s * 1e6)
+        if not cycle_us or self.now % cycle_us == 0:
+            self.due = None
             self.scheduling_pass()
+        elif self.queue:
+            self.due = (self.now // cycle_us + 1) * cycle_us
 
     # -- a pass --------------------------------------------------------------------------------------------
 

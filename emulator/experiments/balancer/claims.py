@@ -16,6 +16,7 @@ from emulator.experiments.balancer.measures import (
     LEASES,
     ONDEMAND,
     RATE,
+    REFILLED,
     USED,
     WAIT,
     all_jobs,
@@ -153,6 +154,9 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
             show=count,
             also={
                 **at_once,
+                f"per cent rejected at R=120 (U88-M), {REFILLED}": lambda world: (
+                    100 * world("refilled-R120/U88-M", RATE)
+                ),
                 "one request a node, per cent rejected at R=120 (U88-M)": lambda world: (
                     100 * world("split-R120/U88-M", RATE)
                 ),
@@ -176,7 +180,12 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
             measure=waits_longer,
             criterion=level(9.8, 12),
             show=times,
-            also={COUNTED: all_jobs(waits_longer)},
+            also={
+                COUNTED: all_jobs(waits_longer),
+                REFILLED: lambda world: (
+                    world("refilled-R120/U66-M", WAIT) / world(f"H30/U66-M/{RHO:g}", WAIT)
+                ),
+            },
         ),
     )
 
@@ -254,6 +263,11 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
             criterion=printed(0.96, 0.01),
             show=percent,
+            also={
+                REFILLED: lambda world: (
+                    1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("refilled-R120/U66-M", IDLE)
+                )
+            },
         ),
     )
     if options.quick:
@@ -294,6 +308,7 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
         "each week like the next": "predictive-weekly",
         "reserve kept for I only": "predictive-hold",
         "peak of all days of a month": "predictive-window",
+        "peak of the nodes held at once, all days of a month": "predictive-held",
         "our seasonal_quantile": "seasonal",
         "our recency_weighted": "recency",
     }

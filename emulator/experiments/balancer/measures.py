@@ -18,6 +18,8 @@ WAIT_OF_ALL = "window.mean_wait_s"
 """With the jobs that ran when the week began, which waited 0."""
 USED, IDLE, ONDEMAND = "window.utilization", "window.reserve_idle_node_h", "window.ondemand_utilization"
 
+REFILLED = "idle nodes fill the reserve again"
+
 SCHEDULER = (
     "The paper names Maui and Torque and none of their settings. On its own log a queue without"
     " backfilling waits 119 minutes on 372 nodes and 1,065 on 304, close to the paper's figures; EASY backfilling"

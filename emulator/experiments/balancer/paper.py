@@ -9,6 +9,7 @@ from rich.table import Table
 from emulator.experiments.balancer.claims import claims
 from emulator.experiments.balancer.figures import figures
 from emulator.experiments.balancer.measures import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT
+from emulator.experiments.balancer.read import READINGS
 from emulator.experiments.balancer.runs import (
     MAINSTREAM,
     RESERVES,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
+    from emulator.experiments.readings import Reading
     from emulator.report.drawing import Plot
     from emulator.sweeps.grid import Sweep
 
@@ -61,6 +63,9 @@ class BalancerPaper:
             " and the bursts of other weeks. EASY backfilling. Each seed makes other leases and samples;"
             " nothing is fitted to a claim."
         )
+
+    def readings(self) -> Sequence[Reading]:
+        return READINGS
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

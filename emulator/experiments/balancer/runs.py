@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emulator.experiments.balancer.read import MAUI, Chosen, Item
 from emulator.experiments.balancer.workloads import (
     AT_ONCE,
     BATCH_LOAD,
@@ -29,13 +30,6 @@ NO_BACKFILL = "fcfs"
 """Prefix of the labels of runs without backfilling."""
 AT_ONCE_LOADS = ("U66-N", "U66-M")
 """Batch workloads whose least load with rejections is looked for with fewer leases at once, too."""
-_FIRST_SEED = 1001
-"""Seeds of the claims; 1 to 1000 are for trying things out."""
-
-
-def seeds(options: Options) -> list[int]:
-    count = options.seeds or (1 if options.quick else 5)
-    return list(range(_FIRST_SEED, _FIRST_SEED + count))
 
 
 def rhos(options: Options) -> tuple[float, ...]:
@@ -49,10 +43,12 @@ def fits(batch: str, rho: float) -> bool:
 
 def experiments(options: Options) -> Sweep:
     """All runs. Raises ScenarioError."""
-    workloads = Workloads(options.traces.absolute() if options.traces else None)
+    read = Chosen.of(options)
+    workloads = Workloads(options.traces.absolute() if options.traces else None, read.leases)
     runs = []
-    for seed in seeds(options):
-        for label, workload, mechanism, scheduler in _all(workloads, options, seed):
+    for seed in options.seed_list(1 if options.quick else 5):
+        for item in _all(workloads, options, seed):
+            label, workload, mechanism, scheduler = read.applied(item)
             document = {
                 "name": label,
                 "seed": seed,
@@ -66,11 +62,10 @@ def experiments(options: Options) -> Sweep:
     return Sweep("balancer", tuple(runs))
 
 
-_Item = tuple[str, dict[str, Any], dict[str, Any] | None, "str | dict[str, Any]"]
 _HINT_30 = {"balancer": {"algorithm": "hint", "notice_s": 1800}}
 
 
-def _all(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
+def _all(workloads: Workloads, options: Options, seed: int) -> Iterator[Item]:
     yield from _table_1(workloads, options)
     if not options.quick:
         yield from _table_1_otherwise(workloads, seed)
@@ -82,7 +77,7 @@ def _all(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
 _STATIC = {"static_partition": {"ondemand_nodes": ONDEMAND_NODES}}
 
 
-def _table_1(workloads: Workloads, options: Options) -> Iterator[_Item]:
+def _table_1(workloads: Workloads, options: Options) -> Iterator[Item]:
     week = workloads.challenging()
     for prefix, scheduler in (("t1", "fcfs+easy"), (f"t1-{NO_BACKFILL}", "fcfs+none")):
         yield f"{prefix}/batch", week, None, scheduler
@@ -102,6 +97,8 @@ def readings(options: Options) -> dict[str, str]:
     found = {
         "t1-depth-all": "every waiting job has a reservation (conservative)",
         "t1-depth-0": "backfilling without reservations (depth 0)",
+        "t1-refilled": "idle nodes fill the reserve again",
+        "t1-maui": "wide jobs first, a scheduling cycle of 120 s, 60 s for each job's start and end",
         "t1-empty": "the cluster is empty at the begin",
         "t1-walltime": "jobs sleep for their walltime",
     }
@@ -114,7 +111,7 @@ def readings(options: Options) -> dict[str, str]:
     return found
 
 
-def _table_1_otherwise(workloads: Workloads, seed: int) -> Iterator[_Item]:
+def _table_1_otherwise(workloads: Workloads, seed: int) -> Iterator[Item]:
     """Table I's corners under each reading of what the paper leaves open."""
     easy, week = "fcfs+easy", workloads.challenging()
     depth_0 = {"order": "fcfs", "backfill": "easy", "protect_head": False}
@@ -133,14 +130,18 @@ def _table_1_otherwise(workloads: Workloads, seed: int) -> Iterator[_Item]:
             variants["t1-aps"] = (workloads.challenging(real, window={"begin_s": 0, "end_s": WEEK_S}), easy)
     else:
         variants["t1-at-once"] = (workloads.challenging(AT_ONCE), easy)
+    slow = workloads.challenging(job_overhead={"overhead_s": 60})
+    variants |= {"t1-refilled": (week, easy), "t1-maui": (slow, MAUI)}
     for prefix, (workload, scheduler) in variants.items():
+        rule = {"reserve_rule": "refilled"} if prefix == "t1-refilled" else {}
         yield f"{prefix}/batch", workload, None, scheduler
         yield f"{prefix}/static", workload, _STATIC, scheduler
         for reserve in (0, 12):
-            yield f"{prefix}/R{reserve}W0", workload, {"balancer": {"static_reserve": reserve}}, scheduler
+            policy = {"static_reserve": reserve, **rule}
+            yield f"{prefix}/R{reserve}W0", workload, {"balancer": policy}, scheduler
 
 
-def _fewer_at_once(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
+def _fewer_at_once(workloads: Workloads, options: Options, seed: int) -> Iterator[Item]:
     """Figures 2 to 5 with leases that are never more at once than in the weeks their shapes come from."""
 
     def workload(batch: str, rho: float) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _fewer_at_once(workloads: Workloads, options: Options, seed: int) -> Iterato
             yield f"at-once-R{reserve}/{batch}", workload(batch, RHO), policy, "fcfs+easy"
 
 
-def _figure_2_and_3(workloads: Workloads, options: Options) -> Iterator[_Item]:
+def _figure_2_and_3(workloads: Workloads, options: Options) -> Iterator[Item]:
     for batch in BATCH_LOAD:
         for rho in rhos(options):
             if fits(batch, rho):
@@ -174,13 +175,15 @@ def _figure_2_and_3(workloads: Workloads, options: Options) -> Iterator[_Item]:
         for reserve in STATIC_RESERVES[1:]:
             policy = {"balancer": {"static_reserve": reserve}}
             yield f"R{reserve}/{batch}", workloads.synthetic(batch, RHO), policy, "fcfs+easy"
+        again = {"balancer": {"static_reserve": 120, "reserve_rule": "refilled"}}
+        yield f"refilled-R120/{batch}", workloads.synthetic(batch, RHO), again, "fcfs+easy"
         for reserve in (0, 120):
             policy = {"balancer": {"static_reserve": reserve}}
             split = workloads.synthetic(batch, RHO, split=True)
             yield f"split-R{reserve}/{batch}", split, policy, "fcfs+easy"
 
 
-def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterator[_Item]:
+def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterator[Item]:
     for batch in BATCH_LOAD:
         for rho in rhos(options):
             if not fits(batch, rho):
@@ -194,17 +197,17 @@ def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterat
         yield f"split-H30/{batch}", split, _HINT_30, "fcfs+easy"
 
 
-def _announced(
-    workloads: Workloads, seed: int, rho: float, leases: Any = "aps_leases"
-) -> dict[str, dict[str, Any]]:
+def _announced(workloads: Workloads, seed: int, rho: float, leases: Any = None) -> dict[str, dict[str, Any]]:
     """Hint and predictive, the latter under each reading of what the paper leaves open."""
     other = workloads.history(seed, rho, weekly=False, leases=leases)
     alike = workloads.history(seed, rho, weekly=True, leases=leases)
+    held = workloads.history(seed, rho, weekly=False, leases=leases, at_once=True)
     predictors: dict[str, dict[str, Any]] = {
         "predictive": {"predictor": "peak", "history": other},
         "predictive-weekly": {"predictor": "peak", "history": alike},
         "predictive-hold": {"predictor": "peak", "history": other, "keep": "hold"},
         "predictive-window": {"predictor": {"peak": {"window": True}}, "history": other},
+        "predictive-held": {"predictor": {"peak": {"window": True}}, "history": held},
         "seasonal": {"predictor": "seasonal_quantile", "history": other},
         "recency": {"predictor": "recency_weighted", "history": other},
     }

@@ -44,13 +44,16 @@ class Workloads:
     """Parts of scenarios. `traces`: a folder with `lcrc/`, the paper's batch logs; None: the stand-in."""
 
     traces: Path | None
+    leases: Any = "aps_leases"
+    """The leases where nothing else is asked for."""
 
-    def challenging(self, leases: Any = "aps_leases", *, busy: bool = True, **first: Any) -> dict[str, Any]:
+    def challenging(self, leases: Any = None, *, busy: bool = True, **first: Any) -> dict[str, Any]:
         """The challenging week's jobs and leases, behind what ran before (III-A).
 
         `busy` false: without that. `first`: transforms that come before it.
         """
         changes: list[Any] = [{name: parameters} for name, parameters in first.items()]
+        leases = leases or self.leases
         if self.traces is None:
             batch = {"lcrc_batch": {"load": 0.844, "jobs": 24_177}}
             changes += ["wrap_around"] if busy else []
@@ -71,15 +74,14 @@ class Workloads:
         week = EXPERIMENT_WEEKS[seed % len(EXPERIMENT_WEEKS)]
         return {"packed_jobs": {"trace": str(find_log(self.traces / "aps", f"{week}.csv"))}}
 
-    def synthetic(
-        self, batch: str, rho: float, *, split: bool = False, leases: Any = "aps_leases"
-    ) -> dict[str, Any]:
+    def synthetic(self, batch: str, rho: float, *, split: bool = False, leases: Any = None) -> dict[str, Any]:
         """One of the five batch workloads with leases of `rho` per cent (III-B).
 
         Wide and narrow are made of the mainstream workload. One per cent of the jobs, drawn at random, has a
         load that differs by a quarter from draw to draw, so fewer are drawn and the rest is injected.
         """
         changes: list[Any] = []
+        leases = leases or self.leases
         if self.traces is not None:
             changes.append({"sample": {"share": _SAMPLE}})
         if self.traces is not None or BATCH_LOAD[batch] > BATCH_LOAD["U66-M"]:
@@ -93,8 +95,12 @@ class Workloads:
         trace = str(self.traces / "lcrc")
         return {"trace": trace, "origin_s": 0, "generate": [leases], "transforms": changes}
 
-    def history(self, seed: int, rho: float, *, weekly: bool, leases: Any = "aps_leases") -> list[int]:
+    def history(
+        self, seed: int, rho: float, *, weekly: bool, leases: Any = None, at_once: bool = False
+    ) -> list[int]:
         """Nodes requested in the slots of the four weeks before a run, as the service would remember them.
+
+        `at_once`: the most nodes that leases had at once in each slot, in place of their sum.
 
         `weekly`: every one of them was like the week to come. Otherwise they are other weeks of the same
         generator, which share the hours of work with it and nothing else.
@@ -103,9 +109,10 @@ class Workloads:
         names = [f"experiments.balancer.history.{week}" for week in range(_HISTORY_WEEKS)]
         if weekly:
             names = [f"workload.generate.{place}"] * _HISTORY_WEEKS
-        (made,) = parse_generators([leases])
+        (made,) = parse_generators([leases or self.leases])
         weeks = [made.generate(stream(seed, name), nodes=NODES) for name in names]
-        return [nodes for week in weeks for nodes in _requested(week, FACTORS[rho])]
+        count = _held_at_once if at_once else _requested
+        return [nodes for week in weeks for nodes in count(week, FACTORS[rho])]
 
 
 def _requested(leases: JobTable, factor: int) -> list[int]:
@@ -115,3 +122,14 @@ def _requested(leases: JobTable, factor: int) -> list[int]:
         leases.submit_us // slots.length_us, weights=leases.nodes * factor, minlength=7 * slots.a_day
     )
     return [int(each) for each in counts]
+
+
+def _held_at_once(leases: JobTable, factor: int) -> list[int]:
+    """The most nodes that leases have at once in each slot of a week."""
+    length_us, count = Slots().length_us, 7 * Slots().a_day
+    begin_us, end_us = leases.submit_us, leases.submit_us + leases.run_us
+    edges_us = np.concatenate((begin_us, end_us, np.arange(count) * length_us))
+    change = np.concatenate((leases.nodes, -leases.nodes, np.zeros(count, np.int64)))
+    order = np.lexsort((change, edges_us))  # ends first
+    slot, held = edges_us[order] // length_us, np.cumsum(change[order])
+    return [int(held[slot == each].max(initial=0)) * factor for each in range(count)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import micros
-from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
@@ -29,7 +29,8 @@ class BalancerMechanism:
     """Moves idle nodes between batch and on-demand (balancer-liu-2018); the same decisions as the service.
 
     `algorithm`: `basic`, `hint`, or another plug-in, with parameters if it has some (`{NAME: {PARAMETER: VALUE}}`).
-    `static_reserve`: R, nodes that stay on-demand.
+    `static_reserve`: R, nodes that stay on-demand; `reserve_rule`: granted ones included (`fixed`), or besides
+    them (`refilled`, from idle nodes).
     `wait_s`: W, how long a request may wait for nodes. `idle_hold_s`: I, how long a node beyond the reserve
     stays on-demand. `pick`: which idle node goes first. `notice_s`: H, how long before its arrival each lease
     is announced to the Balancer (0: not at all). `predictor`: the plug-in that reserves nodes at the beginning of each
@@ -40,6 +41,7 @@ class BalancerMechanism:
 
     algorithm: str | dict[str, Any] = "basic"
     static_reserve: int = 0
+    reserve_rule: str = "fixed"
     wait_s: float = 0
     idle_hold_s: float = 600
     pick: str = "longest_idle"
@@ -60,6 +62,10 @@ class BalancerMechanism:
         for name in ("wait_s", "idle_hold_s", "notice_s"):
             check_number("balancer", name, getattr(self, name), at_least=0)
         self.notice_us = micros(self.notice_s)
+        if self.reserve_rule not in list(ReserveRule):
+            raise ValueError(
+                f"balancer: reserve_rule must be one of {', '.join(ReserveRule)}, not {self.reserve_rule!r}"
+            )
         if self.pick not in list(PickOrder):
             raise ValueError(f"balancer: pick must be one of {', '.join(PickOrder)}, not {self.pick!r}")
         try:
@@ -74,6 +80,7 @@ class BalancerMechanism:
         """The Balancer's own settings."""
         return Settings(
             static_reserve=self.static_reserve,
+            reserve_rule=ReserveRule(self.reserve_rule),
             wait_us=micros(self.wait_s),
             idle_hold_us=micros(self.idle_hold_s),
             pick=PickOrder(self.pick),

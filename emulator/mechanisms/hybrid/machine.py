@@ -39,6 +39,8 @@ class HybridCluster(Cluster):
     ) -> None:
         if scheduler.pass_ == "event":  # noqa: S105 - a scheduling pass
             raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
+        if scheduler.cycle_s:
+            raise ValueError("hybrid: its passes happen when something happens; cycle_s must be 0")
         if scheduler.is_plain:
             raise ValueError(
                 "hybrid: it starts guests itself in queue order; a scheduler of your own cannot decide that"

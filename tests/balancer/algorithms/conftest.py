@@ -20,7 +20,7 @@ def candidates(nodes):
 def view():
     """`view(idle={"n1": 0}, requests=[("r", 2)])`: node -> since_us; (id, short[, count, due])."""
 
-    def make(*, free=None, coming=None, idle=None, requests=(), hints=(), now_us=0, **settings):
+    def make(*, free=None, coming=None, idle=None, requests=(), hints=(), now_us=0, granted=0, **settings):
         waiting = []
         for key, short, *rest in requests:
             count, due = (*rest, *(short, False)[len(rest) :])
@@ -37,6 +37,7 @@ def view():
             coming=candidates(coming or {}),
             idle=candidates(idle or {}),
             busy=0,
+            granted=granted,
         )
 
     return make

@@ -5,6 +5,7 @@ import pytest
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.hint import Hint
 from balancer.algorithms.interface import Plan
+from balancer.lifecycle.settings import ReserveRule
 
 
 def idle(*nodes):
@@ -38,9 +39,18 @@ def test_the_first_request_takes_all_it_is_short_of_before_the_second_gets_any(v
     assert plan == Plan(hold={"first": ("a",), "second": ()}, unmet=2)
 
 
-def test_the_reserve_is_filled_with_what_requests_leave(view):
-    plan = Basic().plan(view(idle=idle("a", "b", "c"), requests=[("r", 1)], static_reserve=3))
-    assert plan == Plan(hold={"r": ("a",)}, collect=("b", "c"), unmet=1)
+@pytest.mark.parametrize(("rule", "unmet"), [(ReserveRule.FIXED, 0), (ReserveRule.REFILLED, 1)])
+def test_the_reserve_is_filled_with_what_requests_leave(view, rule, unmet):
+    plan = Basic().plan(
+        view(idle=idle("a", "b", "c"), requests=[("r", 1)], static_reserve=3, reserve_rule=rule)
+    )
+    assert plan == Plan(hold={"r": ("a",)}, collect=("b", "c"), unmet=unmet)
+
+
+def test_a_fixed_reserve_is_smaller_by_what_is_granted_and_a_refilled_one_is_not(view):
+    state = {"idle": idle("a", "b", "c"), "granted": 2, "static_reserve": 3}
+    assert Basic().plan(view(**state)).collect == ("a",)
+    assert Basic().plan(view(**state, reserve_rule=ReserveRule.REFILLED)).collect == ("a", "b", "c")
 
 
 def test_nodes_on_their_way_count_for_the_reserve(view):

@@ -31,7 +31,7 @@ from balancer.lifecycle.events import (
     TimerFired,
 )
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import Settings
+from balancer.lifecycle.settings import ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def world() -> Callable[..., World]:
         count: int = 5,
         *,
         reserve: int = 0,
+        reserve_rule: str = "fixed",
         wait_s: float = 0,
         hold_s: float = 600,
         obeys: bool = True,
@@ -188,6 +189,7 @@ def world() -> Callable[..., World]:
     ) -> World:
         settings = Settings(
             static_reserve=reserve,
+            reserve_rule=ReserveRule(reserve_rule),
             wait_us=round(wait_s * US),
             idle_hold_us=round(hold_s * US),
             pick=pick,

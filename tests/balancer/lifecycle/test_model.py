@@ -31,7 +31,7 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import PickOrder, Settings
+from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
 
 NODES = tuple(f"n{number}" for number in range(6))
@@ -45,12 +45,17 @@ class World(RuleBasedStateMachine):
         wait_s=st.sampled_from((0, 0, 30)),
         hold_s=st.sampled_from((0, 20)),
         pick=st.sampled_from(PickOrder),
+        rule=st.sampled_from(ReserveRule),
         hints=st.booleans(),
     )
-    def begin(self, reserve, wait_s, hold_s, pick, hints):
+    def begin(self, *, reserve, wait_s, hold_s, pick, rule, hints):
         self.algorithm = Hint() if hints else Basic()
         self.settings = Settings(
-            static_reserve=0 if hints else reserve, wait_us=wait_s * US, idle_hold_us=hold_s * US, pick=pick
+            static_reserve=0 if hints else reserve,
+            reserve_rule=rule,
+            wait_us=wait_s * US,
+            idle_hold_us=hold_s * US,
+            pick=pick,
         )
         self.lifecycle = Lifecycle(NODES, self.algorithm, self.settings, initial=NodeState.OA_IDLE)
         self.now_us = 0

@@ -179,7 +179,13 @@ def test_a_node_that_is_listed_twice_is_an_error():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("static_reserve", -1), ("wait_us", 1.5), ("idle_hold_us", True), ("pick", "random")],
+    [
+        ("static_reserve", -1),
+        ("wait_us", 1.5),
+        ("idle_hold_us", True),
+        ("pick", "random"),
+        ("reserve_rule", "often"),
+    ],
 )
 def test_a_bad_setting_is_named(field, value):
     with pytest.raises(ValueError, match=f"{field} must be"):

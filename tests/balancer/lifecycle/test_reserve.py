@@ -32,27 +32,57 @@ def test_a_reserve_that_is_not_full_takes_nodes_as_jobs_end(world):
     assert not w.lifecycle.wants_idle
 
 
-def test_the_reserve_is_filled_again_after_a_request_used_it(world):
+def test_a_fixed_reserve_counts_granted_nodes_and_takes_no_others_in_their_place(world):
     w = world(5, reserve=2)
+    w.timer()
+    w.at(10).request("r", 1)
+    w.at(20).request("s", 2)
+    assert w.answers == {"r": ("n1",), "s": ("n2", "n3")}
+    assert w.in_state("OD_RESERVE") == ()
+    assert not w.lifecycle.wants_idle
+
+    w.at(30).release("n1")
+    w.at(1000).timer()
+    assert w.in_state("OA_IDLE") == ("n1", "n4", "n5"), "two of R=2 are granted still"
+
+    w.at(1010).release("n2", "n3")
+    w.at(9000).timer()
+    assert w.in_state("OD_RESERVE") == ("n2", "n3")
+
+
+def test_a_fixed_reserve_counts_nodes_that_are_gathered_for_a_waiting_request(world):
+    w = world(4, reserve=2, wait_s=60)
+    w.busy("n3", "n4")
+    assert w.in_state("OD_RESERVE") == ("n1", "n2")
+    w.request("r", 3)
+    w.at(1).idle("n4")
+    w.at(2).idle("n3")
+    assert w.answers == {"r": ("n1", "n2", "n4")}
+    assert w.in_state("OA_IDLE") == ("n3",)
+
+
+def test_a_refilled_reserve_is_filled_again_after_a_request_used_it(world):
+    w = world(5, reserve=2, reserve_rule="refilled")
     w.timer()
     w.request("r", 2)
     assert w.answers == {"r": ("n1", "n2")}
     assert w.in_state("OD_RESERVE") == ("n3", "n4")
 
 
-def test_a_waiting_request_goes_before_the_reserve(world):
-    w = world(3, reserve=2, wait_s=60)
+@pytest.mark.parametrize(("rule", "reserved"), [("fixed", ()), ("refilled", ("n3",))])
+def test_a_waiting_request_goes_before_the_reserve(world, rule, reserved):
+    w = world(3, reserve=2, wait_s=60, reserve_rule=rule)
     w.busy("n1", "n2", "n3")
     w.request("r", 2)
     w.at(1).idle("n1")
     w.at(2).idle("n2")
     assert w.answers == {"r": ("n1", "n2")}
     w.at(3).idle("n3")
-    assert w.in_state("OD_RESERVE") == ("n3",)
+    assert w.in_state("OD_RESERVE") == reserved
 
 
 def test_each_node_beyond_the_reserve_goes_back_i_after_it_came(world):
-    w = world(6, reserve=2, hold_s=100)
+    w = world(6, reserve=2, hold_s=100, reserve_rule="refilled")
     w.timer()
     w.at(10).request("a", 2)
     w.at(20).request("b", 2)

@@ -39,10 +39,12 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
     def one_of(default: object, other: object) -> object:
         return default if rng.random() < 0.5 else other
 
+    cycle_s = float(one_of(0, float(rng.integers(1, 8))))  # type: ignore[arg-type]
     return Options(
         choice=choice,
         estimates=one_of("user", "actual_for_queued"),  # type: ignore[arg-type]
-        pass_=one_of("instant", "event"),  # type: ignore[arg-type]
+        pass_="instant" if cycle_s else one_of("instant", "event"),  # type: ignore[arg-type]
+        cycle_s=cycle_s,
         reservation=one_of("refreshed", "kept"),  # type: ignore[arg-type]
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),
