@@ -49,6 +49,8 @@ def cli() -> None:
 @click.option("--algorithm", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
               "  [default: basic]")  # fmt: skip
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
+@click.option("--reserve-rule", help="fixed: granted nodes count for R; refilled: idle nodes take their place."
+              "  [default: fixed]")  # fmt: skip
 @click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
 @click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
 @click.option("--db", help="The ledger: a file on a local disk, or a PostgreSQL URL.  [default: balancer.db]")
