@@ -30,6 +30,8 @@ _WEEKEND = (0, 6)
 _MINUTE_S = 60
 _APART_S = 180
 _TRIES = 10_000
+_DRAWS = 20
+"""Sets of durations that are tried where leases are not to be more than so many at once."""
 _BATCH = 10_000
 _MOST_JOBS = 10_000_000
 
@@ -175,8 +177,7 @@ class ApsLeases:
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         sizes = self._sizes(rng)
         if self.most_at_once:
-            run_s = self._durations_s(rng, nodes)
-            begins_s = self._begins_below_s(rng, sizes, run_s)
+            run_s, begins_s = self._below(rng, sizes, nodes)
             submit_s = np.repeat(begins_s, sizes) + rng.integers(0, self.burst_span_s, self.leases)
         else:
             begins_s = self._begins_s(rng, len(sizes))
@@ -187,6 +188,19 @@ class ApsLeases:
             run_us=run_s.astype(np.int64) * US,
             nodes=np.ones(self.leases, np.int32),
             kind=Kind.ON_DEMAND,
+        )
+
+    def _below(
+        self, rng: np.random.Generator, sizes: NDArray[np.int64], nodes: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Durations, and begins of bursts with never more than `most_at_once`; where some cannot be had, others."""
+        for _ in range(_DRAWS):
+            run_s = self._durations_s(rng, nodes)
+            begins_s = self._begins_below_s(rng, sizes, run_s)
+            if begins_s is not None:
+                return run_s, begins_s
+        raise ValueError(
+            f"aps_leases: {self.leases} leases do not fit into a week with {self.most_at_once} at once"
         )
 
     def _durations_s(self, rng: np.random.Generator, nodes: int) -> NDArray[np.float64]:
@@ -232,8 +246,11 @@ class ApsLeases:
 
     def _begins_below_s(
         self, rng: np.random.Generator, sizes: NDArray[np.int64], run_s: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """The same for bursts whose leases are never more than `most_at_once`: large ones are placed first."""
+    ) -> NDArray[np.int64] | None:
+        """The same for bursts whose leases are never more than `most_at_once`: large ones are placed first.
+
+        None: they find no place.
+        """
         first = np.cumsum(sizes) - sizes
         begins = np.full(len(sizes), -1)
         starts, ends = np.empty(0), np.empty(0)
@@ -250,9 +267,7 @@ class ApsLeases:
                 if apart and (others + own).max() <= self.most_at_once:
                     break
             else:
-                raise ValueError(
-                    f"aps_leases: {self.leases} leases do not fit into a week with {self.most_at_once} at once"
-                )
+                return None
             begins[burst] = begin
             starts = np.append(starts, np.full(sizes[burst], begin))
             ends = np.append(ends, own_ends)

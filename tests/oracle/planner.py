@@ -37,6 +37,7 @@ class Reading:
     minimum: str = "least"
     at_minimum: bool = False
     penalty_us: int = 0
+    penalty_is_work: bool = False
     tick_us: int = 1
 
 
@@ -93,21 +94,30 @@ class _Planner:
         self.now = then
 
     def one_instant(self) -> None:
+        minimum, loose = self.reading.minimum, 0
         for run in [run for run in self.running if run.ends_us == self.now]:
             self.running.remove(run)
             self.close(run)
+            if run.job.kind == MALLEABLE:
+                loose += run.floor
         while self.future and self.future[0].submit_us == self.now:
             self.queue.append(self.future.pop(0))
         before = list(self.running)
         widths = {run.job.number: run.width for run in before}
+        held = loose + sum(run.floor for run in self.malleable())
+        if minimum == "pool_waiting_first":
+            self.join(held)
+        if minimum.startswith("pool") and loose:
+            self.divide(held)
         self.plan()
-        if self.reading.minimum == "shared":
-            self.join()
+        if minimum in ("shared", "pool") and self.malleable():
+            self.join(sum(run.floor for run in self.malleable()))
         self.share(widths)
         for run in before:
             if run.width != widths[run.job.number]:
                 self.close(run, widths[run.job.number])
-                run.standing_us += self.reading.penalty_us
+                part = run.width if self.reading.penalty_is_work else 1
+                run.standing_us += self.reading.penalty_us // part
                 self.open(run)
         for run in self.running:
             if run not in before:
@@ -137,7 +147,7 @@ class _Planner:
         for job in list(self.queue):
             end, start, width = min(self.places(job, profile))
             if start == self.now:
-                if job.kind == MALLEABLE and self.reading.minimum == "least":
+                if job.kind == MALLEABLE and self.reading.minimum in ("least", "pool", "pool_waiting_first"):
                     width = job.least
                     end = self.now + self.length(job, self.guess(job), width)
                 self.start(job, width, end)
@@ -170,18 +180,22 @@ class _Planner:
     def malleable(self) -> list[_Run]:
         return [run for run in self.running if run.job.kind == MALLEABLE]
 
-    def join(self) -> None:
-        held = sum(run.floor for run in self.malleable())
-        if not self.malleable():
-            return
+    def join(self, held: int) -> None:
         for job in [job for job in self.queue if job.kind == MALLEABLE]:
-            if len(self.malleable()) == held:
+            if len(self.malleable()) >= held:
                 break
             self.start(job, 1, 0)
-            for run in self.malleable():
-                run.floor = 0
-            for k in range(held):
-                self.malleable()[k % len(self.malleable())].floor += 1
+            self.divide(held)
+
+    def divide(self, held: int) -> None:
+        """One node at a time to the one that keeps the fewest; in the pools nobody keeps more than it may have."""
+        runs = self.malleable()
+        for run in runs:
+            run.floor = 0
+        for _ in range(held):
+            may = [run for run in runs if run.floor < run.job.most or self.reading.minimum == "shared"]
+            if may:
+                min(may, key=lambda run: run.floor).floor += 1
 
     # -- equipartition ---------------------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ def _readings(found: Sequence[World]) -> Table:
 
 def _penalties(found: Sequence[World]) -> Table:
     rows = []
-    for name in ("", *(f"penalty-{penalty}" for penalty in PENALTIES_S)):
+    for name in ("", *(f"penalty-{penalty}" for penalty in PENALTIES_S), f"penalty-{PENALTIES_S[-1]}-work"):
         label = label_of(KTH, KTH.factor, "malleable-100", name)
         cells = [_median(found, label, figure, 1, digits) for figure, digits in
                  ((RESPONSE, 0), (CHANGES, 2), (MOST_CHANGES, 0))]  # fmt: skip

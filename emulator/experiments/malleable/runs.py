@@ -43,6 +43,8 @@ OF_FIGURE_6 = 75
 PENALTIES_S = (1, 5, 10, 20)
 READINGS: dict[str, dict[str, Any]] = {
     "shared": {"minimum": "shared"},
+    "pool": {"minimum": "pool"},
+    "pool-first": {"minimum": "pool_waiting_first"},
     "placed": {"minimum": "placed"},
     "requested": {"least": 1.0},
     "at_minimum": {"placement": "at_minimum"},
@@ -175,6 +177,9 @@ def _penalties() -> Iterator[_Item]:
         for share in (50, 75, 100) if penalty_s == PENALTIES_S[-1] else (100,):
             label = label_of(KTH, KTH.factor, f"malleable-{share}", f"penalty-{penalty_s}")
             yield label, KTH, KTH.factor, {"malleable": share / 100}, {"reconfiguration_s": penalty_s}
+    as_work = {"reconfiguration_s": PENALTIES_S[-1], "reconfiguration": "work"}
+    label = label_of(KTH, KTH.factor, "malleable-100", f"penalty-{PENALTIES_S[-1]}-work")
+    yield label, KTH, KTH.factor, {"malleable": 1.0}, as_work
     jobs, dear = {"malleable": 1.0}, {"reconfiguration_s": PENALTIES_S[-1]}
     yield label_of(KTH, 1.0, "malleable-100"), KTH, 1.0, jobs, {}
     yield label_of(KTH, 1.0, "malleable-100", f"penalty-{PENALTIES_S[-1]}"), KTH, 1.0, jobs, dear

@@ -21,6 +21,7 @@ from emulator.mechanisms.malleable.tables import (
     ENDED_N,
     ENDS,
     FINISHED,
+    FLOOR,
     FREE_N,
     FUTURE,
     GOES_ON,
@@ -28,8 +29,10 @@ from emulator.mechanisms.malleable.tables import (
     KEPT,
     KEY,
     LOG_N,
+    LOOSE,
     MALLEABLE,
     MALLEABLE_N,
+    MINIMUM,
     NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
@@ -38,7 +41,9 @@ from emulator.mechanisms.malleable.tables import (
     OVERHEAD,
     OWED,
     PENALTY,
+    PENALTY_IS_WORK,
     PLANNED,
+    POOL,
     QUEUE_N,
     QUEUED,
     R_DONE,
@@ -61,11 +66,12 @@ from emulator.mechanisms.malleable.tables import (
     TARGET,
     TICK,
     TOP_NODE,
+    WAITING_FIRST,
     WIDTH,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import State
+    from emulator.mechanisms.malleable.tables import Ints, State
 
 
 @compiled
@@ -173,6 +179,8 @@ def end_due(state: State, now: int) -> int:
             job[who, END] = now
             if job[who, CLASS] == MALLEABLE:
                 reg[MALLEABLE_N] -= 1
+                if reg[MINIMUM] >= POOL:
+                    reg[LOOSE] += job[who, FLOOR]
         else:
             running[left] = who
             left += 1
@@ -212,6 +220,13 @@ def submit_due(state: State, now: int) -> None:
 
 
 @compiled
+def penalty(reg: Ints, width: int) -> int:
+    """What a change to so many nodes costs, in run time: so long, or as long as they need for so much work."""
+    lost: int = reg[PENALTY] // width if reg[PENALTY_IS_WORK] else reg[PENALTY]
+    return lost
+
+
+@compiled
 def finish_instant(state: State, now: int) -> None:
     """Submits, one pass, and the new widths."""
     job, _, running, by_end, _, started, _, _, _, _, _, _, reg = state
@@ -229,6 +244,9 @@ def finish_instant(state: State, now: int) -> None:
         running[before + k] = who
         by_end[before + k] = who
     reg[RUNNING_N] = before + reg[STARTED_N]
+    if reg[MINIMUM] == WAITING_FIRST:
+        for k in range(reg[RUNNING_N]):
+            by_end[k] = running[k]  # the plan has put those that joined before it among them
     if reg[MALLEABLE_N]:
         share(state)
     for k in range(before):
@@ -236,7 +254,7 @@ def finish_instant(state: State, now: int) -> None:
         if job[who, CLASS] == MALLEABLE and job[who, TARGET] < job[who, WIDTH]:
             end_segment(state, who, now, RESIZED)
             take(state, who, job[who, TARGET])
-            job[who, OVERHEAD] += reg[PENALTY]
+            job[who, OVERHEAD] += penalty(reg, job[who, WIDTH])
             begin_segment(state, who, now)
     for k in range(before, reg[RUNNING_N]):
         who = running[k]
@@ -250,7 +268,7 @@ def finish_instant(state: State, now: int) -> None:
         if job[who, CLASS] == MALLEABLE and job[who, TARGET] > job[who, WIDTH]:
             end_segment(state, who, now, RESIZED)
             give(state, who, job[who, TARGET])
-            job[who, OVERHEAD] += reg[PENALTY]
+            job[who, OVERHEAD] += penalty(reg, job[who, WIDTH])
             begin_segment(state, who, now)
 
 

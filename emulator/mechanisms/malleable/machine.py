@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
-Minimum = Literal["least", "placed", "shared"]
-_MINIMUM: dict[str, int] = {"least": t.LEAST, "placed": t.PLACED, "shared": t.SHARED}
+Minimum = Literal["least", "placed", "shared", "pool", "pool_waiting_first"]
+_MINIMUM: dict[str, int] = {
+    "least": t.LEAST, "placed": t.PLACED, "shared": t.SHARED, "pool": t.POOL, "pool_waiting_first": t.WAITING_FIRST,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Rules:
     place_at_minimum: bool = False
     speedup: Speedup = LINEAR
     penalty_us: int = 0
+    penalty_is_work: bool = False
     tick_us: int = 1
 
 
@@ -70,6 +73,7 @@ class PlanningMachine(TableViews):
         for register, value in (
             (t.JOBS_N, count), (t.FREE_N, node_count), (t.TICK, rules.tick_us), (t.PENALTY, rules.penalty_us),
             (t.MINIMUM, _MINIMUM[rules.minimum]), (t.AT_MINIMUM, rules.place_at_minimum),
+            (t.PENALTY_IS_WORK, rules.penalty_is_work),
         ):  # fmt: skip
             self._reg[register] = value
         self._fixed: tuple[Any, ...] = (

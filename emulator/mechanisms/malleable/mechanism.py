@@ -15,6 +15,7 @@ from emulator.workload.table import JobTable
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Actions
 
+_PENALTIES = ("run_time", "work")
 _PLACEMENTS = ("earliest_completion", "at_minimum")
 
 
@@ -25,17 +26,20 @@ class Malleable:
     Which job is what is in the workload's column `job_class` (transform `flexible_jobs`). Leases are rejected.
 
     `minimum`: what a running malleable job keeps, whoever comes: `least`, its `min_nodes`; `placed`, the width it was
-    placed with; `shared`, that too, but malleable jobs share what they keep among themselves.
+    placed with; `shared`, that too, but malleable jobs share what they keep among themselves; `pool`, its `min_nodes`
+    and a part of what ended malleable jobs kept, which waiting ones share after the plan; `pool_waiting_first`, before.
     `placement`: a malleable job is placed like a moldable one (`earliest_completion`) or for its minimum
     (`at_minimum`).
     `speedup`: a plug-in of the group `emulator.speedups`. `reconfiguration_s`: run time that each change of width
-    costs. `tick_s`: lengths are whole multiples of it; 0: of a microsecond.
+    costs; with `reconfiguration: work` its new nodes lose together what one node does in it. `tick_s`: lengths are
+    whole multiples of it; 0: of a microsecond.
     """
 
     minimum: Minimum = "least"
     placement: str = "earliest_completion"
     speedup: Any = "linear"
     reconfiguration_s: float = 0.0
+    reconfiguration: str = "run_time"
     tick_s: float = 0.0
     _rules: Rules = field(init=False, repr=False)
 
@@ -44,6 +48,10 @@ class Malleable:
             raise ValueError(f"malleable: minimum is {', '.join(get_args(Minimum))}, not {self.minimum!r}")
         if self.placement not in _PLACEMENTS:
             raise ValueError(f"malleable: placement is {' or '.join(_PLACEMENTS)}, not {self.placement!r}")
+        if self.reconfiguration not in _PENALTIES:
+            raise ValueError(
+                f"malleable: reconfiguration is {' or '.join(_PENALTIES)}, not {self.reconfiguration!r}"
+            )
         check_number("malleable", "reconfiguration_s", self.reconfiguration_s, at_least=0, at_most=1e6)
         check_number("malleable", "tick_s", self.tick_s, at_least=0, at_most=1e6)
         model = make_plugin(GROUP, self.speedup)
@@ -54,6 +62,7 @@ class Malleable:
             place_at_minimum=self.placement == "at_minimum",
             speedup=model,
             penalty_us=micros(self.reconfiguration_s),
+            penalty_is_work=self.reconfiguration == "work",
             tick_us=max(1, micros(self.tick_s)),
         )
 

@@ -26,6 +26,7 @@ from emulator.mechanisms.malleable.tables import (
     GUESSED,
     KEPT,
     LEAST,
+    LOOSE,
     MALLEABLE,
     MALLEABLE_N,
     MAX,
@@ -35,6 +36,7 @@ from emulator.mechanisms.malleable.tables import (
     NODES,
     OVERHEAD,
     PLANNED,
+    POOL,
     QUEUE_N,
     QUEUED,
     RIGID,
@@ -48,6 +50,7 @@ from emulator.mechanisms.malleable.tables import (
     STEPS,
     TARGET,
     TICK,
+    WAITING_FIRST,
     WIDTH,
 )
 
@@ -77,8 +80,13 @@ def expected_end(job: Ints, speed: Ints, who: int, now: int, tick: int) -> int:
 @compiled
 def make_profile(state: State, now: int) -> None:
     """What is vacant, now and at the expected ends of the running jobs, of which only the minima count."""
-    job, speed, running, by_end, _, _, at, level, free, _, _, _, reg = state
-    count = reg[RUNNING_N]
+    job, speed, _, by_end, _, started, at, level, free, _, _, _, reg = state
+    count = reg[RUNNING_N] + reg[STARTED_N]  # those that joined before the plan (`pool_waiting_first`)
+    vacant = free.shape[0]
+    for k in range(count):
+        if k >= reg[RUNNING_N]:
+            by_end[k] = started[k - reg[RUNNING_N]]
+        vacant -= job[by_end[k], FLOOR]
     for k in range(count):
         who = by_end[k]
         if job[who, CLASS] == MALLEABLE:
@@ -89,9 +97,6 @@ def make_profile(state: State, now: int) -> None:
             by_end[place] = by_end[place - 1]
             place -= 1
         by_end[place] = who
-    vacant = free.shape[0]
-    for k in range(count):
-        vacant -= job[running[k], FLOOR]
     at[0] = now
     level[0] = vacant
     steps = 1
@@ -200,7 +205,7 @@ def plan(state: State, now: int) -> None:
         if first < 0:
             continue
         if first == 0:
-            if job[who, CLASS] == MALLEABLE and reg[MINIMUM] == LEAST:
+            if job[who, CLASS] == MALLEABLE and (reg[MINIMUM] == LEAST or reg[MINIMUM] >= POOL):
                 width = job[who, MIN]
                 end = now + length_us(job[who, GUESSED], speed[job[who, SPEED], width], reg[TICK])
             begin(state, who, width, end)
@@ -209,54 +214,88 @@ def plan(state: State, now: int) -> None:
     reg[KEPT] = reg[MALLEABLE_N] == 0
 
 
-@compiled
-def join(state: State) -> None:
-    """Malleable jobs that wait start beside those that run and share their minima evenly (reading `shared`)."""
-    job, _, running, _, queue, started, _, _, _, _, _, _, reg = state
-    if reg[MALLEABLE_N] == 0:
-        return
+@inlined
+def held_by(state: State) -> int:
+    """Nodes that the malleable jobs that run, or have been chosen, keep."""
+    job, _, running, _, _, started, _, _, _, _, _, _, reg = state
     held = 0
-    for k in range(reg[RUNNING_N]):
-        if job[running[k], CLASS] == MALLEABLE:
-            held += job[running[k], FLOOR]
+    for k in range(reg[RUNNING_N] + reg[STARTED_N]):
+        who = running[k] if k < reg[RUNNING_N] else started[k - reg[RUNNING_N]]
+        if job[who, CLASS] == MALLEABLE:
+            held += job[who, FLOOR]
+    return held
+
+
+@compiled
+def divide(state: State, held: int) -> None:
+    """Let the malleable jobs keep so many nodes, evenly, in order of start; none more than it may have."""
+    job, _, running, _, _, started, _, _, _, _, _, _, reg = state
+    count = reg[RUNNING_N]
+    among = count + reg[STARTED_N]
+    even = held // reg[MALLEABLE_N]
+    rest = held % reg[MALLEABLE_N]
+    over = 0
+    for k in range(among):
+        who = running[k] if k < count else started[k - count]
+        if job[who, CLASS] == MALLEABLE:
+            share = even + 1 if rest > 0 else even
+            rest -= 1
+            job[who, FLOOR] = min(share, job[who, MAX]) if reg[MINIMUM] >= POOL else share
+            over += share - job[who, FLOOR]
+    while over > 0:
+        before = over
+        least = NEVER
+        for k in range(among):
+            who = running[k] if k < count else started[k - count]
+            if job[who, CLASS] == MALLEABLE and job[who, FLOOR] < job[who, MAX]:
+                least = min(least, job[who, FLOOR])
+        for k in range(among):
+            who = running[k] if k < count else started[k - count]
+            has_least = job[who, CLASS] == MALLEABLE and job[who, FLOOR] == least
+            if over > 0 and has_least and job[who, FLOOR] < job[who, MAX]:
+                job[who, FLOOR] += 1
+                over -= 1
+        if over == before:
+            break  # all have what they may have
     for k in range(reg[STARTED_N]):
         if job[started[k], CLASS] == MALLEABLE:
-            held += job[started[k], FLOOR]
+            job[started[k], TARGET] = job[started[k], FLOOR]
+
+
+@compiled
+def join(state: State, held: int) -> None:
+    """Malleable jobs that wait start beside those that run and share what these keep (`shared` and the pools)."""
+    job, _, _, _, queue, _, _, _, _, _, _, _, reg = state
     joined = 0
     for k in range(reg[QUEUE_N]):
         who = queue[k]
-        if reg[MALLEABLE_N] == held:
+        if reg[MALLEABLE_N] >= held:
             break
         if job[who, STATE] == QUEUED and job[who, CLASS] == MALLEABLE:
             begin(state, who, 1, NEVER)
             joined += 1
-    if joined == 0:
-        return
-    reg[KEPT] = 0
-    even = held // reg[MALLEABLE_N]
-    rest = held % reg[MALLEABLE_N]
-    count = reg[RUNNING_N]
-    for k in range(count + reg[STARTED_N]):  # in order of start
-        who = running[k] if k < count else started[k - count]
-        if job[who, CLASS] == MALLEABLE:
-            job[who, FLOOR] = even + 1 if rest > 0 else even
-            rest -= 1
-            if k >= count:
-                job[who, TARGET] = job[who, FLOOR]
+    if joined > 0:
+        reg[KEPT] = 0
+        divide(state, held)
 
 
 @compiled
-def choose(state: State, now: int) -> None:
-    """Who starts now: `started[:reg[STARTED_N]]`, in order. They leave the queue."""
+def hand_on(state: State) -> None:
+    """What ended malleable jobs kept goes to the others; waiting ones join before the plan (`pool_waiting_first`)."""
+    reg = state[12]
+    held = held_by(state) + reg[LOOSE]
+    loose = reg[LOOSE]
+    reg[LOOSE] = 0
+    if reg[MINIMUM] == WAITING_FIRST:
+        join(state, held)
+    if loose > 0 and reg[MALLEABLE_N] > 0:
+        divide(state, held)
+
+
+@compiled
+def leave_queue(state: State) -> None:
+    """Those that have been chosen are in the queue no more."""
     job, _, _, _, queue, _, _, _, _, _, _, _, reg = state
-    reg[STARTED_N] = 0
-    if reg[QUEUE_N] == 0:
-        return
-    plan(state, now)
-    if reg[MINIMUM] == SHARED:
-        join(state)
-    if reg[STARTED_N] == 0:
-        return
     left = 0
     planned = 0
     for k in range(reg[QUEUE_N]):
@@ -268,3 +307,21 @@ def choose(state: State, now: int) -> None:
                 planned += 1
     reg[QUEUE_N] = left
     reg[PLANNED] = planned
+
+
+@compiled
+def choose(state: State, now: int) -> None:
+    """Who starts now: `started[:reg[STARTED_N]]`, in order. They leave the queue."""
+    reg = state[12]
+    reg[STARTED_N] = 0
+    if reg[MINIMUM] >= POOL:
+        hand_on(state)
+        if reg[STARTED_N] > 0:
+            leave_queue(state)
+    if reg[QUEUE_N] == 0:
+        return
+    plan(state, now)
+    if (reg[MINIMUM] == SHARED or reg[MINIMUM] == POOL) and reg[MALLEABLE_N] > 0:
+        join(state, held_by(state))
+    if reg[STARTED_N] > 0:
+        leave_queue(state)

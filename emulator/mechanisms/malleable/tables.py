@@ -26,17 +26,18 @@ JOB_COLUMNS = 25
 R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
 R_DONE = 5
 RUN_COLUMNS = 6
-# Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still.
+# Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still; LOOSE:
+# nodes that malleable jobs kept which have just ended.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = t.EVERY_REGISTER
 (
     RUNNING_N, MALLEABLE_N, QUEUE_N, STARTED_N, FREE_N, STEPS, PLANNED, KEPT, CHANGED, TICK, PENALTY, MINIMUM,
-    AT_MINIMUM,
-) = range(8, 21)  # fmt: skip
-REGISTERS = 21
+    AT_MINIMUM, LOOSE, PENALTY_IS_WORK,
+) = range(8, 23)  # fmt: skip
+REGISTERS = 23
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
 """Values of CLASS, and of the extra column `job_class`."""
-LEAST, PLACED, SHARED = range(3)
+LEAST, PLACED, SHARED, POOL, WAITING_FIRST = range(5)
 """Values of the register MINIMUM: what a malleable job may not shrink below."""
 FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
 FINISHED, RESIZED = t.FINISHED, t.RESIZED

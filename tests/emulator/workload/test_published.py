@@ -44,6 +44,21 @@ def test_the_leases_are_as_many_as_much_and_as_bursty_as_printed(seed):
     assert leases.submit_us.max() < 604_800 * US
 
 
+def test_where_leases_find_no_place_below_the_limit_other_durations_are_drawn(monkeypatch):
+    place, asked = ApsLeases._begins_below_s, []
+
+    def finds_none_at_first(self, rng, sizes, run_s):
+        asked.append(run_s.tolist())
+        return None if len(asked) < 3 else place(self, rng, sizes, run_s)
+
+    monkeypatch.setattr(ApsLeases, "_begins_below_s", finds_none_at_first)
+    assert figures(generate(ApsLeases(most_at_once=11)), nodes=372).most_at_once <= 11
+    assert len({tuple(durations) for durations in asked}) == 3
+    monkeypatch.setattr(ApsLeases, "_begins_below_s", lambda *_: None)
+    with pytest.raises(ValueError, match="141 leases do not fit into a week with 11 at once"):
+        generate(ApsLeases(most_at_once=11))
+
+
 def test_the_main_workload_has_the_printed_figures():
     printed = PUBLISHED["U66-Main"]
     got = [figures(generate(LcrcBatch(), seed), nodes=372) for seed in SEEDS]

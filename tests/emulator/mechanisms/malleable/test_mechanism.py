@@ -87,6 +87,21 @@ def test_what_malleable_jobs_keep_they_may_share_among_themselves():
     assert life(record, 2)[0][0] > 6
 
 
+@pytest.mark.parametrize("minimum", ["least", "pool", "pool_waiting_first"])
+def test_what_an_ended_malleable_job_kept_goes_to_a_rigid_job_or_in_the_pools_to_a_malleable_one(minimum):
+    jobs = jobs_of(
+        (0, 40, 1, MALLEABLE), (0, 10, 1, MALLEABLE), (1, 20, 2, RIGID), (1, 20, 1, RIGID), (2, 5, 1, MALLEABLE)
+    )  # fmt: skip
+    record = run(jobs, minimum=minimum)
+    assert life(record, 1)[-1][1] == 9
+    rigid, malleable = life(record, 3)[0][0], life(record, 4)[0][0]
+    if minimum == "least":
+        assert rigid == 9 < malleable
+    else:
+        assert malleable == 9 < rigid
+    assert_lawful(record)
+
+
 def test_a_malleable_job_stays_within_its_bounds():
     jobs = jobs_of(
         (0, 40, 2, MALLEABLE),
@@ -135,7 +150,11 @@ def test_a_lease_is_rejected_and_said_why():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"minimum": "some"}, "malleable: minimum is least, placed, shared, not 'some'"),
+        ({"reconfiguration": "free"}, "malleable: reconfiguration is run_time or work, not 'free'"),
+        (
+            {"minimum": "some"},
+            "malleable: minimum is least, placed, shared, pool, pool_waiting_first, not 'some'",
+        ),
         (
             {"placement": "anywhere"},
             "malleable: placement is earliest_completion or at_minimum, not 'anywhere'",

@@ -25,8 +25,11 @@ READINGS = {
     "least": Reading(),
     "placed": Reading(minimum="placed"),
     "shared": Reading(minimum="shared"),
+    "pool": Reading(minimum="pool"),
+    "pool, waiting jobs first": Reading(minimum="pool_waiting_first"),
     "at its minimum": Reading(at_minimum=True),
     "with a penalty": Reading(penalty_us=700_000),
+    "with a penalty of work": Reading(penalty_us=2_000_000, penalty_is_work=True),
     "in whole seconds": Reading(tick_us=US),
     "whole seconds and a penalty": Reading(tick_us=US, penalty_us=2 * US, minimum="shared"),
 }
@@ -76,6 +79,7 @@ def planned(jobs: list[Flexible], nodes: int, reading: Reading, speedup=None) ->
         minimum=reading.minimum,
         place_at_minimum=reading.at_minimum,
         penalty_us=reading.penalty_us,
+        penalty_is_work=reading.penalty_is_work,
         tick_us=reading.tick_us,
         speedup=speedup or Linear(),
     )
