@@ -9,7 +9,9 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
+from emulator.metrics.intervals import MeanChange, mean_change
 from emulator.metrics.runs import last_run_of_job
+from emulator.report.pairs import Pairs
 from emulator.report.wording import duration, number
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Comparison:
     mean_wait_b_s: float | None
     mean_wait_difference_percent: float | None
     largest: tuple[StartDifference, ...]
+    mean_wait_change_s: MeanChange | None = None
+    """Of the batch jobs that ran in both, job by job, with an interval."""
 
     @property
     def is_same(self) -> bool:
@@ -118,6 +122,7 @@ def compare(a: RunRecord, b: RunRecord) -> Comparison:
         if wait_a and wait_b is not None
         else None,
         largest=_largest(both, start_a, start_b),
+        mean_wait_change_s=_wait_change(a, b),
     )
 
 
@@ -133,6 +138,12 @@ def _last_run(record: RunRecord) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _mean_wait_s(record: RunRecord) -> float | None:
     rows = job_figures.batch_jobs_run(record)
     return job_figures.mean_s(job_figures.wait_us(record.jobs.submit_us[rows], record.start_us[rows]))
+
+
+def _wait_change(a: RunRecord, b: RunRecord) -> MeanChange | None:
+    pairs = Pairs.of(a, b)
+    waits = [job_figures.wait_us(pairs.submit_us[run], pairs.start_us[run]) / US for run in (0, 1)]
+    return mean_change(waits[1] - waits[0], pairs.submit_us[0], "compare.bootstrap")
 
 
 def _decisions(record: RunRecord) -> list[tuple[int, bool]]:
@@ -181,6 +192,7 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
             duration(found.mean_wait_b_s),
             number(None) if percent is None else f"{percent:+.2f} %",
         ),
+        ("mean wait of the same jobs", "", "", _change_text(found.mean_wait_change_s)),
         (
             "on-demand decisions",
             number(found.decisions_a),
@@ -206,6 +218,14 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
         (f"start of job {row.job}", duration(row.start_a_s), duration(row.start_b_s), "")
         for row in found.largest
     ]
+
+
+def _change_text(change: MeanChange | None) -> str:
+    if change is None:
+        return number(None)
+    if change.low is None or change.high is None:
+        return f"{change.mean:+,.1f} s ({change.blocks} {change.unit}: too few for an interval)"
+    return f"{change.mean:+,.1f} s (95 %: {change.low:+,.1f} to {change.high:+,.1f}, {change.blocks} {change.unit})"
 
 
 def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b") -> Table:

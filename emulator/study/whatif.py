@@ -13,12 +13,12 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.run import simulate
+from emulator.metrics.intervals import blocks, mean_interval
 from emulator.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.rules import INFINITE
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.rules import to_jobs
-from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 LENT = "nodes_lent"
-_DRAWS = 2000
-_LEVEL = 0.95
-_BLOCK_US = {"weeks": 604_800 * US, "days": 86_400 * US}
-_FEWEST_BLOCKS = 4
 _FAR = 1.5
 _SLACK_MIN = 10.0
 _FEWEST_JOBS = 10
@@ -156,10 +152,12 @@ def read_site(
 def answer(site: Site, *, seed: int) -> WhatIf:
     """Both runs, and what differs. Raises ValueError for settings that do not go together."""
     today_us, changed_us = (_waits(site, said) for said in (site.today, site.changed))
-    unit, block = _blocks(site.jobs)
+    unit, block = blocks(site.jobs.submit_us)
     groups = []
     for by, name, mine in _kinds(site):
-        low, high = _interval((changed_us - today_us)[mine] / US / 60, block[mine], seed)
+        low, high = mean_interval(
+            (changed_us - today_us)[mine] / US / 60, block[mine], seed, "whatif.bootstrap"
+        )
         known = mine & (site.recorded_us >= 0)
         groups.append(
             Group(
@@ -219,26 +217,6 @@ def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     for at, (_, name) in enumerate(_SIZES):
         if (size == at).any():
             yield "size", name, size == at
-
-
-def _blocks(jobs: JobTable) -> tuple[str, NDArray[np.int64]]:
-    """The week, or with few weeks the day, of each job: what is drawn, since jobs of a day are not independent."""
-    since_us = jobs.submit_us - jobs.submit_us.min()
-    for unit, length_us in _BLOCK_US.items():
-        block = since_us // length_us
-        if len(np.unique(block)) >= _FEWEST_BLOCKS:
-            return unit, block
-    return "days", since_us // _BLOCK_US["days"]
-
-
-def _interval(change_min: NDArray[np.float64], block: NDArray[np.int64], seed: int) -> tuple[float, float]:
-    """Between what 95 % of the draws of blocks have the mean change."""
-    _, place = np.unique(block, return_inverse=True)
-    total, count = np.bincount(place, change_min), np.bincount(place)
-    draws = stream(seed, "whatif.bootstrap").integers(0, len(total), (_DRAWS, len(total)))
-    means = total[draws].sum(axis=1) / count[draws].sum(axis=1)
-    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
-    return float(low), float(high)
 
 
 def _doubts(groups: list[Group]) -> Iterator[str]:

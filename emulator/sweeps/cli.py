@@ -17,6 +17,8 @@ from emulator.commands.run import InputError, interruptible
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from emulator.sweeps.pools import Pool
 
 _SILENT_US = 2 * US
@@ -78,6 +80,9 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
 @click.option("--clock", "clocks", multiple=True, type=click.Choice(["virtual", "live"]), default=("virtual",),
               help="Virtual time (default), or real processes; give it twice for each run on both.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
+@click.option("--rank", "figure", metavar="FIGURE",
+              help="Order the settings by this figure, the lowest first, with intervals over the seeds.")  # fmt: skip
+@click.option("--highest", is_flag=True, help="With --rank: the highest first.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
 def sweep(  # noqa: PLR0917
@@ -86,6 +91,8 @@ def sweep(  # noqa: PLR0917
     dask: str | None,
     clocks: tuple[str, ...],
     out: Path | None,
+    figure: str | None,
+    highest: bool,
     quiet: bool,
     dry_run: bool,
 ) -> None:
@@ -121,8 +128,23 @@ def sweep(  # noqa: PLR0917
     click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
     if len(set(clocks)) > 1:
         print_beside(folder / PARQUET)
+    if figure is not None and outcome.rows:
+        _print_ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest)
     if outcome.interrupted:
         click.echo("Interrupted; the same command goes on from here.")
         sys.exit(130)
     if outcome.failed:
         sys.exit(1)
+
+
+def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest: bool) -> None:
+    """Also raises InputError for a figure that there is not."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
+
+    from emulator.sweeps import ranking  # noqa: PLC0415
+
+    try:
+        ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    Console().print(ranking.table(ranked, figure))

@@ -1,0 +1,96 @@
+"""The settings of a sweep in order of a figure, each with its distance from the best one and how sure that is.
+
+Settings are compared seed by seed, so that what a seed does to all of them is no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from emulator.metrics.intervals import MeanChange, mean_over_seeds
+from emulator.scenario import ScenarioError
+from emulator.sweeps.grid import REPEAT, SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A setting: its mean over the seeds, and what it has more than the best one in the same seeds."""
+
+    setting: Mapping[str, Any]
+    mean: float
+    seeds: int
+    beyond_best: MeanChange | None
+    """None: it is the best one."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def rank(
+    rows: Sequence[Mapping[str, Any]], varied: Sequence[str], figure: str, *, highest: bool = False
+) -> list[Ranked]:
+    """The settings, the lowest (or `highest`) mean first. Seeds that some setting lacks do not count.
+
+    Raises ScenarioError for a figure that the rows do not have, and where no seed is common to all settings.
+    """
+    names = [name for name in varied if name not in (SEED, REPEAT)]
+    found: dict[tuple[str, ...], dict[int, float]] = {}
+    settings: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        value = row.get(figure)
+        if value is None:
+            continue
+        if isinstance(value, str | bool):
+            raise ScenarioError(f"--rank {figure}: {value!r} is no number")
+        key = tuple(str(row[name]) for name in names)
+        settings.setdefault(key, {name: row[name] for name in names})
+        found.setdefault(key, {}).setdefault(int(row[SEED]), float(value))
+    if not found:
+        raise ScenarioError(
+            f"--rank {figure}: no run has such a figure; results.csv has those that there are"
+        )
+    seeds = sorted(set.intersection(*(set(values) for values in found.values())))
+    if not seeds:
+        raise ScenarioError(f"--rank {figure}: the settings have no seed in common")
+    figures = {key: np.array([values[seed] for seed in seeds]) for key, values in found.items()}
+    order = sorted(figures, key=lambda key: figures[key].mean(), reverse=highest)
+    best = figures[order[0]]
+    return [
+        Ranked(
+            settings[key],
+            float(figures[key].mean()),
+            len(seeds),
+            mean_over_seeds(figures[key] - best, "sweep.ranking") if key != order[0] else None,
+        )
+        for key in order
+    ]
+
+
+def table(ranked: Sequence[Ranked], figure: str) -> Table:
+    """For the console."""
+    shown = Table(title=f"{figure}: mean of {ranked[0].seeds} seeds", title_justify="left")
+    for name in (*ranked[0].setting, "mean", "from the best", "95 % interval", "differs"):
+        shown.add_column(name.rpartition(".")[2])
+    for each in ranked:
+        cells = [str(value) for value in each.setting.values()] + [_number(each.mean)]
+        change = each.beyond_best
+        if change is None:
+            cells += ["", "", "best"]
+        elif change.low is None or change.high is None:
+            cells += [f"{change.mean:+.4g}", "", f"{change.blocks} seeds cannot tell"]
+        else:
+            cells += [f"{change.mean:+.4g}", f"{change.low:+.4g} to {change.high:+.4g}"]
+            cells += ["yes" if change.is_sure else "cannot be told"]
+        shown.add_row(*cells)
+    return shown
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004

@@ -1,0 +1,77 @@
+"""Settings of a sweep in order, seed by seed."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.scenario import ScenarioError
+from emulator.sweeps.ranking import rank, table
+
+
+def rows(**settings):
+    """`rows(a=[1, 2])`: a row for each seed from 1 on."""
+    return [
+        {"label": label, "seed": seed, "repeat": 1, "wait": wait}
+        for label, waits in settings.items()
+        for seed, wait in enumerate(waits, 1)
+    ]
+
+
+VARIED = ("label", "seed", "repeat")
+
+
+def test_what_a_seed_does_to_all_settings_is_no_difference():
+    chance = [0, 100, 20, 300, 50, 70]
+    little = [value + more for value, more in zip(chance, (3, -3, 2, -1, 1, 0), strict=True)]
+    found = rows(far=[value + 9 for value in chance], best=chance, near=little)
+    best, near, far = rank(found, VARIED, "wait")
+    assert [each.setting["label"] for each in (best, near, far)] == ["best", "near", "far"]
+    assert best.beyond_best is None
+    assert (far.beyond_best.low, far.beyond_best.high, far.beyond_best.is_sure) == (9, 9, True)
+    assert near.beyond_best.low < 0 < near.beyond_best.high
+    assert not near.beyond_best.is_sure
+
+
+def test_only_seeds_that_all_settings_have_count():
+    ranked = rank(rows(a=[1, 2, 3, 4, 5], b=[0, 9, 9, 9]), VARIED, "wait", highest=True)
+    assert [(each.setting["label"], each.mean, each.seeds) for each in ranked] == [
+        ("b", 6.75, 4),
+        ("a", 2.5, 4),
+    ]
+
+
+def test_few_seeds_cannot_tell():
+    ranked = rank(rows(a=[1, 1], b=[5, 5]), VARIED, "wait")
+    assert ranked[1].beyond_best.low is None
+    assert table(ranked, "wait").row_count == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "figure", "said"),
+    [
+        (rows(a=[1]), "wit", "no run has such a figure"),
+        (rows(a=[1]), "label", "is no number"),
+        ([*rows(a=[1]), {"label": "b", "seed": 9, "repeat": 1, "wait": 2}], "wait", "no seed in common"),
+    ],
+)
+def test_what_cannot_be_ranked_is_an_error(found, figure, said):
+    with pytest.raises(ScenarioError, match=said):
+        rank(found, VARIED, figure)
+
+
+def test_a_sweep_prints_the_order(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    workload = {"generate": [{"daily_batch": {"days": 0.5, "jobs": 40}}], "transforms": ["shake"]}
+    points = [{"label": "easy", "scheduler": "fcfs+easy"}, {"label": "none", "scheduler": "fcfs+none"}]
+    sweep = {"scenario": {"nodes": 8, "workload": workload}, "points": points, "seeds": 4}
+    grid.write_text(yaml.safe_dump(sweep))
+    given = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--rank"]
+    done = CliRunner().invoke(main, [*given, "mean_wait_s"])
+    assert done.exit_code == 0, done.output
+    assert "mean_wait_s: mean of 4 seeds" in done.output
+    assert "best" in done.output
+    wrong = CliRunner().invoke(main, [*given, "mean_weight"])
+    assert (wrong.exit_code, "no run has such a figure" in wrong.output) == (2, True)
