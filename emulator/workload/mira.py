@@ -57,12 +57,13 @@ class MiraWeek:
     `week`: a, b, c or d. Sizes are Mira's partitions, run times log-normal and independent of them (the table's
     node-hours are the product of its means); 63 % of the jobs are narrow and short (section 7.4). Walltimes are
     whole five minutes. Users submit in campaigns of `campaign` jobs (mean of a geometric number, two minutes apart
-    on average) at any hour. Raises ValueError on any machine but one of 49,152 nodes.
+    on average) at any hour. No job is wider than `widest`. Raises ValueError on any machine but one of 49,152 nodes.
     """
 
     week: str = "a"
     load: float | None = None
     campaign: float = 12
+    widest: int = MIRA_NODES
 
     def __post_init__(self) -> None:
         if self.week not in WEEKS:
@@ -70,12 +71,13 @@ class MiraWeek:
         if self.load is not None:
             check_number("mira_week", "load", self.load, above=0, at_most=10)
         check_number("mira_week", "campaign", self.campaign, at_least=1, at_most=1000)
+        check_number("mira_week", "widest", self.widest, at_least=8192, at_most=MIRA_NODES, whole=True)
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         if nodes != MIRA_NODES:
             raise ValueError(f"mira_week: Mira has {MIRA_NODES} nodes, the machine {nodes}")
         week = WEEKS[self.week]
-        sizes = _sizes(week)
+        sizes = _sizes(week, self.widest)
         run_s = self._run_times(rng, week, sizes)
         estimate_s = _walltimes(rng, week, run_s)
         order = rng.permutation(week.jobs)
@@ -124,19 +126,20 @@ class MiraWeek:
         return np.minimum(submit_s, WEEK_S - 1).astype(np.int64)
 
 
-def _sizes(week: Week) -> NDArray[np.int64]:
+def _sizes(week: Week, widest: int) -> NDArray[np.int64]:
     """As many of each size as the bent shares say, by largest remainder."""
+    sizes, usual = _SIZES[widest >= _SIZES], _SHARES[widest >= _SIZES]
     low, high = -1.0, 1.0
     for _ in range(_BISECTIONS):
         bend = (low + high) / 2
-        shares = _SHARES * np.exp(bend * _SIZES / 8192)
+        shares = usual * np.exp(bend * sizes / 8192)
         shares /= shares.sum()
-        low, high = (bend, high) if float(shares @ _SIZES) < week.mean_nodes else (low, bend)
+        low, high = (bend, high) if float(shares @ sizes) < week.mean_nodes else (low, bend)
     exact = shares * week.jobs
     counts = exact.astype(np.int64)
     most = np.argsort(counts - exact, kind="stable")[: week.jobs - int(counts.sum())]
     counts[most] += 1
-    return np.repeat(_SIZES, counts)
+    return np.repeat(sizes, counts)
 
 
 def _walltimes(rng: np.random.Generator, week: Week, run_s: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,10 +19,9 @@ from emulator.experiments.realtime.measures import (
     RT_TURNAROUND,
     mean,
 )
+from emulator.experiments.realtime.read import READINGS, Chosen
 from emulator.experiments.realtime.runs import (
     ALIKE,
-    CAMPAIGN,
-    LOAD,
     ONE,
     OTHER_WEEKS,
     PERCENTS,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
+    from emulator.experiments.readings import Reading
     from emulator.sweeps.grid import Sweep
 
 _NAMES = {
@@ -53,12 +53,18 @@ class RealtimePaper:
     reads_logs = False
 
     def about(self, options: Options) -> str:
+        read = Chosen.of(options)
+        low, high = ALIKE
+        alike = f"of the weeks drawn those with a baseline slowdown of {low:g} to {high:g} (the paper's is about 8)"
         return (
             "Workload: generated weeks with the row of Wk-a in Table 1 (Mira's logs are not published), on Mira's 96"
-            f" midplanes. Calibrated: load {LOAD:g} and campaigns of {CAMPAIGN} jobs, and of the weeks drawn those with"
-            f" a baseline slowdown of {ALIKE[0]:g} to {ALIKE[1]:g} (the paper's is about 8); nothing else. Each figure"
+            f" midplanes. Chosen: load {read.load:g}, campaigns of {read.campaign:g} jobs, none wider than"
+            f" {read.widest} nodes, and {alike if read.alike_only else 'all weeks drawn'}; nothing else. Each figure"
             f" is the mean over {samples(options)} samples of real-time jobs, each seed is another week."
         )
+
+    def readings(self) -> Sequence[Reading]:
+        return READINGS
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

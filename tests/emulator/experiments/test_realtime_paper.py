@@ -8,7 +8,8 @@ from emulator.experiments.claims import MissingRunError, World, judge
 from emulator.experiments.paper import Options, find_paper
 from emulator.experiments.realtime import PAPER
 from emulator.experiments.realtime.measures import CLASSES, mean, ratio, share_lower
-from emulator.experiments.realtime.runs import ALIKE, _baseline_slowdown, seeds
+from emulator.experiments.realtime.read import Chosen
+from emulator.experiments.realtime.runs import ALIKE, _baseline_slowdown, _variants, seeds
 from emulator.scenario import from_mapping
 from emulator.sweeps.execute import execute
 
@@ -55,7 +56,28 @@ def test_the_full_experiment_has_twenty_samples_of_each_share():
 
 
 def test_weeks_are_chosen_by_their_baseline_alone():
-    assert all(ALIKE[0] <= _baseline_slowdown(seed) <= ALIKE[1] for seed in seeds(Options(seeds=2)))
+    usual = Options(seeds=2)
+    assert all(ALIKE[0] <= _baseline_slowdown(seed, Chosen.of(usual)) <= ALIKE[1] for seed in seeds(usual))
+    assert seeds(Options(seeds=2, readings={"weeks": "any"})) == [1001, 1002]
+    elsewhere = seeds(Options(seeds=2, first_seed=501))
+    assert all(501 <= seed < usual.first_seed for seed in elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("reading", "workload", "mechanism"),
+    [
+        ({}, {"week": "a", "campaign": 30, "widest": 49152, "load": 0.9}, {}),
+        ({"campaign": "1"}, {"week": "a", "campaign": 1, "widest": 49152, "load": 0.9}, {}),
+        ({"load": "0.95"}, {"week": "a", "campaign": 30, "widest": 49152, "load": 0.95}, {}),
+        ({"widest": "12288"}, {"week": "a", "campaign": 30, "widest": 12288, "load": 0.9}, {}),
+        ({"io": "own"}, {"week": "a", "campaign": 30, "widest": 49152, "load": 0.9}, {"shared_cap": False}),
+    ],
+)
+def test_every_run_follows_the_reading(reading, workload, mechanism):
+    options = Options(quick=True, readings=reading)
+    for _, week, policy, *_ in _variants(options):
+        assert week == {"generate": [{"mira_week": workload}]}
+        assert mechanism.items() <= policy.items()
 
 
 def test_a_mean_over_samples_leaves_out_those_without_such_jobs():

@@ -57,6 +57,14 @@ def test_all_are_partitions_of_mira_and_no_job_runs_past_its_walltime():
     assert jobs.submit_us.max() < 7 * 24 * HOUR_US
 
 
+@pytest.mark.parametrize("name", WEEKS)
+def test_no_job_is_wider_than_told_and_the_mean_stays(name: str):
+    jobs = generate(week=name, widest=12_288)
+    assert jobs.nodes.max() == 12_288
+    assert jobs.nodes.mean() == pytest.approx(WEEKS[name].mean_nodes, rel=0.02)
+    assert len(jobs) == WEEKS[name].jobs
+
+
 def test_campaigns_bring_jobs_together():
     def gap(campaign: float) -> float:
         return float(np.median(np.diff(generate(campaign=campaign).submit_us)))
@@ -67,6 +75,7 @@ def test_campaigns_bring_jobs_together():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"widest": 4096}, "mira_week: widest"),
         ({"week": "e"}, "week is one of a, b, c, d"),
         ({"campaign": 0}, "campaign must be"),
         ({"load": 0}, "load must be"),

@@ -1,0 +1,54 @@
+"""What the paper leaves open about its weeks and its file system, as options with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from emulator.experiments.readings import Reading, value_of
+
+if TYPE_CHECKING:
+    from emulator.experiments.paper import Options
+
+CAMPAIGN = Reading("campaign", ("30", "1"), "how many jobs users submit together: campaigns, or one by one")
+LOAD = Reading("load", ("0.9", "0.95"), "how busy week a is: Table 1 does not say")
+WIDEST = Reading(
+    "widest", ("49152", "12288"), "the widest job of a week: the whole machine, or a quarter of it"
+)
+IO = Reading(
+    "io",
+    ("shared", "own"),
+    "whether all who write checkpoints share the file system's cap, or each job has it",
+)
+WEEKS = Reading(
+    "weeks",
+    ("alike", "any"),
+    "which weeks count: those with a baseline slowdown of 6 to 10 (the paper's: 8), or all",
+)
+READINGS = (CAMPAIGN, LOAD, WIDEST, IO, WEEKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One way to read the paper."""
+
+    campaign: float
+    load: float
+    widest: int
+    shared_cap: bool
+    alike_only: bool
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        return cls(
+            campaign=float(value_of(options, CAMPAIGN)),
+            load=float(value_of(options, LOAD)),
+            widest=int(value_of(options, WIDEST)),
+            shared_cap=value_of(options, IO) == "shared",
+            alike_only=value_of(options, WEEKS) == "alike",
+        )
+
+    def week(self, name: str) -> dict[str, Any]:
+        """The workload of a week. Only week a needs more than Table 1: its table's load gives a slowdown of 2."""
+        params: dict[str, Any] = {"week": name, "campaign": self.campaign, "widest": self.widest}
+        return {"generate": [{"mira_week": params | ({"load": self.load} if name == "a" else {})}]}
