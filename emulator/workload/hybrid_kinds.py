@@ -33,6 +33,8 @@ MIXES: dict[str, tuple[float, float, float, float]] = {
 GROUPED_BY_USER = "project unknown, user taken"
 GROUPED_BY_SHAPE = "project and user unknown, jobs of one size and walltime taken as a project"
 _DAY_S = 86_400
+_WHERE = ("inside", "on_top", "none")
+"""Where the time of a setup or of a checkpoint's writes comes from."""
 _ROUNDING = 1e-6
 
 
@@ -57,11 +59,12 @@ class HybridKinds:
     range) are derived backwards, by `notices` (W1 to W5, or shares of none, accurate, early, late). An early job
     arrives between notice and predicted arrival, a late one up to `late_s` after it.
 
-    The setup (`rigid_setup`, `malleable_setup`: ranges, shares of the run time) is taken out of the trace's run time
-    and request, for each run of the job pays it at its start. A rigid job writes a checkpoint (`checkpoint_s`, from
-    `wide_nodes` on `wide_checkpoint_s`) after each interval of `checkpoint_scale` times Daly's optimum for `mtbf_s`;
-    none if the interval is longer than its run time. Checkpoints come on top of run time and request. Malleable
-    jobs run on `min_share` of their nodes or more.
+    Each run of a job pays its setup (`rigid_setup`, `malleable_setup`: ranges, shares of the run time) at its start.
+    `setups: inside`: it is taken out of the trace's run time and request; `on_top`: it is not; `none`: there are none.
+    A rigid job writes a checkpoint (`checkpoint_s`, from `wide_nodes` on `wide_checkpoint_s`) after each interval of
+    `checkpoint_scale` times Daly's optimum for `mtbf_s`; none if the interval is longer than its run time.
+    `checkpoints: on_top`: the writes come on top of run time and request; `inside`: they are a part of them; `none`:
+    nobody writes any. Malleable jobs run on `min_share` of their nodes or more.
     """
 
     notices: str | Mapping[str, float] = "W5"
@@ -78,6 +81,8 @@ class HybridKinds:
     wide_nodes: int = 1000
     checkpoint_scale: float = 1.0
     mtbf_s: float = 180_000
+    setups: str = "inside"
+    checkpoints: str = "on_top"
     _mix: tuple[float, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
@@ -99,6 +104,9 @@ class HybridKinds:
         check_number(owner, "wide_nodes", self.wide_nodes, at_least=1, whole=True)
         check_number(owner, "checkpoint_scale", self.checkpoint_scale, above=0, at_most=1000)
         check_number(owner, "mtbf_s", self.mtbf_s, at_least=1)
+        for name in ("setups", "checkpoints"):
+            if getattr(self, name) not in _WHERE:
+                raise ValueError(f"{owner}: {name} is {', '.join(_WHERE)}, not {getattr(self, name)!r}")
 
     def count(self, jobs: JobTable) -> dict[str, int]:
         """What a reader of the results should know about the projects."""
@@ -111,15 +119,19 @@ class HybridKinds:
         on_demand, malleable = self._kinds(jobs, project, rng)
         count = len(jobs)
         setup_us = self._setup_us(jobs, on_demand, malleable, rng)
-        work_us = np.maximum(jobs.run_us - setup_us, 1)
+        taken_us = setup_us if self.setups == "inside" else np.zeros(count, np.int64)
+        work_us = np.maximum(jobs.run_us - taken_us, 1)
         interval_us, write_us = self._checkpoints(jobs, ~on_demand & ~malleable)
+        asked_us = np.maximum(jobs.estimate_us - taken_us, work_us)
+        if self.checkpoints == "inside":
+            work_us, asked_us = (_without_writes(each, interval_us, write_us) for each in (work_us, asked_us))
         notice_us, predicted_us = self._notices(jobs, on_demand, rng)
         least = np.maximum(np.ceil(jobs.nodes * self.min_share - 1e-9).astype(np.int64), 1)
         table = replace(
             jobs,
             kind=np.where(on_demand, Kind.ON_DEMAND, jobs.kind).astype(np.int8),
             run_us=work_us,
-            estimate_us=np.maximum(jobs.estimate_us - setup_us, work_us),
+            estimate_us=np.maximum(asked_us, work_us),
         )
         return table.with_extra(
             project=project,
@@ -168,7 +180,7 @@ class HybridKinds:
         low = np.where(malleable, self.malleable_setup[0], self.rigid_setup[0])
         high = np.where(malleable, self.malleable_setup[1], self.rigid_setup[1])
         setup = np.floor(jobs.run_us * (low + share * (high - low)))
-        return np.where(on_demand, 0, setup).astype(np.int64)
+        return np.where(on_demand | (self.setups == "none"), 0, setup).astype(np.int64)
 
     def _checkpoints(
         self, jobs: JobTable, rigid: NDArray[np.bool_]
@@ -180,7 +192,8 @@ class HybridKinds:
         mtbf_us = np.full(len(jobs), micros(self.mtbf_s))
         optimum_us = optimum_interval_us(write_us, mtbf_us)
         interval_us = np.maximum(np.rint(optimum_us * self.checkpoint_scale).astype(np.int64), 1_000_000)
-        interval_us = np.where(rigid & (interval_us <= jobs.run_us), interval_us, 0)
+        writes = rigid & (interval_us <= jobs.run_us) & (self.checkpoints != "none")
+        interval_us = np.where(writes, interval_us, 0)
         return interval_us, write_us.astype(np.int64)
 
     def _notices(
@@ -236,3 +249,13 @@ def _mix(notices: str | Mapping[str, float]) -> tuple[float, ...]:
     if abs(sum(shares) - 1) > _ROUNDING:
         raise ValueError(f"hybrid_kinds: the shares of notices add up to {sum(shares):g}, not to 1")
     return shares
+
+
+def _without_writes(
+    run_us: NDArray[np.int64], interval_us: NDArray[np.int64], write_us: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The work of runs that take so long with their checkpoints; one that would end in a write ends before it."""
+    cycle_us = interval_us + write_us
+    whole = np.where(interval_us > 0, (run_us - 1) // np.maximum(cycle_us, 1), 0)
+    rest_us = np.minimum(run_us - whole * cycle_us, interval_us)
+    return np.where(interval_us > 0, whole * interval_us + rest_us, run_us)

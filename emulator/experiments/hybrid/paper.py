@@ -17,6 +17,7 @@ from emulator.experiments.hybrid.claims import (
     USED,
     claims,
 )
+from emulator.experiments.hybrid.read import READINGS
 from emulator.experiments.hybrid.runs import (
     BASELINE,
     MIX,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
+    from emulator.experiments.readings import Reading
     from emulator.sweeps.grid import Sweep
 
 _PAPER_TABLE_3 = {"theta": (15.6, 83.93, 22.69), "cori": (1.97, 80.27, 18.94)}
@@ -58,6 +60,9 @@ class HybridPaper:
             " others. Kinds by project, notices by Table II; FCFS/EASY. Cori: the first seed only. Utilisation:"
             " without work done twice, setups of restarts and warnings."
         )
+
+    def readings(self) -> Sequence[Reading]:
+        return READINGS
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

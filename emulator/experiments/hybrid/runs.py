@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.experiments.hybrid.read import kinds_for
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload.hybrid_kinds import MIXES
 from emulator.workload.hybrid_machines import CoriMonths, ThetaYear
@@ -25,8 +26,6 @@ SHARES = (0.2, 0.4, 0.6, 0.8)
 """Least over most nodes of malleable jobs (Figure 9)."""
 SETUPS = ((0, 5), (5, 10), (10, 15), (15, 20))
 """Setup of rigid jobs in per cent of the run time (Figure 10)."""
-_FIRST_SEED = 1001
-"""Seeds of the claims; 1 to 1000 are for trying things out, and for the calibration of the made traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def traces(options: Options) -> tuple[Trace, Trace]:
 
 def seeds(options: Options) -> list[int]:
     count = options.seeds or (1 if options.quick else 10)
-    return list(range(_FIRST_SEED, _FIRST_SEED + count))
+    return options.seed_list(count)
 
 
 def mixes(options: Options) -> tuple[str, ...]:
@@ -68,13 +67,16 @@ def experiments(options: Options) -> Sweep:
     theta, cori = traces(options)
     items = [(seed, item) for seed in seeds(options) for item in _theta(theta, options)]
     items += [(seeds(options)[0], item) for item in _overall(cori, options)]
-    return Sweep("hybrid", tuple(_run(seed, *item) for seed, item in items))
+    return Sweep("hybrid", tuple(_run(options, seed, *item) for seed, item in items))
 
 
 _Item = tuple[str, Trace, dict[str, Any], dict[str, Any]]
 
 
-def _run(seed: int, label: str, trace: Trace, kinds: dict[str, Any], mechanism: dict[str, Any]) -> Any:
+def _run(  # noqa: PLR0917
+    options: Options, seed: int, label: str, trace: Trace, kinds: dict[str, Any], mechanism: dict[str, Any]
+) -> Any:
+    kinds = kinds_for(options, kinds, is_baseline=mechanism["strategy"] == BASELINE)
     document = {
         "name": label,
         "seed": seed,

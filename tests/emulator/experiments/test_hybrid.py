@@ -29,6 +29,23 @@ def test_every_observation_has_a_claim_that_the_runs_can_judge(options):
     assert all(verdict.values for verdict in judge(claims, [world(options)]))
 
 
+def kinds(options, label):
+    run = next(run for run in PAPER.sweep(options).runs if run.varied["label"] == label)
+    return run.scenario.as_json()["workload"]["transforms"][0]["hybrid_kinds"]
+
+
+def test_the_baseline_replays_the_log_and_the_others_pay_on_top_of_it_unless_read_otherwise():
+    plain, usual = (kinds(Options(quick=True), label) for label in ("theta/baseline", "theta/W5/cua+paa"))
+    assert (plain["setups"], plain["checkpoints"]) == ("none", "none")
+    assert (usual["setups"], usual["checkpoints"], usual["mtbf_s"]) == ("on_top", "on_top", 50 * 3600)
+    other = {"setups": "inside", "checkpoints": "inside", "baseline": "loaded", "daly_h": "5"}
+    for label in ("theta/baseline", "theta/W5/cua+paa"):
+        found = kinds(Options(quick=True, readings=other), label)
+        assert (found["setups"], found["checkpoints"], found["mtbf_s"]) == ("inside", "inside", 5 * 3600)
+    failing = kinds(Options(quick=True, readings={"daly_h": "5"}), "mtbf50/ck1/cua+paa")
+    assert failing["mtbf_s"] == 50 * 3600, "the optimum for the failures that happen"
+
+
 def verdicts(change):
     options = Options(quick=True)
     found = [world(options, change)] * 5

@@ -81,6 +81,35 @@ def test_setup_is_part_of_the_run_time_and_the_least_size_a_fifth():
     assert (jobs.extra["min_nodes"][rigid] == jobs.nodes[rigid]).all()
 
 
+def test_setups_on_top_leave_the_run_time_as_the_log_has_it_and_without_any_there_are_none():
+    before = some_jobs()
+    on_top, none = transformed(before, setups="on_top"), transformed(before, setups="none")
+    inside = transformed(before)
+    assert (on_top.run_us == before.run_us).all()
+    assert (on_top.estimate_us == before.estimate_us).all()
+    assert on_top.extra["setup_us"].tolist() == inside.extra["setup_us"].tolist()
+    assert (none.run_us == before.run_us).all()
+    assert not none.extra["setup_us"].any()
+
+
+def test_writes_inside_the_run_time_leave_a_run_as_long_as_the_log_has_it():
+    before = some_jobs()
+    params = {"setups": "none", "checkpoint_scale": 0.1}
+    inside = transformed(before, checkpoints="inside", **params)
+    interval, cost = inside.extra["checkpoint_interval_us"], inside.extra["checkpoint_us"]
+    writes = interval > 0
+    assert writes.any()
+    assert (inside.run_us[~writes] == before.run_us[~writes]).all()
+    # What the harness makes of it: a write after each interval, but for one at the very end.
+    length = inside.run_us + np.where(writes, (inside.run_us - 1) // np.maximum(interval, 1) * cost, 0)
+    assert (length <= before.run_us).all()
+    assert (before.run_us - length)[writes].max() <= cost.max(), (
+        "a run that would end in a write ends before it"
+    )
+    assert (length == before.run_us).mean() > 0.5
+    assert not transformed(before, checkpoints="none", **params).extra["checkpoint_interval_us"].any()
+
+
 def test_only_rigid_jobs_longer_than_the_optimum_interval_write_checkpoints():
     before = some_jobs()
     jobs = transformed(before, checkpoint_scale=0.5)
@@ -134,6 +163,8 @@ def test_the_substitute_is_told_with_the_results():
         ({"rigid_setup": 0.1}, "a range"),
         ({"on_demand_share": 0.5, "rigid_share": 0.6}, "more than 1 together"),
         ({"grouping": "name"}, "grouping"),
+        ({"setups": "under"}, "setups is inside, on_top, none"),
+        ({"checkpoints": "never"}, "checkpoints is inside, on_top, none"),
     ],
 )
 def test_a_bad_parameter_is_named(params, text):
