@@ -20,6 +20,7 @@ from emulator.experiments.malleable.claims import (
     WIDTH,
     claims,
 )
+from emulator.experiments.malleable.read import READINGS as MEANINGS
 from emulator.experiments.malleable.runs import (
     FACTORS,
     KTH,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.malleable.runs import Log
     from emulator.experiments.paper import Options
+    from emulator.experiments.readings import Reading
     from emulator.sweeps.grid import Sweep
 
 
@@ -57,6 +59,9 @@ class MalleablePaper:
             " seed draws other moldable and malleable jobs. Nothing is fitted to a claim; what the paper leaves open is"
             " run under other readings too."
         )
+
+    def readings(self) -> Sequence[Reading]:
+        return MEANINGS
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

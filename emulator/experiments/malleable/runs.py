@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.logs import find_log
+from emulator.experiments.malleable.read import keeps_zero_runs, mechanism_for
 from emulator.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, SEED, Run, Sweep, make_run
 
@@ -54,13 +55,11 @@ READINGS: dict[str, dict[str, Any]] = {
 KEPT = "kept"
 """KTH's eight jobs of run time 0 run for a second, and submits are cut to whole seconds after they were brought closer."""
 READ_AT = (5, 25, 50, 75, 100)
-_FIRST_SEED = 1001
-"""Seeds of the claims; 1 to 1000 are for trying things out."""
 
 
 def seeds(options: Options) -> list[int]:
     count = options.seeds or (2 if options.quick else 10)
-    return list(range(_FIRST_SEED, _FIRST_SEED + count))
+    return options.seed_list(count)
 
 
 def logs(options: Options) -> tuple[Log, ...]:
@@ -79,23 +78,24 @@ def experiments(options: Options) -> Sweep:
     runs = []
     for seed in seeds(options):
         for label, log, factor, jobs, mechanism in _all(options):
+            kept = keeps_zero_runs(options) or label.endswith(f"/{KEPT}")
             by_chance = any(0 < share < 1 for name, share in jobs.items() if name != "least")
             document = {
                 "name": label,
-                "seed": seed if by_chance else _FIRST_SEED,
+                "seed": seed if by_chance else options.first_seed,
                 "nodes": log.nodes,
                 "workload": {
                     "trace": str(found[log.name]),
                     "overrun": "kill",
-                    **({"zero_run": "one_second"} if label.endswith(f"/{KEPT}") else {}),
+                    **({"zero_run": "one_second"} if kept else {}),
                     "transforms": [
                         {"scale_interarrival": factor},
-                        *(["whole_seconds"] if label.endswith(f"/{KEPT}") else []),
+                        *(["whole_seconds"] if kept else []),
                         {"flexible_jobs": jobs},
                     ],
                 },
                 "scheduler": "fcfs+conservative",
-                "mechanism": {"malleable": {"tick_s": 1, **mechanism}},
+                "mechanism": {"malleable": {"tick_s": 1, **mechanism_for(options, mechanism)}},
             }
             run = make_run(document, {LABEL: label}, where=label)
             runs.append(Run({**run.varied, SEED: seed}, run.scenario, run.files))

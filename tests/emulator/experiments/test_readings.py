@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from emulator.cli import main
 from emulator.experiments import fit
 from emulator.experiments.balancer.read import Chosen
 from emulator.experiments.balancer.runs import _table_1
@@ -17,6 +19,7 @@ from emulator.experiments.readings import Reading, combinations, parse
 from emulator.scenario import ScenarioError
 from emulator.sweeps.grid import Sweep, make_run
 from emulator.workload.table import JobTable, Kind
+from testdata import TRACES
 
 COLOUR, SIZE = (
     Reading("colour", ("red", "blue"), "its colour"),
@@ -163,3 +166,35 @@ def test_the_most_nodes_at_once_are_counted_over_the_whole_slot():
     assert _held_at_once(leases, 2)[:4] == [8, 8, 0, 0], (
         "4 at once, then 3 and 1 together, of which 3 from before"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["oversubscribe", "--quick", "--fit"], "this paper names no readings"),
+        (["balancer", "--quick", "--fit", "--seeds", "4"], "with fewer than 5 seeds no claim can hold"),
+        (["hybrid", "--quick", "--read", "setups=below"], "setups is not 'below'"),
+        (
+            ["malleable", "--quick", "--fit", "--read=minimum=pool", "--read=zero_run=kept", "--read=penalty=work"],
+            "nothing is left to try",
+        ),
+    ],
+)  # fmt: skip
+def test_a_search_that_cannot_be_made_is_refused_before_any_run(given, said, tmp_path):
+    done = CliRunner().invoke(main, ["reproduce", *given, "--out", str(tmp_path / "out")])
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_malleable_runs_follow_the_reading_where_they_say_nothing_else():
+    readings = {"minimum": "pool", "zero_run": "kept", "penalty": "work"}
+    options = Options(quick=True, traces=TRACES, seeds=1, readings=readings)
+    found = {
+        run.varied["label"]: run.scenario.as_json() for run in find_paper("malleable").sweep(options).runs
+    }
+    policies = {label: scenario["mechanism"]["malleable"] for label, scenario in found.items()}
+    assert all(scenario["workload"]["zero_run"] == "one_second" for scenario in found.values())
+    assert policies["KTH/0.75/malleable-50"]["minimum"] == "pool"
+    assert policies["KTH/0.75/malleable-50/shared"]["minimum"] == "shared"
+    assert policies["KTH/0.75/malleable-100/penalty-20"]["reconfiguration"] == "work"
+    assert "reconfiguration" not in policies["KTH/0.75/malleable-100"]
