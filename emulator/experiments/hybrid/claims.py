@@ -6,18 +6,18 @@ point; "noticeably" and "largely" are a fifth, "similar" is within a tenth. Each
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Claim, count, percent, points
+from emulator.experiments.claims import Claim, World, count, percent, points
 from emulator.experiments.criteria import alike, bound, less, more, more_up_to, untested
 from emulator.experiments.hybrid.runs import BASELINE, MIX, MTBFS_H, SETUPS, SHARES, STRATEGIES, mixes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from emulator.experiments.claims import World
     from emulator.experiments.criteria import Criterion
     from emulator.experiments.paper import Options
 
@@ -30,6 +30,8 @@ RIGID_TURNAROUND, MALLEABLE_TURNAROUND = (
     "mechanism.turnaround_rigid_h",
     "mechanism.turnaround_malleable_h",
 )
+OWN = "_without_guests"
+"""Ends the names of preemption ratios that leave guests out."""
 PAA = tuple(name for name in STRATEGIES if name.endswith("+paa"))
 SPAA = tuple(name for name in STRATEGIES if name.endswith("+spaa"))
 CUA = ("cua+paa", "cua+spaa")
@@ -79,13 +81,31 @@ def _difference(one: Measure, other: Measure) -> Measure:
 def claims(options: Options) -> tuple[Claim, ...]:
     """The claims that the runs of these options can judge."""
     over = partial(_labels, mixes(options))
-    return (
+    found = (
         *_table_3(),
         *_overall(over),
         *_accuracy(mixes(options)),
         *_checkpoints(),
         *_sizes_and_setups(),
     )
+    return tuple(_with_own(claim) if claim.id.startswith(_OF_PREEMPTIONS) else claim for claim in found)
+
+
+_OF_PREEMPTIONS = ("O2", "O3-preemption", "O4-preemption", "O8", "O11-preemption", "O14-preemption", "O15-rigid",
+                   "O15-malleable", "O15-spaa", "O17")  # fmt: skip
+
+
+def _with_own(claim: Claim) -> Claim:
+    """The claim with another reading of what a preemption is beside it."""
+
+    def measure(world: World) -> float:
+        rows = {
+            label: {**row, RIGID: row.get(RIGID + OWN), MALLEABLE: row.get(MALLEABLE + OWN)}
+            for label, row in world.rows.items()
+        }
+        return claim.measure(World(world.seed, rows))
+
+    return replace(claim, also={**claim.also, "a guest that leaves held nodes is not preempted": measure})
 
 
 def _labels(

@@ -13,6 +13,8 @@ from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
@@ -26,7 +28,8 @@ def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
 
     `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when
     they arrived (the time to preempt or shrink is not counted, as in the paper), over all that arrived.
-    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind. `useful_utilization`: node-time
+    `preemption_ratio_*`: jobs that were preempted once or more, over all of the kind; `_without_guests`: where it does
+    not count that a guest had to leave held nodes, which it was lent until then. `useful_utilization`: node-time
     of all runs less work done twice, setups of restarts and warnings, over nodes x makespan. `lost_*_node_h`: what was
     lost, by cause.
     """
@@ -48,6 +51,10 @@ def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
         "instant_start_ratio": _instant(mechanism, record, on_demand),
         **{
             f"preemption_ratio_{name}": _preempted(record, rows)
+            for name, rows in (("rigid", rigid), ("malleable", malleable))
+        },
+        **{
+            f"preemption_ratio_{name}_without_guests": _preempted(record, rows, mechanism.tally.evictions)
             for name, rows in (("rigid", rigid), ("malleable", malleable))
         },
         "useful_utilization": useful / whole if whole else None,
@@ -76,12 +83,16 @@ def _instant(mechanism: HybridMechanism, record: RunRecord, on_demand: NDArray[n
     return len(mechanism.tally.instant) / int(arrived.sum())
 
 
-def _preempted(record: RunRecord, rows: NDArray[np.bool_]) -> float | None:
+def _preempted(
+    record: RunRecord, rows: NDArray[np.bool_], evictions: Mapping[int, int] | None = None
+) -> float | None:
     if not rows.any():
         return None
-    stopped = np.zeros(len(record.jobs), np.bool_)
-    stopped[record.runs.job[record.runs.outcome == RunOutcome.PREEMPTED]] = True
-    return float(stopped[rows].mean())
+    stopped = record.runs.job[record.runs.outcome == RunOutcome.PREEMPTED]
+    times = np.bincount(stopped, minlength=len(record.jobs))
+    for job, evicted in (evictions or {}).items():
+        times[job] -= evicted
+    return float((times[rows] > 0).mean())
 
 
 def _losses(mechanism: HybridMechanism, record: RunRecord) -> dict[str, int]:
@@ -129,6 +140,7 @@ def _counts(mechanism: HybridMechanism) -> dict[str, Any]:
         "on_demand_queued": tally.queued,
         "claims_lapsed": tally.lapsed,
         "preemptions": tally.preemptions,
+        "guest_evictions": sum(tally.evictions.values()),
         "shrinks": tally.shrinks,
         "guests": mechanism.guest_starts,
         "node_failures": mechanism.failures.count if mechanism.failures is not None else 0,

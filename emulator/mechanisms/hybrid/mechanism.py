@@ -59,6 +59,8 @@ class Tally:
     lapsed: int = 0
     preemptions: int = 0
     shrinks: int = 0
+    evictions: dict[int, int] = field(default_factory=dict)
+    """How often a guest had to leave the nodes that were held for an on-demand job, by job."""
     warning_node_us: int = 0
     decision_us: list[int] = field(default_factory=list)
     """Wall time of each choice at a notice or an arrival: from the event to the plan."""
@@ -315,6 +317,8 @@ class HybridMechanism:
         cluster = self._cluster
         cluster.promise(job, -1)
         self.tally.preemptions += 1
+        if cluster.is_guest(job):
+            self.tally.evictions[job] = self.tally.evictions.get(job, 0) + 1
         malleable = bool(self._malleable[job])
         if malleable and self.warning_s:
             cluster.leaves(job)

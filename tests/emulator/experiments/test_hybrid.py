@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from emulator.experiments.claims import World, judge
 from emulator.experiments.hybrid import PAPER
-from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, TURNAROUND
+from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, RIGID, TURNAROUND
 from emulator.experiments.paper import Options
 
 FIGURES = ("turnaround_h", "turnaround_rigid_h", "turnaround_malleable_h", "useful_utilization",
-           "instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable")  # fmt: skip
+           "instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable",
+           "preemption_ratio_rigid_without_guests", "preemption_ratio_malleable_without_guests")  # fmt: skip
 
 
 def world(options, change=lambda label, row: row):
@@ -60,6 +63,23 @@ def test_a_mechanism_that_starts_nearly_all_at_once_meets_observations_1_and_9()
     assert found["O1-instant"]
     assert found["O9-all"]
     assert not verdicts(lambda _, row: row)["O1-instant"]
+
+
+def test_every_claim_of_preemptions_is_read_without_guests_too_and_no_other_one():
+    def figures(options, change):
+        found = judge(PAPER.claims(options), [world(options, change)])
+        return {verdict.claim.id: verdict for verdict in found}
+
+    def other_ratios(label, row):
+        share = 0.001 * (1 + crc32(label.encode()) % 997)
+        return row | {RIGID: share, MALLEABLE: 2 - share + label.endswith("/n+paa")}
+
+    usual, changed = (figures(Options(quick=True), change) for change in (lambda _, row: row, other_ratios))
+    of_preemptions = {name for name in usual if usual[name].values != changed[name].values}
+    assert of_preemptions == {name for name in usual if usual[name].also}
+    assert all(
+        usual[name].values == changed[name].also[next(iter(changed[name].also))] for name in of_preemptions
+    )
 
 
 def test_the_worst_method_is_found():

@@ -75,6 +75,26 @@ def test_figures_are_shares_and_the_longest_wait_is_told(world):
     assert record.figures["longest_wait_h"] >= 0
 
 
+@settings(max_examples=120)
+@given(worlds)
+def test_guests_that_have_to_leave_are_counted_among_the_preempted_runs_and_apart(world):
+    _, record, mechanism = run(world)
+    evictions = mechanism.tally.evictions
+    stopped = np.bincount(
+        record.runs.job[record.runs.outcome == RunOutcome.PREEMPTED], minlength=len(record.jobs)
+    )
+    assert all(0 < times <= stopped[job] for job, times in evictions.items())
+    assert record.figures["guest_evictions"] == sum(evictions.values()) <= mechanism.guest_starts
+    for kind in ("rigid", "malleable"):
+        every, own = (record.figures[f"preemption_ratio_{kind}{end}"] for end in ("", "_without_guests"))
+        assert (every is None) == (own is None)
+        assert every is None or own <= every
+
+
+def test_there_are_guests_that_have_to_leave():
+    assert sum(run((seed, "cua+paa", 0, 0))[1].figures["guest_evictions"] for seed in range(40)) > 5
+
+
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name.endswith("+paa")])
 def test_nobody_is_preempted_when_the_on_demand_job_cannot_be_satisfied(strategy, monkeypatch):
     """PAA's all or nothing: on arrivals that have to queue, no job leaves its nodes and none is about to."""
