@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow.parquet as pq
@@ -97,19 +97,16 @@ def reproduce(  # noqa: PLR0917
     except ScenarioError as error:
         raise InputError(str(error)) from error
     if fit:
-        _tell_fit(experiments, options, ways, folder, as_json=as_json)
+        told = _provenance(paper, options, plan, stand_in=stand_in)
+        _tell_fit(experiments, options, ways, folder, told, as_json=as_json)
         sys.exit(1 if outcome.failed else 0)
     found = worlds(pq.read_table(folder / PARQUET).to_pylist())
     verdicts = judge(experiments.claims(options), found)
     document = {
-        "paper": paper,
         "title": experiments.title,
         "about": experiments.about(options),
-        "seeds": [world.seed for world in found],
-        "options": {"quick": quick, "stand_in": stand_in, "seeds": seeds},
+        **_provenance(paper, options, plan, stand_in=stand_in),
         "readings": {each.name: value_of(options, each) for each in known},
-        "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
-        "versions": versions(),
         "counts": counted(verdicts),
         "claims": [verdict.as_json() for verdict in verdicts],
     }
@@ -124,6 +121,17 @@ def reproduce(  # noqa: PLR0917
         _print(experiments, options, verdicts, [*experiments.tables(found)], folder)
     if outcome.failed:
         sys.exit(1)
+
+
+def _provenance(name: str, options: Options, plan: Sweep, *, stand_in: bool) -> dict[str, Any]:
+    """What figures came from: which seeds, options, logs and versions."""
+    return {
+        "paper": name,
+        "seeds": sorted({int(run.varied["seed"]) for run in plan.runs}),
+        "options": {"quick": options.quick, "stand_in": stand_in, "seeds": options.seeds},
+        "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
+        "versions": versions(),
+    }
 
 
 def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
@@ -157,15 +165,17 @@ def _fitting(name: str, paper: Paper, options: Options) -> tuple[Sweep, list[dic
 
 
 def _tell_fit(
-    paper: Paper, options: Options, ways: list[dict[str, str]], folder: Path, *, as_json: bool
+    paper: Paper,
+    options: Options,
+    ways: list[dict[str, str]],
+    folder: Path,
+    told: dict[str, Any],
+    *,
+    as_json: bool,
 ) -> None:
     known = paper.readings() if isinstance(paper, HasReadings) else ()
     found = fit_.scores(paper, options, ways, folder)
-    document = {
-        "seeds": [fit_.FIRST_SEED],
-        "versions": versions(),
-        "ways": [each.as_json() for each in found],
-    }
+    document = {**told, "readings": options.readings, "ways": [each.as_json() for each in found]}
     text = json.dumps(document, indent=2) + "\n"
     (folder / "fit.json").write_text(text, encoding="utf-8")
     if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -198,3 +200,44 @@ def test_malleable_runs_follow_the_reading_where_they_say_nothing_else():
     assert policies["KTH/0.75/malleable-50/shared"]["minimum"] == "shared"
     assert policies["KTH/0.75/malleable-100/penalty-20"]["reconfiguration"] == "work"
     assert "reconfiguration" not in policies["KTH/0.75/malleable-100"]
+
+
+class Sheds(Painting):
+    """Two sizes of a machine; the larger one is less used."""
+
+    def sweep(self, options):
+        nodes = 8 if options.readings["size"] == "small" else 16
+        workload = {"generate": [{"daily_batch": {"days": 0.2, "jobs": 10}}]}
+        return Sweep(
+            "sheds",
+            tuple(
+                make_run(
+                    {"nodes": nodes, "seed": seed, "workload": workload},
+                    {"label": "run", "seed": seed},
+                    where="",
+                )
+                for seed in options.seed_list(1)
+            ),
+        )
+
+    def claims(self, options):
+        return [
+            Claim(id="many", statement="", where="", paper="", measure=lambda world: world("run", "nodes") / 8,
+                  criterion=more(0.1), show=plain)
+        ]  # fmt: skip
+
+
+def test_the_search_prints_the_front_and_leaves_all_it_found_with_where_it_came_from(tmp_path, monkeypatch):
+    monkeypatch.setattr("emulator.experiments.cli.find_paper", lambda _: Sheds())
+    given = ["reproduce", "sheds", "--fit", "--read", "colour=blue", "--jobs", "1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 0, done.output
+    assert "2 ways were tried, on seeds from 501 on" in done.output
+    found = json.loads((tmp_path / "fit.json").read_text())
+    assert found["seeds"] == [*range(501, 507)]
+    assert (found["paper"], found["readings"]) == ("sheds", {"colour": "blue"})
+    assert {"versions", "traces", "options"} <= found.keys()
+    assert [(way["readings"]["size"], way["holds"]) for way in found["ways"]] == [
+        ("large", ["many"]),
+        ("small", []),
+    ]
