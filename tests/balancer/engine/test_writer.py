@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from balancer.clock import NEVER_US, wall_us
+from balancer.decided import Key
 from balancer.ledger.errors import LedgerError
 
 
@@ -45,3 +48,26 @@ def test_it_forgets_events_and_not_the_newest(world):
     assert len(w.engine.ledger.events(0, 100)) == newest
     w.engine._writer.forget(answers_before_us=0, events_before_us=w.clock.now_us() + 1)
     assert [event.seq for event in w.engine.ledger.events(0, 100)] == [newest]
+
+
+def test_an_event_says_what_it_decided_and_has_the_id_of_its_number_where_nobody_gave_one(world):
+    w = world(nodes=1, reserve=1)
+    w.settled()
+    record = w.asked(1)
+    w.engine.release_nodes(("n01",), event_id="req-1")
+    events = w.engine.ledger.events(0, 100)
+    own = [event for event in events if event.event_id != "req-1"]
+    assert [event.event_id for event in own if event.kind != "nodes_reclaimed"] == [
+        f"e{event.seq}" for event in own if event.kind != "nodes_reclaimed"
+    ]
+    told = {key: state for e in events for key, state in json.loads(e.body).get("decided", {}).items()}
+    assert told == {record.request_id: "granted"}
+    assert [event.kind for event in events if event.event_id == "req-1"] == ["nodes_released"]
+
+
+def test_the_answer_to_a_call_with_a_key_is_stored_with_it(world):
+    w = world(nodes=1, reserve=1)
+    w.asked(1)
+    w.engine.release_nodes(("n01",), key=Key("k", "digest"), answer='{"nodes": ["n01"]}')
+    stored = w.engine.ledger.answer("k")
+    assert (stored.fingerprint, stored.status, stored.body) == ("digest", 200, '{"nodes": ["n01"]}')
