@@ -77,6 +77,7 @@ def made():
 def test_commands_and_looks_go_to_the_driver_and_are_counted(made):
     driver = Driver()
     calls, counted, _ = made(driver)
+    assert (calls.failure, calls.silence) == ("", "")
     calls.reclaim(["n1"])
     calls.restore(["n2"])
     assert calls.look(["n1"]) == driver.states
@@ -115,7 +116,17 @@ def test_a_bug_of_the_driver_is_a_call_whose_outcome_is_unclear(made):
     driver = Driver()
     calls, counted, _ = made(driver)
     driver.error = KeyError("n1")
-    calls.restore(["n1"])
+    with structlog.testing.capture_logs() as lines:
+        calls.restore(["n1"])
+    assert lines == [
+        {
+            "event": "batch command failed",
+            "log_level": "warning",
+            "command": "restore",
+            "outcome": UnclearError("").outcome,
+            "error": "the driver fake raised KeyError('n1')",
+        }
+    ]
     assert calls.failure == "the driver fake raised KeyError('n1')"
     assert counted.done == [("restore", UnclearError("").outcome)]
 
@@ -135,7 +146,12 @@ def test_who_may_not_command_any_more_gives_no_command_and_still_reads(made):
             "error": "another Balancer has taken over",
         }
     ]
-    assert calls.look(["n1"]) == driver.states
+    with structlog.testing.capture_logs() as lines:
+        calls.restore(["n2"])
+    assert [line["nodes"] for line in lines] == [["n2"]]
+    with structlog.testing.capture_logs() as lines:
+        assert calls.look(["n1"]) == driver.states
+    assert lines == [], "what went well is not told"
     assert (driver.told, counted.done) == ([("status", ["n1"])], [("status", "ok")])
 
 
@@ -167,6 +183,10 @@ def test_five_refusals_in_a_row_are_said_once_and_slow_the_looks_down_to_a_minut
     driver.error = UnclearError("no answer")
     calls.reclaim(["n1"])
     assert (calls.refused, calls.poll_s(1.0)) == (None, 1.0)
+    driver.error = RefusedError("not an operator")
+    for _ in range(4):
+        calls.reclaim(["n1"])
+    assert calls.refused is None, "they are counted anew"
 
 
 def test_what_belongs_to_marks_is_looked_after_now_and_then_by_who_may(made):
@@ -175,14 +195,26 @@ def test_what_belongs_to_marks_is_looked_after_now_and_then_by_who_may(made):
     calls.tidy()
     calls.tidy()
     assert (driver.told, counted.done) == ([("tidy",)], []), "once in 5 s"
-    made(Driver())[0].tidy()  # a driver that keeps nothing
+    with structlog.testing.capture_logs() as lines:
+        made(Driver())[0].tidy()
+    assert lines == [], "a driver that keeps nothing"
     calls, _, writer = made(Tidy())
     writer.error = LedgerError("another Balancer has taken over")
     with structlog.testing.capture_logs() as lines:
         calls.tidy()
-    assert [line["error"] for line in lines] == ["another Balancer has taken over"]
+    words = "what belongs to our marks could not be looked after"
+    assert [(line["event"], line["error"]) for line in lines] == [(words, "another Balancer has taken over")]
     broken = Tidy()
     broken.error = KeyError("n1")
     with structlog.testing.capture_logs() as lines:
         made(broken)[0].tidy()
-    assert [line["log_level"] for line in lines] == ["error"]
+    assert [(line["event"], line["log_level"]) for line in lines] == [(words, "error")]
+
+
+class Checked(Driver):
+    def check_site(self, nodes):
+        return [f"{node} is well" for node in nodes]
+
+
+def test_a_driver_that_can_check_the_site_is_asked_about_the_nodes(made):
+    assert made(Checked())[0].site_checks(["n1", "n2"]) == ["n1 is well", "n2 is well"]
