@@ -84,9 +84,9 @@ def test_an_operator_tries_the_service_on_a_machine_that_is_a_folder(tmp_path):
         for command in lines[serve + 1 : until_busy]:
             shown = run(command, url)
             assert shown.returncode == 0, (command, shown.stderr)
-        until(lambda: words() == ["idle"] * 3 + ["offline"] * 5)
+        until(lambda: words() == ["idle"] * 5 + ["offline"] * 3)  # granted: R counts them
         run(lines[until_busy])
-        assert words() == ["busy"] * 3 + ["offline"] * 5
+        assert words() == ["busy"] * 5 + ["offline"] * 3
     finally:
         service.send_signal(signal.SIGTERM)
         assert service.wait(60) == 0
