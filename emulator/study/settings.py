@@ -49,7 +49,13 @@ class Setting:
             return {"balancer": {"algorithm": "hint", "predictor": self.algorithm, "history": list(history)}}
         if self.algorithm == "hint":
             return {"balancer": {"algorithm": "hint", "notice_s": 60 * self.notice_min}}
-        return {"balancer": {"static_reserve": self.reserve, "wait_s": 60 * self.wait_min}}
+        return {
+            "balancer": {
+                "static_reserve": self.reserve,
+                "reserve_rule": "refilled",  # which keeps more for requests: the advice is about nodes, not the paper
+                "wait_s": 60 * self.wait_min,
+            }
+        }
 
 
 def default_reserves(ondemand_nodes: int) -> list[int]:
