@@ -17,7 +17,7 @@ from balancer.engine import Engine
 from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
-from balancer.lifecycle.settings import Settings
+from balancer.lifecycle.settings import ReserveRule, Settings
 from balancer.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class World:
         options = dict(self.options)
         lifecycle = Settings(
             static_reserve=options.pop("reserve", 0),
+            reserve_rule=options.pop("reserve_rule", ReserveRule.FIXED),
             wait_us=micros(options.pop("wait_s", 0)),
             idle_hold_us=micros(options.pop("idle_hold_s", 600)),
             at_once_us=micros(options.pop("at_once_s", 5)),

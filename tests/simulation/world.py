@@ -30,7 +30,7 @@ from balancer.clock import NEVER_US, US
 from balancer.ledger import reading
 from balancer.ledger.connect import create_engine
 from balancer.ledger.store import Ledger
-from balancer.lifecycle.settings import Settings
+from balancer.lifecycle.settings import ReserveRule, Settings
 from simulation.checks import Checks
 from simulation.clients import Client, Hooks
 from simulation.cloud import Cloud
@@ -102,6 +102,7 @@ class World:
         self._cuts: dict[tuple[str, str], int] = {}
         self.settings = Settings(
             static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
+            reserve_rule=ReserveRule.REFILLED if seed % 2 else ReserveRule.FIXED,
             wait_us=600 * US,
             idle_hold_us=self.rng.choice((60, 600, 1800)) * US,
             at_once_us=60 * US,

@@ -12,6 +12,7 @@ import pytest
 from balancer.api.problems import MEDIA_TYPE
 from balancer.app import create_app, openapi_text
 from balancer.clock import micros
+from balancer.lifecycle.settings import ReserveRule
 
 ROOT = Path(__file__).parents[3]
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -434,7 +435,7 @@ def test_health_says_why_it_is_not_ready(api, tmp_path):
 
 
 def test_metrics_have_the_published_names(api):
-    w, http = api(nodes=2, reserve=1)
+    w, http = api(nodes=2, reserve=1, reserve_rule=ReserveRule.REFILLED)
     http.post("/v1/request_nodes", json={"nodes": 1})
     w.settled()  # the reserve is filled again: two nodes have moved
     text = http.get("/metrics").get_data(as_text=True)

@@ -245,6 +245,7 @@ if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or 
             hooks=hooks,
             auth=True,
             reserve=2,
+            reserve_rule="refilled",
             wait_s=30,
             reconcile_period_s=3,
             driver={"hold": "reservation"},

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from balancer.clock import micros
 from balancer.decided import Key
+from balancer.lifecycle.settings import ReserveRule
 from gates import GATE
 
 pytestmark = [
@@ -164,7 +165,14 @@ class Story:
                 if self.w is None:
                     self.w = self.kit.World.__new__(self.kit.World)
                     self.w.engine = None
-                    self.w.__init__(self.folder, nodes=4, reserve=1, wait_s=900, driver=self.driver)
+                    self.w.__init__(
+                        self.folder,
+                        nodes=4,
+                        reserve=1,
+                        reserve_rule=ReserveRule.REFILLED,
+                        wait_s=900,
+                        driver=self.driver,
+                    )
                 else:
                     # The clock's alarms belong to those that have ended.
                     self.w.clock = self.kit.WatchedClock(self.w.clock.now_us())
