@@ -173,7 +173,7 @@ class SlurmReference:
             tested += 1
             idle = self.nodes_of(job) - self.busy()
             if len(idle) >= job.nodes:
-                self.start(job, lowest(idle, job.nodes), now)
+                self.start(job, best_fit(idle, job.nodes), now)
             elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
                 blocked.add(self.partition(job))
 
@@ -217,7 +217,7 @@ class SlurmReference:
                 }
                 free = {node for node in self.nodes_of(job) - taken if ends[node] <= begin}
                 if len(free) >= job.nodes:
-                    return begin, lowest(free, job.nodes)
+                    return begin, best_fit(free, job.nodes)
         return None
 
     def ends(self, now: int) -> dict[int, int]:
@@ -240,8 +240,26 @@ def limit(job: Job) -> int:
     return -(-job.estimate_us // MINUTE_US) * MINUTE_US
 
 
-def lowest(nodes: set[int], needed: int) -> frozenset[int]:
-    return frozenset(sorted(nodes)[:needed])
+def best_fit(nodes: set[int], needed: int) -> frozenset[int]:
+    """The smallest set of neighbours that is large enough; if there is none the largest, then again."""
+    chosen: list[int] = []
+    left = set(nodes)
+    while len(chosen) < needed:
+        sets = [neighbours(first, left) for first in sorted(left) if first - 1 not in left]
+        rest = needed - len(chosen)
+        enough = [each for each in sets if len(each) >= rest]
+        best = min(enough, key=len) if enough else max(sets, key=len)
+        chosen += best[:rest]
+        left -= set(best)
+    return frozenset(chosen)
+
+
+def neighbours(first: int, nodes: set[int]) -> list[int]:
+    found = []
+    while first in nodes:
+        found.append(first)
+        first += 1
+    return found
 
 
 def after(now: float, every_s: int) -> float:

@@ -17,14 +17,34 @@ if TYPE_CHECKING:
 
 @inner
 def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
-    """Choose among `allowed`, which are enough: the lowest numbers."""
+    """Choose among `allowed`, which are enough: the smallest set of neighbours that holds the job, at its begin.
+
+    If none does, all of the largest, and again for the rest (slurm.conf, `TopologyPlugin=topology/none`:
+    "best-fit logic over one-dimensional topology"). `allowed` is used up.
+    """
+    last = allowed.shape[0]
     chosen = 0
-    which = 0
     while chosen < needed:
-        if allowed[which]:
+        rest = needed - chosen
+        best_at = 0
+        best = 0
+        at = 0
+        while at < last:
+            if not allowed[at]:
+                at += 1
+                continue
+            begin = at
+            while at < last and allowed[at]:
+                at += 1
+            length = at - begin
+            is_better = length > best if best < rest else rest <= length < best
+            if is_better:
+                best = length
+                best_at = begin
+        for which in range(best_at, best_at + min(best, rest)):
+            allowed[which] = 0
             nodes[chosen, CHOSEN] = which
             chosen += 1
-        which += 1
 
 
 @inner

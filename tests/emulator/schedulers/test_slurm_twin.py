@@ -193,7 +193,7 @@ def test_ends_that_are_near_each_other_are_one_and_ever_more_so() -> None:
 
 
 def test_jobs_get_the_nodes_that_the_real_slurm_gave_them() -> None:
-    """The first forty jobs of six hours of KTH's log on Slurm 22.05 (select/linear) at 100 times its clock."""
+    """Jobs of six hours of KTH's log on Slurm 22.05 (select/linear, one NodeName line) at 60 times its clock."""
     text = (RECORDED / "slurm" / "placement-kth-light.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     jobs = JobTable.build(
