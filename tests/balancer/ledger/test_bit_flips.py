@@ -61,8 +61,8 @@ def test_damage_that_sqlite_meets_after_the_first_row_is_the_ledgers_error(sqlit
     sqlite_place.close()
     last_row_is_lost(sqlite_place.target, "nodes")
     with closing(open_to_read(sqlite_place.target)) as reader:
-        # The lost row is read from the end of the page and what lies behind it: SQLite notices, or the row makes no sense.
-        with pytest.raises(LedgerError, match="malformed|does not read as it was written"):
+        # It is read from the end of the page and what lies behind it: SQLite notices, or the row makes no sense.
+        with pytest.raises(LedgerError, match=r"malformed|does not read as it was written"):
             reader.load()
         found, _ = verify(reader)
         assert found
