@@ -6,11 +6,10 @@ platform (SimGrid computes it), so jobs that have one are malformed here.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.rows import Faults, Malformed, Rows
 
 if TYPE_CHECKING:
@@ -51,12 +50,7 @@ class BatsimFormat:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    with open_trace(path) as stream:
-        content = stream.read()
-    try:
-        document: dict[str, Any] = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path}: not valid JSON: {error}") from error
+    document: dict[str, Any] = read_json(path)
     kinds = {"jobs": (list, "a list"), "profiles": (dict, "an object")}
     for key, (kind, text) in kinds.items():
         if not isinstance(document, dict) or not isinstance(document.get(key), kind):

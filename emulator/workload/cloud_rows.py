@@ -7,12 +7,11 @@ that has not ended runs until the newest time that the record has, which is coun
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import open_trace
 from emulator.workload.rows import Malformed, Rows
 
 if TYPE_CHECKING:
@@ -119,16 +118,6 @@ def beginning(path: Path) -> str:
         return (
             stream.read(BEGINNING).decode("utf-8", "replace").lstrip("\N{ZERO WIDTH NO-BREAK SPACE} \t\r\n")
         )
-
-
-def read_json(path: Path) -> Any:
-    """A whole JSON document. Raises TraceError naming the place of bad JSON."""
-    with open_trace(path) as stream:
-        content = stream.read()
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path}: not valid JSON: {error}") from error
 
 
 def count(value: Any, name: str) -> int:

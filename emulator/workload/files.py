@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 import zlib
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,16 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
         raise TraceError(f"{path}: the compressed data is damaged ({error}); fetch the file again") from error
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or error}") from error
+
+
+def read_json(path: Path) -> Any:
+    """A whole JSON document. Raises TraceError naming the place of bad JSON."""
+    with open_trace(path) as stream:
+        content = stream.read()
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{path}: not valid JSON: {error}") from error
 
 
 @contextmanager

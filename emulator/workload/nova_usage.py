@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.cloud_rows import Server, Servers, beginning, count, read_json, unix_s
-from emulator.workload.files import TraceError
+from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
+from emulator.workload.files import TraceError, read_json
 from emulator.workload.rows import Faults, Malformed
 
 if TYPE_CHECKING:

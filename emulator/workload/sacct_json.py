@@ -8,11 +8,10 @@ of names. What a row means: `sacct_jobs.py`.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.rows import Faults, Malformed
 from emulator.workload.sacct_jobs import SacctJobs
 
@@ -38,12 +37,7 @@ class SacctJsonFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs; steps are passed over. Raises TraceError naming file and job, or the place of bad JSON."""
-        with open_trace(path) as stream:
-            content = stream.read()
-        try:
-            document = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise TraceError(f"{path}: not valid JSON: {error}") from error
+        document = read_json(path)
         listed = document.get("jobs") if isinstance(document, dict) else None
         if not isinstance(listed, list):
             raise TraceError(f"{path}: `jobs` is not a list; this is not what sacct --json prints")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.workload.cloud_rows import beginning, read_json, unix_s
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.cloud_rows import beginning, unix_s
+from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.packing import Demand, to_leases
 from emulator.workload.rows import Faults, Malformed, Rows
 
