@@ -105,7 +105,8 @@ class Commander:
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
-    `is_batchs` says whether a mark of ours may come off a node now: an order may be overtaken by a later decision.
+    `is_batchs` says whether a mark of ours may come off a node now, `is_kept_off` whether one may be set there that was
+    only renewed or found missing: an order may be overtaken by a later decision.
     `signature` goes into the note of every mark.
     """
 
@@ -119,6 +120,7 @@ class Commander:
         observer: CommandObserver,
         check_writer: Callable[[], None] = lambda: None,
         is_batchs: Callable[[str], bool] = lambda _: True,
+        is_kept_off: Callable[[str], bool] = lambda _: True,
         signature: Callable[[], str] = lambda: "",
         threaded: bool = True,
     ) -> None:
@@ -126,7 +128,7 @@ class Commander:
         self._clock = clock
         self._settings = settings
         self._report = report
-        self._is_batchs = is_batchs
+        self._is_batchs, self._is_kept_off = is_batchs, is_kept_off
         self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._issuing: list[Order] = []
@@ -310,7 +312,8 @@ class Commander:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
         last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
-        reclaims = [node for node, each in last.items() if isinstance(each, (Reclaim, Mark))]
+        marks = {node for node, each in last.items() if isinstance(each, Mark) and self._is_kept_off(node)}
+        reclaims = [node for node, each in last.items() if isinstance(each, Reclaim) or node in marks]
         try:
             if restores:
                 self._restore(self._not_held_by_others(restores))

@@ -129,6 +129,7 @@ class Engine(OnDemandCalls, NodeCalls):
             observer=metrics,
             check_writer=self._check_writer,
             is_batchs=self._is_batchs,
+            is_kept_off=self._is_kept_off,
             signature=lambda: str(ledger.stamp()),
             threaded=threaded,
         )
@@ -369,6 +370,11 @@ class Engine(OnDemandCalls, NodeCalls):
         """Whether its mark may come off: not while it is lent, or held because of a doubt."""
         record = self._writer.published.node(node)
         return record is None or record.state not in _MARKED
+
+    def _is_kept_off(self, node: str) -> bool:
+        """Whether batch may not use it, or is about to be told so: a mark that was ordered for it may be set."""
+        record = self._writer.published.node(node)
+        return record is not None and (record.state in _MARKED or record.state is NodeState.RECLAIMING)
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

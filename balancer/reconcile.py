@@ -51,7 +51,7 @@ class Difference:
     cleared: tuple[str, ...] = ()
     """Contested nodes that are as they should be."""
     unread: tuple[str, ...] = ()
-    """Lent nodes that have changed since the reading began."""
+    """Lent nodes that have changed since the reading began, and granted ones that it did not find handed over."""
     reclaim: tuple[str, ...] = ()
     restore: tuple[str, ...] = ()
     """Nodes on their way whose command nobody has in hand."""
@@ -123,8 +123,8 @@ def compare(
         why = _news(record, status, found, is_cloud_asked=cloud is not None)
         if why:
             contested[name] = why
-        elif why is not None:
-            lists["cleared"].append(name)
+        elif why is not None or _is_unseen(record, status, action):
+            lists["unread" if why is None else "cleared"].append(name)
         if action is Action.SET_ASIDE or found in _FOREIGN:
             lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
@@ -134,21 +134,27 @@ def compare(
             continue
         if action in _LISTED and (action is not Action.LET_GO or now_us - record.since_us >= hold_us):
             lists[_LISTED[action]].append(name)
-        is_epilogue = (
-            status is not None and status.jobs == (last_jobs.get(name),) and record.state is NodeState.OA_IDLE
-        )
+        state = _observed(record, status, action, last_jobs.get(name))
         is_in_doubt = is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN
-        state = _OBSERVED.get(action)
-        is_known = state == "down" and record.state is NodeState.DOWN
-        if not (state is None or is_in_doubt or is_known or (is_epilogue and state == "busy")):
+        if state is not None and not is_in_doubt:
             observed[name] = state
-        listed = () if status is None else status.jobs
-        if found is Seen.BATCH_BUSY and listed and {*listed} != {*record.jobs}:
-            is_busy = record.state is NodeState.OA_BUSY or observed.get(name) == "busy"
-            jobs |= {name: listed} if is_busy else {}
+        if found is Seen.BATCH_BUSY and (record.state is NodeState.OA_BUSY or observed.get(name) == "busy"):
+            jobs |= _other_jobs(record, status)
     return Difference(
         observed, jobs, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()}
     )
+
+
+def _observed(
+    record: NodeRecord, status: NodeStatus | None, action: Action, last_job: str | None
+) -> str | None:
+    """`idle`, `busy` or `down`, where that is news of a node."""
+    state = _OBSERVED.get(action)
+    is_known = state == "down" and record.state is NodeState.DOWN
+    is_epilogue = (
+        status is not None and status.jobs == (last_job,) and record.state is NodeState.OA_IDLE
+    ) and state == "busy"
+    return None if is_known or is_epilogue else state
 
 
 def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_cloud_asked: bool) -> str | None:
@@ -163,6 +169,18 @@ def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_clou
         return why if why != record.contested else None
     is_clear = (status or UNKNOWN).is_handed_over and (is_cloud_asked or record.contested != _HAS_SERVER)
     return "" if record.contested and is_clear else None
+
+
+def _other_jobs(record: NodeRecord, status: NodeStatus | None) -> dict[str, tuple[str, ...]]:
+    """What the batch system lists on a busy node, where that is news."""
+    listed = (status or UNKNOWN).jobs
+    return {record.name: listed} if listed and {*listed} != {*record.jobs} else {}
+
+
+def _is_unseen(record: NodeRecord, status: NodeStatus | None, action: Action) -> bool:
+    """Its owner keeps it; but whoever is to have it next needs a look that finds it as it should be."""
+    is_well = action is not Action.NOTHING or (status or UNKNOWN).is_handed_over
+    return record.state in MAY_BE_CONTESTED and not is_well
 
 
 def _why(status: NodeStatus | None, found: Seen) -> str:

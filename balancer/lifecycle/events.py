@@ -138,7 +138,7 @@ class NodesObserved(Event):
 
     A look at all nodes that began at `read_us` also says which jobs run on busy nodes (`jobs`), which nodes that batch
     may not use are not as they should be (`contested`: node -> what was seen), which of those are again (`cleared`),
-    and of which it says nothing (`unread`: they changed after it began).
+    and of which it says nothing (`unread`: they changed after it began, or are granted and were not there to be seen).
     """
 
     states: dict[str, tuple[str, int]] = field(default_factory=dict)

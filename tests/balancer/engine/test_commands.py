@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from balancer.clock import ManualClock
-from balancer.commands import Commander, CommandSettings
+from balancer.commands import Commander, CommandSettings, Mark
 from balancer.drivers.base import NodeStatus
 from balancer.lifecycle.events import NodesReclaimed, Reclaim
 from balancer.metrics import Metrics
@@ -84,3 +84,20 @@ def test_an_outcome_that_could_not_be_recorded_is_read_and_told_again(batch, com
         commander.step()
     assert told == [NodesReclaimed(at_us=0, event_id="e1", done=("n01",))] * 2
     assert commander.pending == 0
+
+
+def test_a_mark_that_was_ordered_for_a_node_which_batch_has_again_is_not_set(kit):
+    """Seed 601186: the look that found its mark outdated also showed that the reserve needs it no more."""
+    batch = kit.FakeBatch(("n01", "n02"))
+    commander = Commander(
+        batch,
+        ManualClock(),
+        CommandSettings(),
+        report=lambda _: None,
+        observer=Metrics("fake"),
+        is_kept_off=lambda node: node == "n02",
+        threaded=False,
+    )
+    commander.submit([Mark(nodes=("n01", "n02"))])
+    commander.step()
+    assert batch.commands() == [("reclaim", ("n02",))]

@@ -88,6 +88,13 @@ def test_what_changed_after_the_reading_began_is_not_touched_by_it():
     assert found("OD_ALLOC", IDLE, is_news=False) == Difference(unread=("n1",))
 
 
+@pytest.mark.parametrize("status", [None, DOWN, UNREAD])
+def test_a_granted_node_that_a_look_did_not_find_handed_over_has_not_been_looked_at(status):
+    """Its owner keeps it; but when they give it back, that look is no reason to grant it again (seed 600052)."""
+    assert found("OD_ALLOC", OURS) == Difference()
+    assert found("OD_ALLOC", status) == Difference(unread=("n1",))
+
+
 def test_one_node_that_is_no_news_keeps_none_of_the_others_from_being_read():
     records = [
         record("OA_BUSY", "n1"),
