@@ -16,8 +16,4 @@ def main() -> None:
         sys.exit(hook(sys.argv[2:]))
     from balancer.console import cli  # noqa: PLC0415
 
-    if sys.argv[1:2] == ["ledger"]:
-        from balancer.ledger.cli import ledger  # noqa: PLC0415 - the other commands start faster without
-
-        cli.add_command(ledger)
     cli(prog_name="balancer")

@@ -21,7 +21,21 @@ if TYPE_CHECKING:
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-@click.group(context_settings=_HELP)
+class _Cli(click.Group):
+    """`ledger` is loaded when it is asked for: the other commands start faster without its database."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), "ledger"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "ledger":
+            return super().get_command(ctx, cmd_name)
+        from balancer.ledger.cli import ledger
+
+        return ledger
+
+
+@click.group(cls=_Cli, context_settings=_HELP)
 @click.version_option(package_name="balancer-emulator")
 def cli() -> None:
     """Move whole nodes between an on-demand pool and a batch pool while jobs run.

@@ -14,7 +14,6 @@ import yaml
 from click.testing import CliRunner
 
 from balancer.console import cli as balancer
-from balancer.ledger.cli import ledger
 from emulator.cli import main as emulator
 from emulator.live.job.program import _parser as job_parser
 
@@ -127,7 +126,6 @@ def check(words: list[str]) -> None:
     if program == "emulator":
         check_click(emulator, program, rest)
     elif program == "balancer":
-        balancer.add_command(ledger)
         check_click(balancer, program, rest)
     elif program == "emulator-job":
         job_parser().parse_args(rest)

@@ -79,6 +79,9 @@ def test_a_wheel_has_what_a_new_user_needs_for_the_first_run(tmp_path):
     assert wheel.stat().st_size < 5_000_000
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
+        names = archive.namelist()
+    pages = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+    assert pages == {"share/man/man1/balancer.1", "share/man/man1/emulator.1"}
     # As an installed package, not the checkout's: its folder goes before that in the search.
     program = "import sys; from emulator.cli import main; sys.exit(main())"
     path = {
