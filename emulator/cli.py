@@ -34,7 +34,11 @@ _COMMANDS = {
         "calibrate",
         "Hold a twin, such as Slurm's, against the real program.",
     ),
-    "examples": ("emulator.commands.examples", "examples", "Copy the scenarios and logs that the docs name."),
+    "examples": (
+        "emulator.commands.examples",
+        "examples",
+        "Copy the notebook, scenarios and logs that the docs name.",
+    ),
     "plugins": ("emulator.commands.plugins", "plugins", "List all plug-ins, or those of one kind."),
     "mechanisms": ("emulator.commands.plugins", "mechanisms", "List mechanisms and their parameters."),
     "schedulers": ("emulator.commands.plugins", "schedulers", "List queue orders, backfilling and options."),

@@ -1,4 +1,4 @@
-"""`emulator examples`: the scenarios and logs that the docs name, where only the package is installed."""
+"""`emulator examples`: the notebook, scenarios and logs that the docs name, where only the package is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.commands.run import InputError
 
 _SITE = Path(__file__).parents[2]
 """Where the packages are installed, or the checkout."""
-PARTS = ("scenarios", "traces")
+PARTS = ("notebooks", "scenarios", "traces")
 
 
 def sources() -> dict[str, Path]:
@@ -25,7 +25,7 @@ def sources() -> dict[str, Path]:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 def examples(folder: Path) -> None:
-    """Copy the scenarios and job logs that the docs name into FOLDER (here), so that their commands run.
+    """Copy the notebook, scenarios and job logs that the docs name into FOLDER (here), so that their commands run.
 
     Nothing is written over: if one of the files is there already, none is written (exit status 2).
     """
@@ -45,4 +45,4 @@ def examples(folder: Path) -> None:
                 with suppress(OSError):
                     each.unlink()
             raise InputError(f"{target}: {error.strerror}; nothing was written") from error
-    click.echo(f"{len(files)} files are in {folder / 'scenarios'} and {folder / 'traces'}")
+    click.echo(f"{len(files)} files are in {', '.join(str(folder / part) for part in PARTS)}")

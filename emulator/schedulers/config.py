@@ -118,6 +118,12 @@ class SchedulerConfig:
         parts = text.split("+")
         if len(parts) > len(names) or not all(parts):
             raise ValueError(f"scheduler {text!r}: expected ORDER[+BACKFILL[+CHOICE]], for example fcfs+easy")
+        known = {
+            name for group in ("queue_orders", "schedulers") for name in plugin_names(f"emulator.{group}")
+        }
+        if parts[0] in get_args(Backfill) and parts[0] not in known:
+            whole = "+".join(("fcfs", *parts))
+            raise ValueError(f"scheduler {text!r}: {parts[0]} is a backfill rule, for example of {whole}")
         return cls(**_with_plugins(dict(zip(names, parts, strict=False))))
 
     @classmethod

@@ -59,6 +59,10 @@ def scenario_file(tmp_path):
             "mechanism.balancer.algorithm=basik",
             "mechanism: balancer: there is no algorithm 'basik'; did you mean 'basic'?",
         ),
+        (
+            "scheduler=easy",
+            "scenario: scheduler: scheduler 'easy': easy is a backfill rule, for example of fcfs+easy",
+        ),
         ("scheduler=fcs+easy", "scenario: scheduler: there is no queue order 'fcs'; did you mean 'fcfs'?"),
         ("scheduler=fcfs+eas", "scenario: scheduler: unknown scheduler backfill 'eas'; did you mean easy?"),
         ("scheduler.ordr=fcfs", "scenario: scheduler: unknown scheduler option 'ordr'; did you mean order?"),
