@@ -68,3 +68,13 @@ def needed():
     """Leave the module out without it."""
     if not is_installed() and not os.environ.get("CI"):
         pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
+
+
+def needed_with_database():
+    """Leave the test out without slurmdbd and MariaDB: `apt-get install slurmdbd mariadb-server`."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    missing = [
+        name for name in ("slurmctld", "slurmdbd", "mariadbd") if shutil.which(name, path=path) is None
+    ]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"no {', '.join(missing)} here")

@@ -70,6 +70,15 @@ _PARTITION = {
 }  # fmt: skip
 
 
+_WITH_DATABASE = re.compile(r"accountingstorage(enforce|tres)|priorityweighttres", re.IGNORECASE)
+_PARTITION_WITH_DATABASE = {"qos", "allowqos", "denyqos", "allowaccounts", "denyaccounts"}
+_DATABASE = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={port}
+"""
+
+
 class ConfError(ValueError):
     """A fragment that cannot be used; the text names file and line."""
 
@@ -91,8 +100,11 @@ class Fragment:
         return [match[1] for match in found if match is not None]
 
 
-def read_fragment(path: Path, names: Sequence[str]) -> Fragment:
-    """The part of a slurm.conf that concerns scheduling. `names`: the nodes of the run. Raises ConfError."""
+def read_fragment(path: Path, names: Sequence[str], *, has_database: bool = False) -> Fragment:
+    """The part of a slurm.conf that concerns scheduling. `names`: the nodes of the run. Raises ConfError.
+
+    `has_database`: there is a slurmdbd, so what is about accounts and QOS counts too.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -107,9 +119,11 @@ def read_fragment(path: Path, names: Sequence[str]) -> Fragment:
         if not equals and key.lower().split(maxsplit=1)[0] != "include":
             raise ConfError(f"{path}:{number}: expected KEY=VALUE, not {line!r}")
         if key.lower() == "partitionname":
-            kept_line, dropped = _partition(line, f"{path}:{number}", set(names))
+            kept_line, dropped = _partition(line, f"{path}:{number}", set(names), has_database=has_database)
             kept.append(kept_line)
             left_out += [f"{path.name}:{number}: {each}" for each in dropped]
+        elif has_database and _WITH_DATABASE.fullmatch(key):
+            kept.append(f"{key}={line.partition('=')[2].strip()}")
         elif key.lower().split(maxsplit=1)[0] in ours or _OURS.fullmatch(key.split(maxsplit=1)[0]):
             left_out.append(f"{path.name}:{number}: {line}")
         else:
@@ -134,8 +148,9 @@ def _whole_lines(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def _partition(line: str, where: str, names: set[str]) -> tuple[str, list[str]]:
-    """The line with what needs no database, no users and no memory; whole nodes only."""
+def _partition(line: str, where: str, names: set[str], *, has_database: bool) -> tuple[str, list[str]]:
+    """The line with what needs no users and no memory, and no database unless there is one; whole nodes only."""
+    known = _PARTITION | (_PARTITION_WITH_DATABASE if has_database else set())
     kept: list[str] = []
     dropped: list[str] = []
     for word in line.split():
@@ -150,7 +165,7 @@ def _partition(line: str, where: str, names: set[str]) -> tuple[str, list[str]]:
                 raise ConfError(
                     f"{where}: there is no node {unknown[0]}; nodes are {first} to {last}, or ALL"
                 )
-        (kept if key.lower() in _PARTITION else dropped).append(word)
+        (kept if key.lower() in known else dropped).append(word)
     return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped
 
 
@@ -182,12 +197,17 @@ def slurm_conf(
     speed: float,
     hooks: dict[str, Path],
     has_mechanism: bool = False,
+    database_port: int | None = None,
 ) -> str:
-    """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs."""
+    """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
+
+    `database_port`: where slurmdbd listens, if there is one.
+    """
     if has_mechanism:
         fragment = _for_a_mechanism(fragment)
     keys = fragment.keys
     lines = [_BASE.format(host=host, user=user, home=home, spool=spool, log=log, jobcomp=jobcomp, port=port)]
+    lines += [] if database_port is None else [_DATABASE.format(port=database_port)]
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]

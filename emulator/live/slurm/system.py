@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import socket
-import stat
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -23,12 +23,15 @@ from emulator.harness.record import Mark
 from emulator.live.collect import BatchSide
 from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
-from emulator.live.job.proof import ProofError, prove
+from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
+from emulator.live.slurm.bound import bound, write_script
 from emulator.live.slurm.conf import ConfError, Fragment, read_fragment, slurm_conf
+from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
+from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts
 from emulator.mechanisms.balancer import BalancerMechanism
@@ -36,7 +39,7 @@ from emulator.scenario import ScenarioError
 from emulator.workload import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
@@ -65,21 +68,39 @@ class SlurmSystem:
     `conf`: a slurm.conf whose partitions and scheduling parameters are used. `partitions` and `users`: of the trace's
     queues and users, by number (users only as root); without them a job goes to the default partition as who runs this.
     `libfaketime`: where it is, if not where Debian has it.
+
+    `accounting`: where results come from, Slurm's job log or slurmdbd. With slurmdbd `accounts` gives users of
+    the trace (by number) an account, and each line of `sacctmgr` is told to that command before the run.
     """
 
     can_wait = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - parameters of a plug-in are given by name
         self,
         conf: Path | None = None,
         partitions: dict[int, str] | None = None,
         users: dict[int, str] | None = None,
         libfaketime: Path | None = None,
+        accounting: Literal["jobcomp", "slurmdbd"] = "jobcomp",
+        accounts: dict[int, str] | None = None,
+        sacctmgr: list[str] | None = None,
     ) -> None:
         self.conf = conf
         self.partitions = partitions or {}
         self.users = users or {}
         self._libfaketime = libfaketime
+        self.has_database = accounting == "slurmdbd"
+        self.accounts = accounts or {}
+        self.sacctmgr = [shlex.split(line) for line in sacctmgr or []]
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Programs that no user calls."""
+        return database.SERVER_PROGRAMS if self.has_database else ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return _PROGRAMS + (database.COMMANDS if self.has_database else ())
 
     def check(
         self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
@@ -102,12 +123,20 @@ class SlurmSystem:
         elif unknown := [name for name in self.users.values() if not _is_user(name)]:
             problem = f"users: this machine has no user {unknown[0]}"
         else:
-            missing = [name for name in _PROGRAMS if shutil.which(name, path=_SEARCH) is None]
-            if missing:
-                how = "on Debian: apt-get install slurmctld slurmd slurm-client"
-                problem = f"not installed: {', '.join(missing)}; {how}"
+            problem = self._problem_with_accounting()
+            wanted = (*self.commands, *self.servers)
+            missing = [name for name in wanted if shutil.which(name, path=_SEARCH) is None]
+            if missing and not problem:
+                packages = "slurmctld slurmd slurm-client" + " slurmdbd mariadb-server" * self.has_database
+                problem = f"not installed: {', '.join(missing)}; on Debian: apt-get install {packages}"
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
+
+    def _problem_with_accounting(self) -> str:
+        if self.has_database:
+            return ""
+        told = [name for name in ("accounts", "sacctmgr") if getattr(self, name)]
+        return f"{told[0]}: Slurm's job log has no accounts; set accounting to slurmdbd" if told else ""
 
     def library(self) -> Path:
         try:
@@ -119,7 +148,7 @@ class SlurmSystem:
         if self.conf is None:
             return Fragment()
         try:
-            found = read_fragment(self.conf, names)
+            found = read_fragment(self.conf, names, has_database=self.has_database)
         except ConfError as error:
             raise ScenarioError(f"live.batch: {error}") from error
         unknown = sorted(set(self.partitions.values()) - set(found.partitions))
@@ -148,14 +177,16 @@ class SlurmBatch:
         self._tag = str(uuid4())
         self._begun_s = _EPOCH_S
         self._restarts = 0
+        self._database: Database | None = None
         self._patience = Patience(site.scenario.live.speed)
 
     # Starting.
 
     def start_steps(self) -> Sequence[Callable[[], None]]:
+        stored = [self._start_mariadb, self._start_slurmdbd] if self._system.has_database else []
         hooks = [self._start_hooks] if self._site.has_balancer and self._hooks_in_process else []
         mechanism = [self._start_mechanism] if self._site.batch_decides else []
-        return [self._install, *hooks, self._start_controller, self._start_nodes, *mechanism]
+        return [self._install, *hooks, *stored, self._start_controller, self._start_nodes, *mechanism]
 
     @property
     def _hooks_in_process(self) -> bool:
@@ -173,30 +204,33 @@ class SlurmBatch:
             self._spool.chmod(0o711)
         for name in site.names:
             (self._spool / name).mkdir()
-        self._ports = KeptPorts(len(site.names) + 1)
+        self._ports = KeptPorts(len(site.names) + 2)
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
         )
         site.end_with(f"{_TAG}={self._tag}", [*self._time.files, self._spool])
         conf = self.home / "slurm.conf"
-        environ = {
-            "PATH": _SEARCH,
-            "HOME": str(self.home),
-            "LC_ALL": "C.UTF-8",
-            "SLURM_CONF": str(conf),
-            _TAG: self._tag,
-            **self._time.environ,
-        }
+        plain = {"PATH": _SEARCH, "HOME": str(self.home), "LC_ALL": "C.UTF-8", _TAG: self._tag}
+        environ = {"SLURM_CONF": str(conf), **plain, **self._time.environ}
         site.bin.mkdir(exist_ok=True)
-        for name in _PROGRAMS:
-            _write_script(site.bin / name, _bound(shutil.which(name, path=_SEARCH) or name, environ))
-        port, *node_ports = self._ports.ports
+        for name in self._system.commands:
+            write_script(site.bin / name, bound(_program(name), environ))
+        port, database_port, *node_ports = self._ports.ports
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        if self._system.has_database:
+            log = site.logs / "slurmdbd-log.txt"
+            self._database = Database(
+                folder=self._spool / "db", commands=site.bin, log=log, user=user, port=database_port, start=self._launch
+            )  # fmt: skip
+            servers = {name: _program(name) for name in self._system.servers}
+            self._database.install(servers, plain, environ, self.home / "slurmdbd.conf")
         text = slurm_conf(
             self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
-            host=socket.gethostname().partition(".")[0], user=pwd.getpwuid(os.geteuid()).pw_name,
+            host=socket.gethostname().partition(".")[0], user=user,
             port=port, node_ports=node_ports, spool=self._spool, speed=site.scenario.live.speed,
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,
+            database_port=database_port if self._system.has_database else None,
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
@@ -219,7 +253,7 @@ class SlurmBatch:
                     f"exec {sys.executable} -m balancer hook {hook}\n"
                 )
             found[key] = site.bin / hook
-            _write_script(found[key], text)
+            write_script(found[key], text)
         return found
 
     def _start_hooks(self) -> None:
@@ -228,6 +262,15 @@ class SlurmBatch:
             _HOOKS, "-m", "emulator.live.slurm.hooks", self._calls, site.balancer_ready,
             environ={"BALANCER_HOOK_KEY_FILE": str(site.node_keys)},
         )  # fmt: skip
+
+    def _start_mariadb(self) -> None:
+        assert self._database is not None  # noqa: S101 - installed
+        self._database.start_mariadb()
+
+    def _start_slurmdbd(self) -> None:
+        assert self._database is not None  # noqa: S101 - installed
+        system, me = self._system, pwd.getpwuid(os.geteuid()).pw_name
+        self._database.start_slurmdbd(associations(me, system.users, system.accounts, system.sacctmgr))
 
     def _start_controller(self) -> None:
         process = self._launch_controller()
@@ -307,6 +350,7 @@ class SlurmBatch:
             "command": [str(self._site.bin / "sbatch")],
             "partitions": system.partitions,
             "users": system.users,
+            "accounts": system.accounts,
             "held": self._site.batch_decides,
         }
         settings: dict[str, Any] = {"submit": {"sbatch": sbatch}, "follow_clock": True}
@@ -339,7 +383,7 @@ class SlurmBatch:
         return self._patience.look(now_us, None if queue is None else [line.split("|")[1] for line in queue])
 
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
-        """Slurmctld is started again, as a service manager would; a node without its slurmd is a node that died.
+        """A server of Slurm is started again, as a service manager would; a node without slurmd is a node that died.
 
         Slurm does without that node. A mechanism of ours has planned with it, and would wait for it for ever.
         """
@@ -349,7 +393,8 @@ class SlurmBatch:
         text = f"{name} ended with status {process.exit_status}"
         if name == _MECHANISM:
             return process.obituary()
-        if name != _SLURMCTLD:
+        is_of_database = self._database is not None and name in database.SERVER_PROGRAMS
+        if name != _SLURMCTLD and not is_of_database:
             if site.batch_decides:
                 return f"{text}, and the mechanism has planned with its node"
             site.marks.append(Mark(now_us, text))
@@ -357,7 +402,10 @@ class SlurmBatch:
         if self._restarts == _MOST_RESTARTS:
             return f"{process.obituary()} (for the {self._restarts + 1}th time)"
         self._restarts += 1
-        self._launch_controller()
+        if self._database is not None and is_of_database:
+            self._database.launch(name)
+        else:
+            self._launch_controller()
         site.marks.append(Mark(now_us, f"{text} and was started again"))
         return None
 
@@ -374,6 +422,8 @@ class SlurmBatch:
             self._site.marks.append(Mark(self._site.now_us, said))
         log = _lines(self.log)
         jobs = read_jobs(lines, queue or [], names, self._begun_s, starts=read_starts(log))
+        if self._database is not None:
+            jobs = self._by_slurmdbd(self._database, jobs)
         known = {job["number"] for job in jobs}
         # A controller that is gone cannot be asked what waits.
         jobs += [
@@ -391,8 +441,20 @@ class SlurmBatch:
         ended = {str(job["number"]) for job in jobs if job["state"] == "ENDED"}
         return BatchSide(
             jobs, marks, tick_us=US, now_us=now_us, refused=refused,
-            contradictions=tuple(_unproved(self._site.logs / "jobs", ended)),
+            contradictions=tuple(unproved(self._site.logs / "jobs", ended)),
         )  # fmt: skip
+
+    def _by_slurmdbd(self, stored: Database, logged: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Jobs as sacct tells them; `logged`: by Slurm's job log, which is what is left if it does not."""
+        try:
+            lines, found = stored.jobs(logged, self._site.names, self._begun_s)
+        except DatabaseError as error:
+            said = f"slurmdbd: {error}; results are those of Slurm's job log"
+            self._site.marks.append(Mark(self._site.now_us, said))
+            return logged
+        text = "".join(f"{line}\n" for line in lines)
+        (self._site.logs / "sacct.txt").write_text(text, encoding="utf-8")
+        return found
 
     def _queue(self) -> list[str] | None:
         """Jobs that are not over; None: the controller does not answer."""
@@ -414,19 +476,8 @@ class SlurmBatch:
             self._time.close()
 
 
-def _unproved(folder: Path, ended: set[str]) -> Iterator[str]:
-    """A sentence for each job that is over and whose output does not prove its work."""
-    for path in sorted(folder.glob("j*.o*")):
-        name, _, job_id = path.name.partition(".o")
-        if job_id not in ended:
-            continue
-        try:
-            with path.open(encoding="utf-8") as output:
-                problem = "" if prove(output).finished else "its output does not come to an end"
-        except ProofError as error:
-            problem = f"its output: {error}"
-        if problem:
-            yield f"job {name.removeprefix('j')} is over, and {problem}"
+def _program(name: str) -> str:
+    return shutil.which(name, path=_SEARCH) or name
 
 
 def _is_user(name: str) -> bool:
@@ -442,14 +493,3 @@ def _lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
-
-
-def _bound(program: str, environ: Mapping[str, str]) -> str:
-    """A script that runs the program with this environment and nothing of the user's."""
-    words = [f"'{name}={value}'" for name, value in environ.items()]
-    return "#!/bin/sh\nexec env -i " + " ".join(words) + f' {program} "$@"\n'
-
-
-def _write_script(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

@@ -122,3 +122,15 @@ def test_all_nodes_are_one_line_each_with_its_port(tmp_path, names, ports, writt
     lines = [line for line in whole(fragment(tmp_path, ""), names=names, ports=ports) if "NodeName" in line]
     where = "NodeHostname=here NodeAddr=127.0.0.1"
     assert lines == [f"{written.format(where)} CPUs=1 RealMemory=100 State=UNKNOWN"]
+
+
+def test_accounts_and_qos_count_where_there_is_a_database(tmp_path):
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "AccountingStorageEnforce=qos\nAccountingStorageHost=db\nPartitionName=a Nodes=ALL QOS=long AllowAccounts=b\n"
+    )
+    partition = "PartitionName=a Nodes=ALL {}OverSubscribe=EXCLUSIVE"
+    assert read_fragment(path, NAMES).lines == (partition.format(""),)
+    found = read_fragment(path, NAMES, has_database=True)
+    assert found.lines == ("AccountingStorageEnforce=qos", partition.format("QOS=long AllowAccounts=b "))
+    assert found.left_out == ("slurm.conf:2: AccountingStorageHost=db",)

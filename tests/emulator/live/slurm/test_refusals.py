@@ -41,6 +41,9 @@ def scenario(batch="slurm", mechanism=None, nodes=4, **live):
         ),
         ({"batch": {"slurm": {"conf": "nowhere.conf"}}}, "nowhere.conf: cannot be read"),
         ({"batch": {"slurm": {"libfaketime": "/nowhere.so"}}}, "/nowhere.so is no file"),
+        ({"batch": {"slurm": {"accounting": "mysql"}}}, "accounting.*'jobcomp' or 'slurmdbd'"),
+        ({"batch": {"slurm": {"accounts": {1: "physics"}}}}, "accounts: Slurm's job log has no accounts"),
+        ({"batch": {"slurm": {"sacctmgr": ["add qos 'a"]}}}, "No closing quotation"),
         ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),
     ],
 )
@@ -67,6 +70,18 @@ def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
         ScenarioError, match=r"not installed: slurmctld, slurmd, .* apt-get install slurmctld"
     ):
         Fleet(asked, prepare(asked), tmp_path)
+
+
+def test_a_machine_without_a_database_is_told_so_only_if_the_run_wants_one(tmp_path, monkeypatch):
+    for name in system._PROGRAMS:
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
+    monkeypatch.setattr(system.SlurmSystem, "library", lambda _: tmp_path / "libfaketime")
+    wanted = scenario(batch={"slurm": {"accounting": "slurmdbd"}})
+    missing = "not installed: sacctmgr, .*mariadbd, .* apt-get install .* slurmdbd mariadb-server"
+    with pytest.raises(ScenarioError, match=missing):
+        Fleet(wanted, prepare(wanted), tmp_path)
+    assert Fleet(scenario(), prepare(scenario()), tmp_path)
 
 
 def test_a_batch_system_with_a_clock_of_its_own_is_not_held_unless_somebody_says_so():

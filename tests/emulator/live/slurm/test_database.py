@@ -1,0 +1,125 @@
+"""Results from slurmdbd: what Slurm's database tells of a run is what its job log tells."""
+
+import os
+import signal
+import subprocess
+from functools import partial
+from operator import itemgetter
+
+import pytest
+
+from emulator.harness.laws import check
+from emulator.harness.record import JobState, RunOutcome
+from emulator.live.fleet import Fleet
+from emulator.live.slurm.accounting import read_jobs, read_sacct
+from emulator.live.slurm.database import associations
+from emulator.runner import prepare
+from emulator.scenario import from_mapping
+from fleet_kit import real_slurm
+
+
+def test_users_have_the_accounts_that_their_jobs_name():
+    made = associations("root", {5: "alice", 6: "bob"}, {5: "physics", 7: "maths"}, [["add", "qos", "long"]])
+    assert made.accounts == {"root": {"emulator", "maths"}, "alice": {"physics"}, "bob": {"emulator"}}
+    words = [" ".join(command) for command in made.commands()]
+    assert words[0] == "add cluster emulator"
+    assert words[1:4] == [
+        f"add account {n} Description={n} Organization={n}" for n in ("emulator", "maths", "physics")
+    ]
+    assert words[4:] == [
+        "add user alice Account=physics DefaultAccount=physics",
+        "add user bob Account=emulator DefaultAccount=emulator",
+        "add user root Account=emulator,maths DefaultAccount=emulator",
+        "add qos long",
+    ]
+
+
+CONF = """\
+PriorityType=priority/multifactor
+PriorityWeightFairshare=1000
+AccountingStorageEnforce=associations
+PartitionName=batch Nodes=ALL Default=YES AllowAccounts=physics,chemistry
+"""
+
+
+class Meddler:
+    """Kills both servers of the database and requeues a job, once each, when a job has ended."""
+
+    reason = ""
+    fleet = None
+    is_done = False
+
+    def __bool__(self):
+        counts = self.fleet._batch.counts(self.fleet.replay_log)
+        counts.look()
+        if counts.ended and not self.is_done:
+            ask = partial(subprocess.run, capture_output=True, text=True, check=True)
+            squeue = [self.fleet.bin / "squeue", "--noheader", "--states=RUNNING", "--format=%A"]
+            running = ask(squeue).stdout.split()
+            if running:
+                self.is_done = True
+                ask([self.fleet.bin / "scontrol", "requeue", running[-1]])
+                for name in ("mariadbd", "slurmdbd"):
+                    os.kill(self.fleet.processes[name].pid, signal.SIGKILL)
+        return False
+
+
+def swf(number, submit_s, run_s, nodes, user):
+    return f"{number} {submit_s} -1 {run_s} {nodes} -1 -1 {nodes} {2 * run_s} -1 1 {user} 1 -1 1 -1 -1 -1\n"
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_die(tmp_path):
+    real_slurm.needed_with_database()
+    (tmp_path / "site.conf").write_text(CONF)
+    jobs = [
+        swf(number, 60 * number, 400 + 50 * (number % 5), 1 + number % 4, 1 + number % 2)
+        for number in range(1, 11)
+    ]
+    (tmp_path / "ten.swf").write_text("; MaxNodes: 8\n" + "".join(jobs))
+    slurm = {
+        "conf": str(tmp_path / "site.conf"),
+        "accounting": "slurmdbd",
+        "accounts": {1: "physics", 2: "chemistry"},
+        "sacctmgr": ["modify account physics set fairshare=10"],
+    }
+    scenario = from_mapping(
+        {
+            "name": "stored",
+            "nodes": 8,
+            "workload": {"trace": str(tmp_path / "ten.swf")},
+            "live": {"batch": {"slurm": slurm}, "speed": 150},
+        }
+    )
+    meddler, work = Meddler(), tmp_path / "work"
+    work.mkdir()
+    meddler.fleet = fleet = Fleet(scenario, prepare(scenario), work)
+    record = fleet.run(meddler, quiet=True)
+
+    assert not fleet._batch._spool.exists()
+    assert check(record) == []
+    assert record.interrupted == ""
+    assert set(record.state.tolist()) == {JobState.ENDED}
+    assert {mark.text for mark in record.marks} == {
+        "mariadbd ended with status -9 and was started again",
+        "slurmdbd ended with status -9 and was started again",
+    }
+    assert (record.runs.outcome == RunOutcome.REQUEUED).sum() == 1
+
+    stored = (work / "logs" / "sacct.txt").read_text().splitlines()
+    logged = (work / "logs" / "jobcomp.txt").read_text().splitlines()
+    begun_s = fleet._batch._begun_s
+    assert by_number(read_sacct(stored, fleet.names, begun_s)) == by_number(
+        read_jobs(logged, [], fleet.names, begun_s)
+    )
+    heading, *rows = (line.split("|") for line in stored)
+    accounts = {row[0]: row[heading.index("Account")] for row in rows}
+    assert accounts == {str(number): ("physics", "chemistry")[number % 2] for number in range(1, 11)}
+    trace = prepare(from_mapping({"workload": {"trace": str(work / "logs" / "sacct.txt")}, "nodes": 8}))
+    assert len(trace.jobs) == 10
+
+
+def by_number(jobs):
+    return sorted(jobs, key=itemgetter("number"))
