@@ -10,6 +10,7 @@ from emulator.study.words import sentences
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emulator.study.growth import Grown
     from emulator.study.held_out import HeldOut
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
@@ -23,7 +24,7 @@ class Answer:
 
     `advice`: each with the words before it, none without a notice from users. `ratios`: by a setting's label, between
     what 95 % of the draws of weeks have its batch wait over today's. `held_out` is None with few weeks, `who` where
-    nothing is recommended. `price` is of a node-hour, in whatever money.
+    nothing is recommended. `price` is of a node-hour, in whatever money. `growth` is empty unless it was asked for.
     """
 
     found: tuple[Figures, ...]
@@ -39,6 +40,7 @@ class Answer:
     held_out: HeldOut | None
     who: Who | None
     price: float | None
+    growth: tuple[Grown, ...] = ()
 
     @property
     def best(self) -> set[str]:
@@ -76,6 +78,7 @@ class Answer:
             },
             "who": None if self.who is None else asdict(self.who),
             "today": [asdict(each) for each in self.today],
+            **({"growth": [asdict(each) for each in self.growth]} if self.growth else {}),
         }
 
     def _figures(self, each: Figures) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import click
 from emulator.commands.options import plugin_option
 
 if TYPE_CHECKING:
+    from emulator.study.growth import Grown
     from emulator.study.judge import Advice, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
@@ -89,6 +90,8 @@ def study() -> None:
               help="Stop if simulated waits of today are so many times the recorded ones, or less.")  # fmt: skip
 @click.option("--node-hour-price", type=click.FloatRange(min=0), metavar="PRICE",
               help="Say what the nodes that are given up are worth, in whatever money.")  # fmt: skip
+@click.option("--growth", metavar="P,P",
+              help="Say what changes if either load grows by so many per cent, such as 10,25,50.")  # fmt: skip
 @click.option("--believe", is_flag=True, help="Go on although the log, or today, is not understood.")
 @click.option("--quick", is_flag=True, help="Two weeks as they were: a first look.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
@@ -124,6 +127,7 @@ def _merge(**options: Any) -> None:
     from emulator.sweeps.sweep import describe  # noqa: PLC0415
 
     batch_nodes, ondemand_nodes = _split(options["nodes"])
+    options["percents"] = [] if options["growth"] is None else _numbers(options["growth"], "--growth")
     tried = _settings(options, ondemand_nodes)
     folder: Path = options["out"]
     silent = options["quiet"] or options["as_json"]
@@ -160,6 +164,37 @@ def _merge(**options: Any) -> None:
     _answer(rows, tried, logs, weeks, today, sweep, options)
     if outcome.failed:
         sys.exit(1)
+
+
+def _grown(  # noqa: PLR0917 - all of one study
+    rows: list[dict[str, Any]],
+    tried: list[Setting],
+    logs: Logs,
+    weeks: list[int],
+    advice: list[tuple[str, Advice]],
+    wishes: Wishes,
+    options: dict[str, Any],
+) -> tuple[Grown, ...]:
+    """What becomes of the first recommendation when either load grows; nothing without one, or unless asked for."""
+    from emulator.study.growth import candidates, outcomes, plan_growth  # noqa: PLC0415
+    from emulator.sweeps.store import Store  # noqa: PLC0415
+    from emulator.sweeps.sweep import describe  # noqa: PLC0415
+
+    percents = [each for each in options["percents"] if each]
+    if not percents or not advice or not advice[0][1].meets:
+        return ()
+    recommended, nodes = advice[0][1].figures.setting, _split(options["nodes"])[1]
+    settings = candidates(tried, recommended, wishes)
+    growth = plan_growth(
+        logs, weeks, settings, percents, ondemand_nodes=nodes, scheduler=options["scheduler"],
+        seed=options["seed"], folder=options["out"] / "weeks",
+    )  # fmt: skip
+    if not (options["quiet"] or options["as_json"]):
+        click.echo(f"{len(growth.sweep.runs)} runs more: each load grown by {options['growth']} %", err=True)
+    grown_rows, outcome = _run(growth.sweep, Store(options["out"] / "growth"), options)
+    for run, reason in outcome.failed:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    return outcomes(rows, grown_rows, growth, settings, recommended, wishes, nodes)
 
 
 def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict[str, Any]], Outcome]:
@@ -220,6 +255,7 @@ def _answer(  # noqa: PLR0917 - all of one study
         held_out=held_out.on_trial(rows, unannounced, wishes),
         who=_who(sweep, logs, advice),
         price=options["node_hour_price"],
+        growth=_grown(rows, tried, logs, weeks, advice, wishes, options),
     )
     text = json.dumps(answer.as_dict(), indent=2, ensure_ascii=False) + "\n"
     files = {"report.html": show.page(answer), "study.json": text, **show.tables(answer)}
@@ -233,8 +269,12 @@ def _answer(  # noqa: PLR0917 - all of one study
     console.print(show.terminal_table(answer))
     for prefix, each in advice:
         console.print("\n" + prefix + " ".join(words.sentences(answer, each)), markup=False)
-    for line in [*words.proofs(answer), plausible.sentence(today)]:
-        console.print("\n" + line, markup=False)
+    if answer.growth:
+        console.print()
+        console.print(show.growth_table(answer))
+    for line in [words.growth(answer), *words.proofs(answer), plausible.sentence(today)]:
+        if line:
+            console.print("\n" + line, markup=False)
     for note in logs.notes:
         console.print(f"({note})", markup=False)
     console.print(f"\nRuns, {', '.join(files)} are in {folder}.", markup=False)

@@ -238,10 +238,17 @@ def pairs(weeks: list[int], pairings: int, seed: int) -> list[Pair]:
     return found
 
 
-def batch_of(logs: Logs, week: int) -> JobTable:
-    """A week's batch jobs behind what ran when it began, or behind the week before."""
+def from_origin(logs: Logs, jobs: JobTable) -> JobTable:
+    """Jobs at the batch log's times as jobs at times that count from the begin of its first week."""
+    return replace(jobs, submit_us=jobs.submit_us - _origin_us(logs))
+
+
+def batch_of(logs: Logs, week: int, more: JobTable | None = None) -> JobTable:
+    """A week's batch jobs, and `more`, behind what ran when it began, or behind the week before."""
     begin_us = week_begin_us(logs, week) - logs.warm_up_us
     jobs = _between(logs.batch, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
+    if more is not None:
+        jobs = jobs.merge(more)
     if not logs.has_waits:
         return jobs
     before = preload.running_at(
@@ -250,10 +257,11 @@ def batch_of(logs: Logs, week: int) -> JobTable:
     return preload.put_in_front(before, jobs)
 
 
-def leases_of(logs: Logs, week: int) -> JobTable:
-    """A week's leases, with those of the warm-up if there is one. Leases that began earlier are not among them."""
+def leases_of(logs: Logs, week: int, more: JobTable | None = None) -> JobTable:
+    """A week's leases and `more`, with those of the warm-up if there is one; none that began earlier."""
     begin_us = week_begin_us(logs, week) - logs.warm_up_us
-    return _between(logs.leases, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
+    leases = _between(logs.leases, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
+    return leases if more is None else leases.merge(more)
 
 
 def history_of(logs: Logs, week: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from emulator.study.logs import WEEK_S, batch_of, history_of, leases_of, week_name
@@ -9,13 +10,15 @@ from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from emulator.study.logs import Logs, Pair
     from emulator.study.settings import Setting
+    from emulator.workload.table import JobTable
 
 WEEK, ON_DEMAND_WEEK, PAIRING = "week", "on_demand_week", "pairing"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def plan(
@@ -27,18 +30,21 @@ def plan(
     scheduler: str,
     seed: int,
     folder: Path,
-    on_week: Callable[[int, int], None] = lambda _done, _all: None,
+    more: Mapping[str, Mapping[int, JobTable]] = NOTHING,
+    varied: Mapping[str, Any] = NOTHING,
 ) -> Sweep:
-    """Stores the weeks' jobs in `folder` and gives the runs that use them. Raises ScenarioError."""
+    """Stores the weeks' jobs in `folder` and gives the runs that use them. Raises ScenarioError.
+
+    `more`: by `batch` and `on-demand`, what is added to each week (`growth.py`). `varied`: further columns of the rows.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     every = sorted({pair.batch for pair in pairs} | {pair.leases for pair in pairs})
     files: dict[int, tuple[Path, Path]] = {}
-    for done, week in enumerate(every):
-        on_week(done, len(every))
+    for week in every:
         name = week_name(logs, week).replace(" ", "-")
         files[week] = (folder / f"batch-{name}.npz", folder / f"on-demand-{name}.npz")
-        store.save(batch_of(logs, week), files[week][0])
-        store.save(leases_of(logs, week), files[week][1])
+        store.save(batch_of(logs, week, more.get("batch", {}).get(week)), files[week][0])
+        store.save(leases_of(logs, week, more.get("on-demand", {}).get(week)), files[week][1])
     histories = {week: history_of(logs, week) for week in every}
     begin_s = logs.warm_up_us // 1_000_000
     runs = []
@@ -59,11 +65,12 @@ def plan(
                     "window_without_queue": logs.shared_queue,
                 },
             }
-            varied = {
+            columns = {
                 LABEL: setting.label,
                 WEEK: week_name(logs, pair.batch),
                 ON_DEMAND_WEEK: week_name(logs, pair.leases),
                 PAIRING: pair.pairing,
+                **varied,
             }
-            runs.append(make_run(document, varied, where=f"{setting.label}, {varied[WEEK]}"))
+            runs.append(make_run(document, columns, where=f"{setting.label}, {columns[WEEK]}"))
     return Sweep("merge", tuple(runs))

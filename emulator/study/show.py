@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,14 @@ from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.study.plausible import sentence
 from emulator.study.settings import BATCH_ONLY
-from emulator.study.words import assumed, proofs, sentences
+from emulator.study.words import assumed, growth, proofs, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from emulator.report.drawing import Axes, Plot
     from emulator.study.answer import Answer
+    from emulator.study.growth import Grown
     from emulator.study.judge import Figures
 
 HEADINGS = (
@@ -93,7 +95,48 @@ def tables(answer: Answer) -> dict[str, str]:
                 for each in kind
             ),
         )
+    if answer.growth:
+        found["growth.csv"] = _csv(_GROWTH_COLUMNS, (_growth_line(each) for each in answer.growth))
     return found
+
+
+_GROWTH_COLUMNS = (
+    "load", "grown_percent", "reached_percent", "load_of_machine",
+    *(f"{which}_{name}" for which in ("today", "kept", "best")
+      for name in ("setting", "given_up", "requests", "rejected", "wait_min", "wait_ratio")),
+)  # fmt: skip
+
+
+def _growth_line(each: Grown) -> list[Any]:
+    best = [""] * 6 if each.best is None else astuple(each.best)
+    known = (each.load or "as it is", each.percent, each.reached, each.used)
+    return [*known, *astuple(each.today), *astuple(each.kept), *best]
+
+
+def growth_cells(each: Grown) -> tuple[str, ...]:
+    """A line of the table of growths."""
+    kept, best = each.kept, each.best
+    return (
+        f"{each.load} +{each.percent:g} %" if each.load else "as it is",
+        f"{100 * each.used:.0f} %",
+        f"{each.today.rejected:,}",
+        f"{kept.rejected:,}",
+        f"{kept.wait_min:,.0f}",
+        "none tried" if best is None else best.setting,
+        "" if best is None else str(best.given_up),
+        "" if best is None else f"{best.wait_min:,.0f}",
+    )
+
+
+def growth_table(answer: Answer) -> Table:
+    """For the terminal, in 80 columns."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for heading in ("load", "asked", "today rej.", "kept rej.", "wait", "then take", "gives up", "wait"):
+        is_text = heading in {"load", "then take"}
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
+    for each in answer.growth:
+        table.add_row(*growth_cells(each))
+    return table
 
 
 def _csv(heading: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -126,6 +169,18 @@ def page(answer: Answer) -> str:
             for kind in ((answer.who.by_size, answer.who.by_run_time) if answer.who else ())
             for each in kind
         ],
+        growth=growth(answer),
+        growth_headings=(
+            "load",
+            "asked of the machine",
+            "kept: rejected",
+            "kept: batch wait",
+            "of today's then",
+            "best then",
+            "nodes given up",
+            "batch wait",
+        ),
+        growth_rows=[growth_cells(each) for each in answer.growth],
         plots=_plots(answer.found),
         headings=HEADINGS,
         rows=[(cells(each), each.setting.label in answer.best) for each in answer.found],

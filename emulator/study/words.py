@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.report.wording import duration
+from emulator.study.growth import LOADS
 
 if TYPE_CHECKING:
     from emulator.study.answer import Answer
@@ -93,6 +94,30 @@ def proofs(answer: Answer) -> list[str]:
             f"{'' if trial.keeps else ' (more than you accept)'}{ratio}.{other}"
         )
     return said
+
+
+def growth(answer: Answer) -> str:
+    """How the recommendation changes when either load grows; empty if it was not asked for."""
+    parts = []
+    for load in LOADS:
+        mine = [each for each in answer.growth if each.load == load]
+        if not mine:
+            continue
+        nodes = _listed(["none" if each.best is None else str(each.best.given_up) for each in mine])
+        waits = _listed([f"{(each.best or each.kept).wait_min:,.0f}" for each in mine])
+        rejected = _listed([f"{each.kept.rejected:,} of {each.kept.requests:,}" for each in mine])
+        parts.append(
+            f"With {_listed([f'{each.percent:g}' for each in mine])} % more {load} load {nodes} of the"
+            f" {answer.ondemand_nodes} on-demand nodes could be given up, batch jobs would wait {waits} min, and"
+            f" {mine[0].kept.setting}, kept as it is, would reject {rejected} requests."
+        )
+    return " ".join(parts)
+
+
+def _listed(parts: list[str]) -> str:
+    """`a, b or c`; `a` if all are alike."""
+    different = list(dict.fromkeys(parts))
+    return parts[0] if len(different) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
 
 
 def assumed(answer: Answer) -> str:
