@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord
+    from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
 
+UNDER_WAY = "under way"
+"""Why the record of a run that goes on is not whole."""
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -155,16 +158,26 @@ def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Mach
         raise plugin_error(f"{kind} {name}", event, 0, error) from error
 
 
-def run_virtual(scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None) -> RunRecord:
+def run_virtual(
+    scenario: Scenario,
+    prepared: Prepared,
+    on_progress: OnProgress | None = None,
+    *,
+    page: WatchPage | None = None,
+) -> RunRecord:
     """Run to the end in virtual time; an `on_progress` that answers False ends the run early, with a record.
 
-    So does a plug-in that fails: `interrupted` and `traceback` of the record tell how.
+    So does a plug-in that fails: `interrupted` and `traceback` of the record tell how. `page` shows the run so far.
     """
-    return run_or_fail(scenario, prepared, on_progress)[0]
+    return run_or_fail(scenario, prepared, on_progress, page=page)[0]
 
 
 def run_or_fail(
-    scenario: Scenario, prepared: Prepared, on_progress: OnProgress | None = None
+    scenario: Scenario,
+    prepared: Prepared,
+    on_progress: OnProgress | None = None,
+    *,
+    page: WatchPage | None = None,
 ) -> tuple[RunRecord, PluginError | None]:
     """As `run_virtual`; also the failure of a plug-in that ended the run."""
     began_us = wall_us()
@@ -177,9 +190,20 @@ def run_or_fail(
         name=plugin_name(scenario.mechanism),
     )
     complete = False
+
+    def so_far() -> RunRecord:
+        return describe(
+            loop.record(interrupted=UNDER_WAY), scenario, prepared, wall_s=seconds(wall_us() - began_us)
+        )
+
+    def shown(now_us: int, ended: int, granted: int, rejected: int) -> bool:
+        if page is not None:
+            page.offer(so_far)
+        return on_progress is None or on_progress(now_us, ended, granted, rejected)
+
     try:
         with scenario.plugged_in(), suppress(PluginError):  # the record tells of it
-            complete = loop.run(on_progress)
+            complete = loop.run(on_progress if page is None else shown)
     except ValueError as error:  # a mechanism cannot serve these jobs
         raise ScenarioError(str(error)) from error
     record = loop.record(interrupted="" if complete else "stopped by the user")

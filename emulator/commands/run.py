@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from emulator.harness.record import RunRecord
+    from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
 
 
@@ -112,6 +113,8 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: runs/NAME).")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on stdout, nothing else.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--watch", is_flag=True,
+              help="Show the run on a page while it lasts; its address is printed on stderr.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
@@ -132,6 +135,7 @@ def run(  # noqa: PLR0917
     out: Path | None,
     as_json: bool,
     quiet: bool,
+    watch: bool,
     no_report: bool,
     with_traceback: bool,
     check: bool,
@@ -158,7 +162,13 @@ def run(  # noqa: PLR0917
             )  # fmt: skip
             folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
             record, summary, status = _run(
-                scenario, clock, folder, quiet=quiet or as_json, check=check, report=not no_report
+                scenario,
+                clock,
+                folder,
+                quiet=quiet or as_json,
+                check=check,
+                report=not no_report,
+                watch=watch,
             )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
@@ -215,7 +225,14 @@ def scenario_of(
 
 
 def _run(
-    scenario: Scenario, clock: str, folder: Path, *, quiet: bool, check: bool, report: bool
+    scenario: Scenario,
+    clock: str,
+    folder: Path,
+    *,
+    quiet: bool,
+    check: bool,
+    report: bool,
+    watch: bool = False,
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
     from emulator.report import files  # noqa: PLC0415
@@ -226,11 +243,14 @@ def _run(
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
     with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
         logs = None
-        if clock == "live":
-            logs = Path(scratch) / files.LOGS
-            record = _live(scenario, prepared, folder, logs, interrupted, quiet=quiet)
-        else:
-            record = _virtual(scenario, prepared, interrupted, quiet=quiet)
+        with _page(scenario, wanted=watch) as page:
+            if clock == "live":
+                logs = Path(scratch) / files.LOGS
+                record = _live(scenario, prepared, folder, logs, interrupted, quiet=quiet, page=page)
+            else:
+                record = _virtual(scenario, prepared, interrupted, quiet=quiet, page=page)
+            if page is not None:
+                page.end(record)
         if check:
             from emulator.harness.laws import assert_lawful  # noqa: PLC0415
 
@@ -279,7 +299,32 @@ def _from_accounting(
     return folder, record, summary, int(bool(record.interrupted))
 
 
-def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *, quiet: bool) -> RunRecord:
+@contextmanager
+def _page(scenario: Scenario, *, wanted: bool) -> Iterator[WatchPage | None]:
+    """The page of the run while it lasts, if somebody wants one. Raises RunError where it cannot listen."""
+    if not wanted:
+        yield None
+        return
+    from emulator.report.watch_page import WatchPage  # noqa: PLC0415 - only for who asks
+
+    threshold_s = scenario.results.bounded_slowdown_threshold_s
+    try:
+        page = WatchPage(scenario.name, bounded_slowdown_threshold_s=threshold_s)
+    except OSError as error:
+        raise RunError(f"--watch: cannot listen on 127.0.0.1: {error.strerror}") from error
+    with page:
+        click.echo(f"emulator: watch the run at {page.url}", err=True)
+        yield page
+
+
+def _virtual(
+    scenario: Scenario,
+    prepared: Prepared,
+    interrupted: Interrupted,
+    *,
+    quiet: bool,
+    page: WatchPage | None,
+) -> RunRecord:
     from emulator.report.progress import RunProgress  # noqa: PLC0415
     from emulator.runner import run_virtual  # noqa: PLC0415
 
@@ -290,16 +335,23 @@ def _virtual(scenario: Scenario, prepared: Prepared, interrupted: Interrupted, *
             progress.update(now_us, ended, granted, rejected)
             return not interrupted
 
-        return run_virtual(scenario, prepared, on_progress)
+        return run_virtual(scenario, prepared, on_progress, page=page)
 
 
 def _live(
-    scenario: Scenario, prepared: Prepared, folder: Path, logs: Path, interrupted: Interrupted, *, quiet: bool
+    scenario: Scenario,
+    prepared: Prepared,
+    folder: Path,
+    logs: Path,
+    interrupted: Interrupted,
+    *,
+    quiet: bool,
+    page: WatchPage | None,
 ) -> RunRecord:
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
 
     try:
-        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet)
+        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page)
     except FleetError as error:
         kept = folder / logs.name
         shutil.copytree(logs, kept, dirs_exist_ok=True)

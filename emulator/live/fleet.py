@@ -35,7 +35,7 @@ from emulator.live.guard import Guard
 from emulator.live.qsub import SUBMITTERS
 from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import describe, make_machine, make_mechanism
+from emulator.runner import UNDER_WAY, describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
     from emulator.live.counts import Counts
     from emulator.mechanisms.balancer.forecast import PredictorSettings
+    from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
@@ -59,7 +60,13 @@ class FleetError(RuntimeError):
 
 
 def run_live(
-    scenario: Scenario, prepared: Prepared, work: Path, interrupted: Any, *, quiet: bool = False
+    scenario: Scenario,
+    prepared: Prepared,
+    work: Path,
+    interrupted: Any,
+    *,
+    quiet: bool = False,
+    page: WatchPage | None = None,
 ) -> RunRecord:
     """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
 
@@ -67,7 +74,7 @@ def run_live(
     FleetError; no process is left behind in any case. A run that breaks off half-way leaves a record that
     says why (`interrupted`).
     """
-    fleet = Fleet(scenario, prepared, work)
+    fleet = Fleet(scenario, prepared, work, page)
     try:
         return fleet.run(interrupted, quiet=quiet)
     except (FleetProcessError, shares.CalibrationError) as error:
@@ -77,7 +84,9 @@ def run_live(
 class Fleet:
     """One live run. Everything it writes is below `work`."""
 
-    def __init__(self, scenario: Scenario, prepared: Prepared, work: Path) -> None:
+    def __init__(
+        self, scenario: Scenario, prepared: Prepared, work: Path, page: WatchPage | None = None
+    ) -> None:
         mechanism = make_mechanism(scenario)
         system = make_batch_system(scenario)
         if scenario.live.faults:
@@ -117,6 +126,7 @@ class Fleet:
         self.token = ""
         self.now_us = 0
         self._batch = system.at(self)
+        self._page = page
         self.logs.mkdir()
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
@@ -352,8 +362,20 @@ class Fleet:
     def note(self, at_us: int, text: str) -> None:
         self.marks.append(Mark(at_us, text))
 
-    def tell(self, counts: Counts) -> None:
-        """Nobody asks a run whose processes are this one's own."""
+    def tell(self, counts: Counts) -> None:  # noqa: ARG002 - the page has more than counts
+        """To the page, where there is one."""
+        if self._page is not None:
+            self._page.offer(self._so_far)
+
+    def _so_far(self) -> RunRecord:
+        marks = [*self.marks]
+        self.now_us = self._clock.now_us()
+        try:
+            batch = self._batch.collect(replayed(self.replay_log).job_ids)
+            record = collect(self, batch, UNDER_WAY)
+        finally:
+            self.marks[:] = marks  # what is said of the whole run is said at its end
+        return describe(record, self.scenario, self.prepared)
 
     def _look_at_processes(self, clock: SharedClockMaster) -> str:
         """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""

@@ -1,20 +1,23 @@
 (() => {
   "use strict";
   const root = document.currentScript.parentElement;
-  const data = JSON.parse(root.querySelector("script[type='application/json']").textContent);
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const tip = root.querySelector(".gantt-tip"), said = root.querySelector("output"), input = root.querySelector("input");
-  const runs = data.start.length, span = Math.max(1, data.horizon - data.begin), all = data.node_count;
+  let data, runs = 0, span = 1, all = 1, boxes = 0, start, job, length, of, low, count;
 
   // Runs and boxes as columns: what is drawn is looked through whole at each picture.
-  const start = new Float64Array(runs), job = new Float64Array(runs);
-  const boxes = data.low.length, of = new Int32Array(boxes), low = Int32Array.from(data.low), count = Int32Array.from(data.count);
-  for (let run = 0, box = 0, at = 0, number = 0; run < runs; run++) {
-    start[run] = at += data.start[run];
-    job[run] = number += data.job[run];
-    for (let k = 0; k < data.boxes[run]; k++) of[box++] = run;
+  function columns(given) {
+    data = given;
+    runs = data.start.length; boxes = data.low.length; span = Math.max(1, data.horizon - data.begin); all = data.node_count;
+    start = new Float64Array(runs); job = new Float64Array(runs); of = new Int32Array(boxes);
+    low = Int32Array.from(data.low); count = Int32Array.from(data.count); length = Float64Array.from(data.length);
+    for (let run = 0, box = 0, at = 0, number = 0; run < runs; run++) {
+      start[run] = at += data.start[run];
+      job[run] = number += data.job[run];
+      for (let k = 0; k < data.boxes[run]; k++) of[box++] = run;
+    }
   }
-  const length = Float64Array.from(data.length);
+  columns(JSON.parse(root.querySelector("script[type='application/json']").textContent));
 
   const view = { t0: 0, t1: span, n0: 0, n1: all };
   let found = [], place = -1, hovered = -1, wide = 0, high = 0, due = 0, colours = {};
@@ -214,6 +217,15 @@
   new ResizeObserver(look).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", look);
   for (const event of ["beforeprint", "afterprint"]) addEventListener(event, look);
-  // For tests: what is shown, and how long a picture takes.
-  canvas.gantt = { view, runs, boxes, draw, under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
+  // A run that goes on: what is shown stays where it is, and all stays all.
+  function load(given) {
+    const before = span, wanted = found.length ? job[found[0]] : NaN;
+    columns(given);
+    if (view.t0 === 0 && view.t1 === before) view.t1 = span;
+    found = []; hovered = -1; tip.hidden = true;
+    for (let run = 0; run < runs; run++) if (job[run] === wanted) found.push(run);
+    redraw();
+  }
+  // For pages that follow a run, and for tests: what is shown, and how long a picture takes.
+  canvas.gantt = { view, get runs() { return runs; }, get boxes() { return boxes; }, draw, load, under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
 })();

@@ -36,6 +36,13 @@ _OUTCOMES = {
 }  # fmt: skip
 
 
+NOTHING_YET: dict[str, Any] = {
+    "begin": 0, "horizon": 1, "node_count": 1, "names": [], "left_out": 0, "outcomes": [], "start": [], "length": [],
+    "wait": [], "job": [], "nodes": [], "kind": [], "outcome": [], "boxes": [], "low": [], "count": [],
+}  # fmt: skip
+"""A chart of a run that has not begun."""
+
+
 class Gantt:
     """The chart of one run. It shows itself in a notebook; `save` writes a page."""
 
@@ -46,8 +53,7 @@ class Gantt:
     @property
     def html(self) -> str:
         """A whole page."""
-        page = _templates().get_template("gantt_page.html.j2")
-        return page.render(title=self._title, style=style(), body=section(self._record))
+        return template("gantt_page.html.j2", title=self._title, style=style(), body=section(self._record))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page into a file."""
@@ -69,15 +75,20 @@ def style() -> str:
 def section(record: RunRecord) -> str:
     """The chart as a part of a page; empty where no run has nodes that are known."""
     data = chart_data(record)
-    if not data["start"]:
-        return ""
+    return chart(data) if data["start"] else ""
+
+
+def chart(data: dict[str, Any]) -> str:
+    """What `chart_data` gives, as a part of a page."""
     # `<` would end the script where a text has `</script>`.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        _templates()
-        .get_template("gantt.html.j2")
-        .render(data=text, script=_asset("gantt.js"), shown=len(data["start"]), left_out=data["left_out"])
-    )
+    script, shown = _asset("gantt.js"), len(data["start"])
+    return template("gantt.html.j2", data=text, script=script, shown=shown, left_out=data["left_out"])
+
+
+def template(name: str, **values: Any) -> str:
+    """A page, or a part of one, of this folder."""
+    return _templates().get_template(name).render(**values)
 
 
 def chart_data(record: RunRecord) -> dict[str, Any]:
