@@ -168,6 +168,74 @@ def pbs(found: list[Job]) -> str:
     )
 
 
+def lsf(found: list[Job]) -> str:
+    """Records as lsb.acct(5) has them; hosts in the short form."""
+    usage = "-1.000000 " * 2 + "-1 " * 17
+    return "".join(
+        f'"JOB_FINISH" "10.1" {job.end_s} {job.number} 1000 33554438 {job.nodes * CORES} {job.submit_s} 0 0'
+        f' {job.start_s} "{job.user}" "batch" "" "" "" "login" "run" "" "" "" "{job.submit_s}.{job.number}" 0'
+        f" {job.nodes} {_hosts(job)} 64 60.0 "
+        f'"say ""hello""" "./a.out" {usage}"" "default" 0 {job.nodes * CORES} "" "" 0 2048 0 "" "" "" "" 0 "" 0 "" -1'
+        f' "" "" "" "" -1 "" "" 5136 "" {job.start_s} "" "" 2 1032 "0" 1033 "0" 0 0 {60 * job.limit_min} 2048 ""\n'
+        for job in sorted(found, key=lambda job: job.end_s)
+    )
+
+
+def _hosts(job: Job) -> str:
+    return " ".join(f'"{CORES}*n{at:02}"' for at in range(job.nodes))
+
+
+def oar(found: list[Job]) -> str:
+    """As oarstat -f -J prints them, numbers as text as Perl does."""
+    jobs = {
+        str(job.number): {
+            "Job_Id": str(job.number),
+            "state": "Terminated",
+            "submissionTime": str(job.submit_s),
+            "startTime": str(job.start_s),
+            "stopTime": str(job.end_s),
+            "walltime": 60 * job.limit_min,
+            "owner": job.user,
+            "queue": "batch",
+            "project": "default",
+            "assigned_resources": list(range(job.nodes * CORES)),
+            "assigned_network_address": [f"n{at:02}" for at in range(job.nodes)],
+            "types": [],
+            "events": [],
+            "exit_code": "0",
+        }
+        for job in found
+    }
+    return json.dumps(jobs)
+
+
+def _slots(found: list[Job]) -> list[dict[str, int | str]]:
+    """A slot a node: HTCondor knows no other size."""
+    return [
+        {
+            "ClusterId": job.number, "ProcId": 0, "QDate": job.submit_s, "JobCurrentStartDate": job.start_s,
+            "CompletionDate": job.end_s, "JobStatus": 4, "JobUniverse": 5, "RequestCpus": job.nodes,
+            "AllowedJobDuration": 60 * job.limit_min, "Owner": job.user, "ExitCode": 0,
+        }
+        for job in found
+    ]  # fmt: skip
+
+
+def condor(found: list[Job]) -> str:
+    return json.dumps(_slots(found))
+
+
+def condor_long(found: list[Job]) -> str:
+    texts = (
+        "".join(
+            f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {value}\n"
+            for name, value in ad.items()
+        )
+        for ad in _slots(found)
+    )
+    return "\n".join(texts)
+
+
 def swf(found: list[Job]) -> str:
     lines = [f"; UnixStartTime: {BEGIN_S}", f"; MaxNodes: {BATCH_NODES}", f"; MaxProcs: {BATCH_NODES}"]
     lines += [
@@ -254,6 +322,10 @@ BATCH = {
     "sacct_fixed": sacct_fixed,
     "sacct_json": sacct_json,
     "pbs": pbs,
+    "lsf": lsf,
+    "oar": oar,
+    "condor": condor,
+    "condor_long": condor_long,
     "swf": swf,
 }
 ONDEMAND = {

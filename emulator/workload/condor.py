@@ -1,0 +1,167 @@
+"""HTCondor's history of jobs: `condor_history -json`, `-jsonl` or `-long`, and the files of the history itself.
+
+    condor_history -json -attributes ClusterId,ProcId,QDate,JobStartDate,JobCurrentStartDate,CompletionDate,\
+EnteredCurrentStatus,JobStatus,JobUniverse,RequestCpus,CpusProvisioned,MaxHosts,RequestMemory,AllowedJobDuration,Owner,\
+AcctGroup,ExitCode > condor.json
+
+Names and meaning: HTCondor manual, Job ClassAd Attributes. A job that was started again is its last run
+(`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed. Machines are
+cut into slots, so processors are known and nodes are not: a study wants `--shared-nodes`. Jobs of the scheduler and
+local universes run on the submit host and are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.files import TraceError, read_json
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_LINE = re.compile(r"([A-Za-z_][\w.]*) = (.*)")
+_BANNER = "*** "
+_JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:')
+_SCHEDULER, _PARALLEL, _LOCAL = 7, 11, 12
+"""`JobUniverse`."""
+_REMOVED, _COMPLETED = 3, 4
+"""`JobStatus`."""
+_MOST_PROCESSES = 10**6
+"""Of a cluster: job 12.3 has the number 12000003."""
+
+
+class CondorFormat:
+    """The trace format `condor`."""
+
+    name = "condor"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file begins with job ClassAds, as JSON or as lines `Name = value`."""
+        begin = beginning(path)
+        if begin.startswith(("[", "{")):
+            return _JSON.search(begin) is not None
+        return (
+            bool(_LINE.match(begin))
+            and re.search(r"^(QDate|ClusterId) = \d+$", begin, re.MULTILINE) is not None
+        )
+
+    def hint(self, path: Path) -> str | None:
+        """What is wrong with a file that HTCondor may have written, None if it looks like none."""
+        line = first_line(path)
+        if {"ID", "OWNER", "SUBMITTED", "RUN_TIME"} <= set(line.split()):
+            return "if condor_history wrote it: write it again with -json, its table has no times that can be read"
+        if line.startswith("-- Schedd:") or {"OWNER", "BATCH_NAME"} <= set(line.split()):
+            return "condor_q shows jobs that have not ended; take condor_history -json"
+        if line.startswith("<?xml") and "classad" in beginning(path):
+            return "if condor_history wrote it: write it again with -json in place of -xml"
+        return None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All jobs. Raises TraceError naming file and job."""
+        rows, faults = Rows(), Faults(lenient)
+        for place, ad in _ads(path):
+            try:
+                _take(ad, rows)
+            except Malformed as fault:
+                faults.add(path, place, fault)
+        return rows.log(path, "from HTCondor's history; times are Unix times", faults)
+
+
+def _ads(path: Path) -> Iterator[tuple[int | str, Any]]:
+    """Each job's attributes, with the line or the name of the job."""
+    begin = beginning(path)
+    if begin.startswith("["):
+        listed = read_json(path)
+        if not isinstance(listed, list):
+            raise TraceError(f"{path}: not a list of jobs; this is not what condor_history -json prints")
+        for at, ad in enumerate(listed, 1):
+            yield _job_name(ad, at), ad
+    elif begin.startswith("{"):
+        for number, line in lines_of(path):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except ValueError as error:
+                    raise TraceError(f"{path}:{number}: not valid JSON: {error}") from error
+    else:
+        yield from _long(path)
+
+
+def _long(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Jobs between empty lines (`-long`), or before lines of three stars (the history's own files)."""
+    ad: dict[str, str] = {}
+    begin = 1
+    for number, line in lines_of(path):
+        match = _LINE.match(line)
+        if match is not None:
+            begin = begin if ad else number
+            ad[match[1]] = match[2].strip().strip('"')
+        elif not line.strip() or line.startswith(_BANNER):
+            if ad:
+                yield begin, ad
+            ad = {}
+    if ad:
+        yield begin, ad
+
+
+def _take(ad: Any, rows: Rows) -> None:
+    if not isinstance(ad, dict):
+        raise Malformed(f"not a job: {str(ad)[:40]}")
+    universe = _known(ad, "JobUniverse")
+    if universe in {_SCHEDULER, _LOCAL}:
+        return
+    submit_s = whole(_text(ad, "QDate"), "QDate")
+    start_s = _known(ad, "JobCurrentStartDate") or _known(ad, "JobStartDate")
+    status = _known(ad, "JobStatus")
+    end_s = _known(ad, "CompletionDate") or (_known(ad, "EnteredCurrentStatus") if status == _REMOVED else 0)
+    if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
+        raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
+    hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
+    asked = (_known(ad, "RequestCpus") or 1) * hosts
+    procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, asked)
+    memory_mb = _known(ad, "RequestMemory")
+    rows.add(
+        number=_known(ad, "ClusterId") * _MOST_PROCESSES + _known(ad, "ProcId") if "ClusterId" in ad else -1,
+        submit_s=submit_s,
+        wait_s=start_s - submit_s if start_s else -1,
+        run_s=end_s - start_s if start_s and end_s else -1,
+        allocated_procs=procs,
+        requested_procs=asked,
+        requested_s=_known(ad, "AllowedJobDuration") or _known(ad, "AllowedExecuteDuration") or -1,
+        requested_memory_kb=memory_mb * 1024 * hosts // procs if memory_mb else -1,
+        status=_status(ad, status),
+        user=rows.users.number(_text(ad, "Owner") or _text(ad, "User")),
+        group=rows.groups.number(_text(ad, "AcctGroup")),
+    )
+
+
+def _text(ad: dict[str, Any], name: str) -> str | None:
+    value = ad.get(name)
+    return None if value is None else str(value)
+
+
+def _known(ad: dict[str, Any], name: str) -> int:
+    """A whole number, 0 where it is unknown: not there, undefined, or an expression that was not evaluated."""
+    text = str(ad.get(name, "")).partition(".")[0]
+    return int(text) if text.isdecimal() else 0
+
+
+def _job_name(ad: Any, place: int) -> str:
+    known = isinstance(ad, dict) and "ClusterId" in ad
+    return f"job {ad['ClusterId']}.{ad.get('ProcId', 0)}" if known else f"job {place}"
+
+
+def _status(ad: dict[str, Any], status: int) -> int:
+    """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
+    if status == _REMOVED:
+        return 5
+    if status != _COMPLETED:
+        return -1
+    return 1 if _text(ad, "ExitCode") in {None, "0"} else 0

@@ -1,0 +1,184 @@
+"""Accounting files of LSF: `LSB_SHAREDIR/CLUSTER/logdir/lsb.acct`, and the archived `lsb.acct.1`, `lsb.acct.2`, ...
+
+A line a finished job, `"JOB_FINISH" "10.1" TIME JOBID ...`: fields between blanks, strings in quotation marks that are
+doubled within. Their order is in lsb.acct(5) (LSF 10.1 reference). A job ends when its record was written. Nodes are
+the hosts that it ran on, processors its slots. The estimate is the run limit, which newer versions write, else the
+deadline. A job that was requeued has a record a run; each counts as a job of its own, submitted when the first was.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from emulator.workload.files import TraceError
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_FILE = re.compile(r"lsb\.acct(\.\d+)?(\.gz|\.xz)?")
+_FIELD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
+_FINISH, _RESERVED = "JOB_FINISH", "EVENT_ADRSV_FINISH"
+_BEGIN = re.compile(rf'"({_FINISH}|{_RESERVED})" "')
+_FIXED = (
+    "type", "version", "eventTime", "jobId", "userId", "options", "numProcessors", "submitTime", "beginTime",
+    "termTime", "startTime", "userName", "queue", "resReq", "dependCond", "preExecCmd", "fromHost", "cwd", "inFile",
+    "outFile", "errFile", "jobFile",
+)  # fmt: skip
+_AFTER_USAGE = (
+    "mailUser", "projectName", "exitStatus", "maxNumProcessors", "loginShell", "timeEvent", "idx", "maxRMem",
+    "maxRSwap", "inFileSpool", "commandSpool", "rsvId", "sla", "exceptMask", "additionalInfo", "exitInfo",
+    "warningAction", "warningTimePeriod", "chargedSAAP", "licenseProject", "app", "postExecCmd", "runtimeEstimation",
+    "jobGroupName", "requeueEvalues", "options2", "resizeNotifyCmd", "lastResizeTime", "rsvId2", "jobDescription",
+)  # fmt: skip
+"""After the 19 numbers of resource usage. Older versions end earlier."""
+_USAGE = 19
+_HOST_USAGE = 6
+_DONE = 64
+"""`jStatus`: 64 done, 32 exited."""
+_KILLED = {8, 9, 14, 15}
+"""`exitInfo`, TERM_*: killed by its owner or an administrator, with force or without."""
+_SLOTS = re.compile(r"(\d+)\*(.+)")
+_NEWEST_S = 10**11
+
+
+class LsfFormat:
+    """The trace format `lsf`: one accounting file, or the folder of them."""
+
+    name = "lsf"
+    reads_folders = True
+
+    def can_read(self, path: Path) -> bool:
+        """True if the (first) file begins with an accounting record."""
+        files = _files(path)
+        return bool(files) and _BEGIN.match(first_line(files[0], comment="#")) is not None
+
+    def hint(self, path: Path) -> str | None:
+        """What is wrong with a file that LSF may have written, None if it looks like none."""
+        line = first_line(path, comment="#")
+        if line.startswith("Accounting information about jobs that are"):
+            return (
+                "bacct prints no years; take the file that it reads, LSB_SHAREDIR/CLUSTER/logdir/lsb.acct"
+                " (bacct -f names another)"
+            )
+        if re.match(r'"JOB_(NEW|START|STATUS|EXECUTE|ACCEPT)" "', line):
+            return "lsb.events has jobs that have not ended; take lsb.acct beside it"
+        if {"JOBID", "FROM_HOST"} <= set(line.split()):
+            return "bjobs shows jobs of the last hour; take LSF's accounting file lsb.acct"
+        return None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All jobs that ended. Raises TraceError naming file and line."""
+        files = _files(path)
+        if not files:
+            raise TraceError(f"{path}: there are no files named lsb.acct, lsb.acct.1, ...")
+        rows, faults = Rows(), Faults(lenient)
+        for file in files:
+            for number, line in lines_of(file):
+                if not line.strip() or line.startswith("#"):
+                    continue
+                try:
+                    _take(line, rows)
+                except Malformed as fault:
+                    faults.add(file, number, fault)
+        return rows.log(path, "from LSF accounting records; times are Unix times", faults)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if _FILE.fullmatch(file.name))
+
+
+def _take(line: str, rows: Rows) -> None:
+    match = _BEGIN.match(line)
+    if match is None:
+        raise Malformed('not an accounting record ("JOB_FINISH" "10.1" TIME JOBID ...)')
+    if match[1] == _RESERVED:
+        return
+    said, hosts = _named([text or word for text, word in _FIELD.findall(line)])
+    submit_s, start_s, end_s = (_time_s(said, name) for name in ("submitTime", "startTime", "eventTime"))
+    ran = start_s > 0
+    if not submit_s <= (start_s if ran else submit_s) <= end_s:
+        raise Malformed(
+            f"submitTime {submit_s}, startTime {start_s} and eventTime {end_s} are not in this order"
+        )
+    slots = [_slots(host) for host in hosts]
+    asked = whole(said["numProcessors"], "numProcessors")
+    procs = sum(count for count, _ in slots) or asked
+    limit_s = _count(said, "runLimit") or (_time_s(said, "termTime") - start_s if ran else 0)
+    memory_kb = _count(said, "maxRMem")
+    rows.add(
+        number=whole(said["jobId"], "jobId")
+        | _count(said, "idx") << 32,  # as LSF itself numbers an array's elements
+        submit_s=submit_s,
+        wait_s=start_s - submit_s if ran else -1,
+        run_s=end_s - start_s if ran else -1,
+        allocated_procs=procs or -1,
+        requested_procs=asked or procs or -1,
+        nodes=len({host for _, host in slots}) or -1,
+        requested_s=limit_s if limit_s > 0 else -1,
+        used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
+        status=_status(said),
+        user=rows.users.number(said["userName"]),
+        group=rows.groups.number(said.get("projectName")),
+        queue=rows.queues.number(said["queue"]),
+    )
+
+
+def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The fields by their names, and the hosts that the job ran on."""
+    said = dict(zip(_FIXED, fields, strict=False))
+    at = len(_FIXED)
+    at += 1 + _number_at(fields, at, "numAskedHosts")
+    hosts_end = at + 1 + _number_at(fields, at, "numExHosts")
+    hosts = fields[at + 1 : hosts_end]
+    said["jStatus"] = _text_at(fields, hosts_end, "jStatus")
+    at = hosts_end + 4 + _USAGE  # status, host factor, the job's name and its command
+    said |= dict(zip(_AFTER_USAGE, fields[at:], strict=False))
+    at += len(_AFTER_USAGE)
+    if at < len(fields):  # pairs of submitEXT, usage of each host, options3, then the run limit in seconds
+        at += 1 + 2 * _number_at(fields, at, "the number of submitEXT")
+        if at < len(fields):
+            at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage") + 1
+            said |= {"runLimit": fields[at]} if at < len(fields) else {}
+    return said, hosts
+
+
+def _text_at(fields: list[str], at: int, name: str) -> str:
+    if at >= len(fields):
+        raise Malformed(f"the record ends before {name}")
+    return fields[at]
+
+
+def _number_at(fields: list[str], at: int, name: str) -> int:
+    return whole(_text_at(fields, at, name), name)
+
+
+def _time_s(said: dict[str, str], name: str) -> int:
+    time_s = whole(said.get(name), name)
+    if time_s > _NEWEST_S:
+        raise Malformed(f"{name} is {time_s}, not a time in seconds")
+    return time_s
+
+
+def _count(said: dict[str, str], name: str) -> int:
+    """A number that need not be there; 0 where it is not, or negative."""
+    text = said.get(name, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _slots(host: str) -> tuple[int, str]:
+    """How many slots on which host: `8*host` is the short form of eight times `host`."""
+    match = _SLOTS.fullmatch(host)
+    return (int(match[1]), match[2]) if match else (1, host)
+
+
+def _status(said: dict[str, str]) -> int:
+    """SWF's: 1 completed, 0 failed, 5 cancelled."""
+    if whole(said["jStatus"], "jStatus") == _DONE:
+        return 1
+    return 5 if _count(said, "exitInfo") in _KILLED else 0

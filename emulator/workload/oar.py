@@ -1,0 +1,137 @@
+"""Jobs of OAR as `oarstat` prints them in JSON.
+
+    oarstat -f -J --sql "state IN ('Terminated', 'Error') AND stop_time >= 1767225600" > oar.json
+
+An object of jobs by their numbers (OAR 2.5: `submissionTime`, `startTime`, `stopTime`, oarstat(1)), or a list of them
+(OAR 3: `submission_time`, ...). Times are Unix times, 0 for what has not come; the walltime is in seconds. Nodes are
+the different names in `assigned_network_address`, processors the `assigned_resources`. Jobs of the type `inner` run on
+the nodes of another job (`container`) and are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.files import TraceError, read_json
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from emulator.workload.swf import SwfLog
+
+_KEYS = re.compile(
+    r'"(?:assigned_network_address|launchingDirectory|launching_directory|wanted_resources)"\s*:'
+)
+_NAMES = {
+    "number": ("Job_Id", "job_id", "id"),
+    "submit": ("submissionTime", "submission_time"),
+    "start": ("startTime", "start_time"),
+    "stop": ("stopTime", "stop_time"),
+    "owner": ("owner", "job_user", "user"),
+    "queue": ("queue", "queue_name"),
+}
+_ENDED = {"Terminated", "Error", "Finishing", "toError"}
+
+
+class OarFormat:
+    """The trace format `oar`."""
+
+    name = "oar"
+
+    def can_read(self, path: Path) -> bool:
+        """True if the file is JSON that begins with what OAR says of a job."""
+        begin = beginning(path)
+        return begin.startswith(("{", "[")) and _KEYS.search(begin) is not None and '"state"' in begin
+
+    def hint(self, path: Path) -> str | None:
+        """What is wrong with a file that oarstat may have written, None if it looks like none."""
+        line = first_line(path)
+        if re.match(r"Job id\s+S\s+User\s+", line) or re.match(r"Job_Id: \d+", line):
+            return "if oarstat wrote it: write it again with -f -J, and with --sql for jobs that have ended"
+        return None
+
+    def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
+        """All jobs. Raises TraceError naming file and job, or the place of bad JSON."""
+        rows, faults = Rows(), Faults(lenient)
+        for name, job in _jobs(read_json(path), path):
+            try:
+                _take(name, job, rows)
+            except Malformed as fault:
+                faults.add(path, f"job {name}", fault)
+        return rows.log(path, "from oarstat; times are Unix times", faults)
+
+
+def _jobs(document: Any, path: Path) -> Iterable[tuple[str, Any]]:
+    if isinstance(document, dict):
+        return document.items()
+    if isinstance(document, list):
+        return [
+            (str(_first(job, "number") if isinstance(job, dict) else at), job)
+            for at, job in enumerate(document, 1)
+        ]
+    raise TraceError(f"{path}: neither an object nor a list of jobs; this is not what oarstat -J prints")
+
+
+def _take(name: str, job: Any, rows: Rows) -> None:
+    if not isinstance(job, dict):
+        raise Malformed(f"not an object: {str(job)[:40]}")
+    if any(str(each).startswith("inner=") for each in _listed(job, "types")):
+        return
+    submit_s = whole(_text(job, "submit"), "submissionTime")
+    start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
+    has_started, has_ended = start_s > 0, job.get("state") in _ENDED and stop_s > 0
+    if not submit_s <= (start_s if has_started else submit_s) or (
+        has_started and has_ended and stop_s < start_s
+    ):
+        raise Malformed(
+            f"submissionTime {submit_s}, startTime {start_s} and stopTime {stop_s} are not in this order"
+        )
+    nodes, resources = (
+        len(set(_listed(job, "assigned_network_address"))),
+        len(_listed(job, "assigned_resources")),
+    )
+    limit = job.get("walltime")
+    rows.add(
+        number=whole(_text(job, "number") or name, "Job_Id"),
+        submit_s=submit_s,
+        wait_s=start_s - submit_s if has_started else -1,
+        run_s=stop_s - start_s if has_started and has_ended else -1,
+        allocated_procs=resources or nodes or -1,
+        requested_procs=resources or nodes or -1,
+        nodes=nodes or -1,
+        requested_s=-1 if limit is None else whole(str(limit), "walltime"),
+        status=_status(job),
+        user=rows.users.number(_text(job, "owner")),
+        group=rows.groups.number(str(job.get("project") or "")),
+        queue=rows.queues.number(_text(job, "queue")),
+    )
+
+
+def _first(job: dict[str, Any], which: str) -> Any:
+    return next((job[name] for name in _NAMES[which] if job.get(name) is not None), None)
+
+
+def _text(job: dict[str, Any], which: str) -> str | None:
+    value = _first(job, which)
+    return None if value is None else str(value)
+
+
+def _listed(job: dict[str, Any], name: str) -> list[Any]:
+    value = job.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _status(job: dict[str, Any]) -> int:
+    """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
+    if job.get("state") not in _ENDED:
+        return -1
+    kinds = {each.get("type") for each in _listed(job, "events") if isinstance(each, dict)}
+    if "FRAG_JOB_REQUEST" in kinds:  # oardel
+        return 5
+    return (
+        1 if job.get("state") in {"Terminated", "Finishing"} and str(job.get("exit_code") or 0) == "0" else 0
+    )

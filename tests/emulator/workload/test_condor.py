@@ -1,0 +1,104 @@
+"""HTCondor's history, in each form in which it comes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from emulator.workload.formats import load
+from testdata import RECORDED
+
+SAMPLE = RECORDED / "condor/history.txt"
+COLUMNS = ("number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_s", "status", "user")
+JOBS = [
+    (71_000_000, 1_767_262_000, 400, 600, 4, -1, 1, 1),  # its second run
+    (71_000_001, 1_767_262_000, 500, 1000, 2, 7200, 0, 1),  # what it asked for is an expression
+    (72_000_000, 1_767_262_700, -1, -1, 1, -1, 5, 2),  # removed before it began
+    (74_000_000, 1_767_262_800, 200, 1000, 24, -1, 1, 3),  # three machines
+]
+AD = {
+    "ClusterId": 5, "ProcId": 0, "QDate": 1_767_262_000, "JobCurrentStartDate": 1_767_262_100, "JobStatus": 4,
+    "CompletionDate": 1_767_262_400, "JobUniverse": 5, "RequestCpus": 1, "Owner": "alice",
+}  # fmt: skip
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    def build(*ads, lines=False):
+        path = tmp_path / "condor.json"
+        path.write_text("\n".join(map(json.dumps, ads)) if lines else json.dumps(ads, indent=2))
+        return path
+
+    return build
+
+
+def test_the_historys_own_file_gives_its_jobs_without_those_of_the_submit_host(rows_of):
+    log = load(SAMPLE)
+    assert rows_of(log, *COLUMNS) == JOBS
+    assert log.nodes is None
+    assert log.column("requested_memory_kb").tolist() == [2 * 1024 * 1024, -1, -1, -1]
+
+
+def test_the_same_jobs_come_from_each_form(json_file, text_file, rows_of):
+    ads, ad = [], {}
+    for line in SAMPLE.read_text().splitlines():
+        if line.startswith("*** "):
+            ads.append(ad)
+            ad = {}
+        else:
+            name, _, value = line.partition(" = ")
+            ad[name] = int(value) if value.isdecimal() else value.strip('"')
+    assert rows_of(load(json_file(*ads)), *COLUMNS) == JOBS
+    assert rows_of(load(json_file(*ads, lines=True)), *COLUMNS) == JOBS
+    long = [
+        line
+        for ad in ads
+        for line in (
+            *(
+                f'{name} = "{value}"' if name == "Owner" else f"{name} = {value}"
+                for name, value in ad.items()
+            ),
+            "",
+        )
+    ]
+    assert rows_of(load(text_file(*long)), *COLUMNS) == JOBS
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"QDate": None}, "QDate is missing"),
+        (
+            {"QDate": 1_767_262_200},
+            "QDate 1767262200, start 1767262100 and end 1767262400 are not in this order",
+        ),
+        ({"CompletionDate": 1_767_262_050}, "are not in this order"),
+    ],
+)
+def test_a_bad_job_is_named_or_counted(json_file, changes, reason):
+    path = json_file(AD, AD | changes | {"ProcId": 3})
+    with pytest.raises(ValueError, match=rf"condor.json: job 5.3: .*{reason}"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed) == (1, 1)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path):
+    path = tmp_path / "condor.jsonl"
+    path.write_text(json.dumps(AD) + "\n{\n")
+    with pytest.raises(ValueError, match=r"condor.jsonl:2: not valid JSON"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (" ID     OWNER          SUBMITTED   RUN_TIME     ST COMPLETED   CMD", "write it again with -json"),
+        ("-- Schedd: submit.example.org : <10.0.0.1:9618>", "condor_q shows jobs that have not ended"),
+        ('<?xml version="1.0"?><!DOCTYPE classads SYSTEM "classads.dtd">', "-json in place of -xml"),
+    ],
+)
+def test_what_cannot_be_read_says_which_option_makes_it_readable(text_file, line, hint):
+    with pytest.raises(ValueError, match=hint):
+        load(text_file(line, "more"))

@@ -1,0 +1,91 @@
+"""Accounting files of LSF, by lsb.acct(5)."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from emulator.workload.formats import load
+from emulator.workload.rules import to_jobs
+from testdata import RECORDED
+
+SAMPLE = RECORDED / "lsf/lsb.acct.txt"
+COLUMNS = (
+    "number",
+    "submit_s",
+    "wait_s",
+    "run_s",
+    "allocated_procs",
+    "requested_s",
+    "status",
+    "user",
+    "group",
+)
+FIT = (201, 1_767_262_000, 400, 600, 4, 3600, 1, 1, 1)
+
+
+def lines():
+    return SAMPLE.read_text().splitlines()
+
+
+def test_a_record_is_a_job_and_a_reservation_is_none(rows_of):
+    log = load(SAMPLE)
+    assert rows_of(log, *COLUMNS) == [
+        FIT,
+        (202 | 2 << 32, 1_767_262_010, 490, 600, 32, 10_000, 5, 2, 2),  # by its deadline; killed by its owner
+        (203, 1_767_262_020, -1, -1, 1, 60, 5, 2, 2),  # in the queue
+        (204, 1_767_262_030, 570, 800, 1, 600, 0, 3, 1),  # at its run limit
+    ]
+    assert log.nodes.tolist() == [2, 2, -1, 1]
+    assert log.column("used_memory_kb").tolist() == [51_200, -1, -1, 1024]
+    assert log.keys["Queue"] == ("1 normal", "2 short")
+    assert to_jobs(log, nodes=4).left_out == {"no run time": 1}
+
+
+def test_a_record_of_an_older_version_has_fewer_fields(text_file, rows_of):
+    fit = lines()[0].partition(' "" -1 "/alice"')[0]
+    log = load(text_file(fit))
+    assert rows_of(log, *COLUMNS) == [(*FIT[:5], -1, *FIT[6:])]
+
+
+def test_archived_files_of_a_folder_are_one_log(text_file, rows_of):
+    first = text_file(lines()[0], name="logdir/lsb.acct")
+    (first.parent / "lsb.acct.1.gz").write_bytes(gzip.compress(f"{lines()[4]}\n".encode()))
+    text_file("anything", name="logdir/lsb.events")
+    assert rows_of(load(first.parent), "number") == [(201,), (204,)]
+
+
+@pytest.mark.parametrize(
+    ("was", "then", "reason"),
+    [
+        ("1767262000 0 0 1767262400", "1767262000 0 0 1767261000", "submitTime 1767262000, startTime 1767261000"),
+        ("1767262000 0 0 1767262400", "soon 0 0 1767262400", "submitTime is 'soon', not a whole number"),
+        ("1767262000 0 0 1767262400", "1767262000000 0 0 1767262400", "not a time in seconds"),
+        (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "numExHosts|jStatus|not a whole number"),
+        ('"JOB_FINISH"', '"JOB_START"', "not an accounting record"),
+    ],
+)  # fmt: skip
+def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, was, then, reason):
+    assert was in lines()[0]
+    path = text_file(lines()[4], lines()[0].replace(was, then))
+    with pytest.raises(ValueError, match=rf"log.txt:2: .*({reason})"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "Accounting information about jobs that are: ",
+            "bacct prints no years; take the file that it reads",
+        ),
+        ('"JOB_NEW" "10.1" 1767262000 201 1000 1', "lsb.events has jobs that have not ended"),
+        ("JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME", "bjobs shows"),
+    ],
+)
+def test_what_lsf_wrote_and_cannot_be_read_says_what_to_take(text_file, line, hint):
+    with pytest.raises(ValueError, match=hint):
+        load(text_file(line, "more"))

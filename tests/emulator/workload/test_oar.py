@@ -1,0 +1,79 @@
+"""Jobs of OAR, as oarstat -f -J prints them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from emulator.workload.formats import load
+from emulator.workload.rules import to_jobs
+from testdata import RECORDED
+
+SAMPLE = RECORDED / "oar/oarstat.json"
+COLUMNS = ("number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_s", "status", "user")
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """The first job of the sample with other values, as the only one of a file."""
+
+    def build(as_list=False, **changes):
+        job = {key: value for key, value in
+               (json.loads(SAMPLE.read_text())["42"] | changes).items() if value is not ...}  # fmt: skip
+        path = tmp_path / "oar.json"
+        path.write_text(json.dumps([job] if as_list else {"42": job}))
+        return path
+
+    return build
+
+
+def test_jobs_have_the_nodes_of_their_hosts_and_those_within_a_container_are_none(rows_of):
+    log = load(SAMPLE)
+    assert rows_of(log, *COLUMNS) == [
+        (42, 1_767_262_000, 100, 2900, 4, 3600, 1, 1),
+        (43, 1_767_262_000, 200, 3600, 1, 3600, 0, 2),
+        (44, 1_767_262_000, 300, 100, 1, 3600, 5, 2),  # oardel
+        (46, 1_767_262_500, 100, -1, 2, 7200, -1, 1),
+        (47, 1_767_262_500, -1, -1, -1, 7200, -1, 3),
+        (48, 1_767_262_500, 100, 100, 1, 7200, 0, 3),
+    ]
+    assert log.nodes.tolist() == [2, 1, 1, 1, -1, 1]
+    assert to_jobs(log, nodes=4).left_out == {"no run time": 2}
+
+
+def test_oar_3_prints_a_list_and_names_as_in_its_database(changed, rows_of):
+    path = changed(
+        as_list=True, Job_Id=..., submissionTime=..., startTime=..., stopTime=..., id=42,
+        submission_time=1_767_262_000, start_time=1_767_262_100, stop_time=1_767_265_000,
+    )  # fmt: skip
+    assert rows_of(load(path), *COLUMNS) == rows_of(load(changed()), *COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"submissionTime": "now"}, "submissionTime is 'now', not a whole number"),
+        ({"submissionTime": ...}, "submissionTime is missing"),
+        (
+            {"startTime": "1"},
+            "submissionTime 1767262000, startTime 1 and stopTime 1767265000 are not in this order",
+        ),
+        ({"stopTime": "1767262050"}, "are not in this order"),
+        ({"walltime": "1h"}, "walltime is '1h', not a whole number"),
+    ],
+)
+def test_a_bad_job_is_named_or_counted(changed, changes, reason):
+    path = changed(**changes)
+    with pytest.raises(ValueError, match=rf"oar.json: job 42: .*{reason}"):
+        load(path)
+    assert load(path, lenient=True).malformed == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Job id    S User     Duration   System message", "Job_Id: 42"],
+)
+def test_what_oarstat_prints_for_people_says_which_option_makes_it_readable(text_file, line):
+    with pytest.raises(ValueError, match="write it again with -f -J"):
+        load(text_file(line, "42        T alice    0:48:20    R=2,W=1:0:0,J=B"))
