@@ -30,6 +30,8 @@ def doubts(
     On the first look after a start a mark that is newer than the ledger says that all of it is old: all lent nodes are
     in doubt then. What was doubted before for the same reason is not doubted again.
     """
+    if not unknown:
+        return {}
     found: dict[str, str] = {}
     newer, lent = [], []
     for record in records:

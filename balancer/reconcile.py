@@ -11,7 +11,7 @@ from balancer.lifecycle.states import NodeState
 from balancer.reconcile_table import TABLE, Action, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudStatus
@@ -26,6 +26,9 @@ _OBSERVED = {
 }
 
 _LISTED = {Action.MARK: "unmarked", Action.ADOPT: "in_cloud", Action.LET_GO: "not_in_cloud"}
+
+Agreed = dict[str, "tuple[NodeRecord, NodeStatus | None]"]
+"""Node -> the record and the status of which there was nothing to tell."""
 
 _FOREIGN = (Seen.FOREIGN, Seen.FOREIGN_BUSY)
 _HAS_SERVER = "a server runs on it"
@@ -94,13 +97,15 @@ def compare(
     is_cloud_silent: bool = False,
     now_us: int = 0,
     hold_us: int = 0,
+    agreed: Agreed | None = None,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
     answer, so nobody knows whether a node that is down has a VM on it: it stays down. `hold_us`: a HELD node without a
-    server goes back to batch after this time, not before.
+    server goes back to batch after this time, not before. `agreed` is kept up for the next time: of the very same
+    record and status there is nothing to tell then either, whatever the other arguments are.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
@@ -112,18 +117,17 @@ def compare(
     }
     contested: dict[str, str] = {}
     jobs: dict[str, tuple[str, ...]] = {}
-    for record in records:
-        if not is_news(record.name):
-            if record.state in MAY_BE_CONTESTED:
-                lists["unread"].append(record.name)
-            continue
-        name, status = record.name, states.get(record.name)
+    # The cloud may have something to tell of any node.
+    known: Agreed = agreed if agreed is not None and cloud is None else {}
+    for record, status in _to_compare(records, states, is_news, known, unread=lists["unread"]):
+        name = record.name
         found = seen(status, (cloud or {}).get(name))
         action = TABLE[record.state][found]
         why = _news(record, status, found, is_cloud_asked=cloud is not None)
+        is_unseen = _is_unseen(record, status, action)
         if why:
             contested[name] = why
-        elif why is not None or _is_unseen(record, status, action):
+        elif why is not None or is_unseen:
             lists["unread" if why is None else "cleared"].append(name)
         if action is Action.SET_ASIDE or found in _FOREIGN:
             lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
@@ -140,6 +144,8 @@ def compare(
             observed[name] = state
         if found is Seen.BATCH_BUSY and (record.state is NodeState.OA_BUSY or observed.get(name) == "busy"):
             jobs |= _other_jobs(record, status)
+        if action is Action.NOTHING and why is None and not is_unseen and name not in jobs:
+            known[name] = record, status
     return Difference(
         observed, jobs, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()}
     )
@@ -155,6 +161,26 @@ def _observed(
         status is not None and status.jobs == (last_job,) and record.state is NodeState.OA_IDLE
     ) and state == "busy"
     return None if is_known or is_epilogue else state
+
+
+def _to_compare(
+    records: Iterable[NodeRecord],
+    states: Mapping[str, NodeStatus],
+    is_news: Callable[[str], bool],
+    known: Agreed,
+    *,
+    unread: list[str],
+) -> Iterator[tuple[NodeRecord, NodeStatus | None]]:
+    """What may have something to tell; the nodes that are no news and might be granted are added to `unread`."""
+    for record in records:
+        name = record.name
+        if not is_news(name):
+            if record.state in MAY_BE_CONTESTED:
+                unread.append(name)
+            continue
+        status, pair = states.get(name), known.get(name)
+        if pair is None or pair[0] is not record or pair[1] is not status:
+            yield record, status
 
 
 def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_cloud_asked: bool) -> str | None:

@@ -22,7 +22,7 @@ from balancer.lifecycle.events import (
 )
 from balancer.lifecycle.states import NodeState
 from balancer.reader import Reader
-from balancer.reconcile import Difference, compare
+from balancer.reconcile import Agreed, Difference, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -75,6 +75,7 @@ class Reconciler:
         self._carry_out = carry_out
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
+        self._agreed: Agreed = {}
         self._is_compared = self._is_site_checked = False
         self._reading = threading.Lock()
         self._refresh_age_us = micros(refresh_age_s)
@@ -200,6 +201,7 @@ class Reconciler:
                 is_cloud_silent=self._cloud is not None and cloud is None,
                 now_us=at_us,
                 hold_us=self._hold_us,
+                agreed=self._agreed,
             )
             settled = difference
             self.by_hand = difference.by_hand

@@ -50,14 +50,10 @@ class NodeStatus:
 UNKNOWN = NodeStatus("unknown")
 
 
-def with_ours(nodes: Mapping[str, NodeStatus], note: str) -> dict[str, NodeStatus]:
-    """Marks with our `note` in one of the forms of `marks` are ours, those with another are not; "": who knows."""
-    if not note:
-        return dict(nodes)
-    return {name: _with_ours(status, note) if status.marked else status for name, status in nodes.items()}
-
-
-def _with_ours(status: NodeStatus, note: str) -> NodeStatus:
+def with_ours(status: NodeStatus, note: str) -> NodeStatus:
+    """A mark with our `note` in one of the forms of `marks` is ours, one with another is not; "": who knows."""
+    if not (status.marked and note):
+        return status
     mark = parse(status.note, note)
     if mark is None:
         return replace(status, is_foreign=bool(status.note))

@@ -46,8 +46,10 @@ def noted(note: str, why: str, kept: str = "") -> str:
 
 def parse(text: str, note: str) -> Mark | None:
     """What a note says if it is one of ours, whose text is `note`; else None."""
+    if not note or note not in text:
+        return None
     match = re.fullmatch(rf"(?:(?P<kept>.*) \| )?{re.escape(note)}(?: (?:{_STAMP}|{_OLD}))?", text, re.DOTALL)
-    if match is None or not note:
+    if match is None:
         return None
     stamp = None
     if match["ledger"] is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, with_ours
-from balancer.drivers.openpbs_json import parse_nodes, parse_remaining
+from balancer.drivers.base import UNKNOWN, NodeStatus
+from balancer.drivers.openpbs_json import parse_nodes, parse_piece, parse_remaining, pieces
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
+from balancer.drivers.pieces import Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,15 +31,20 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
 
     name = "openpbs"
     settings_type = OpenPbsSettings
+    form = Form(whole=parse_nodes, pieces=pieces, one=parse_piece)
     unreachable_words = ("cannot connect", "couldn't connect", "connection refused", "no route to host")
+
+    @property
+    def our_note(self) -> str:
+        return self.settings.comment
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._take(nodes, self.settings.comment, why, lambda comment: ("-o", *self._said(comment)))
+        self._take(nodes, why, lambda comment: ("-o", *self._said(comment)))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -r`, then ask for a scheduling cycle (by default OpenPBS waits up to 600 s for one)."""
-        self._give_back(nodes, self.settings.comment, lambda kept: ("-r", *self._said(kept)))
+        self._give_back(nodes, lambda kept: ("-r", *self._said(kept)))
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read; these are picked out."""
@@ -47,8 +53,7 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -av -F json`, and with `remaining` one `qstat -f -F json`."""
-        listed = parse_nodes(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
-        found = with_ours(listed, self.settings.comment)
+        found = self._nodes.read(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
         if not remaining:
             return found
         left = parse_remaining(self._run((self.settings.qstat, "-f", "-F", "json")))

@@ -16,6 +16,7 @@ from balancer.drivers.base import NodeState, NodeStatus, UnclearError
 _BUSY = frozenset({"job-exclusive", "job-busy", "resv-exclusive", "busy"})
 _KNOWN = _BUSY | {"free", "offline", "down"}
 _JOB_ID = re.compile(r"\d+(\[\d*\])?\.[\w.-]+")
+_NODES = re.compile(r'\n[ \t]+"nodes":[ \t]*\{(\n[ \t]+)(?=")')
 _WALLTIME = re.compile(r"(\d+):(\d\d):(\d\d)")
 
 
@@ -25,6 +26,32 @@ def parse_nodes(text: str) -> dict[str, NodeStatus]:
     if not isinstance(nodes, dict) or not nodes:
         raise UnclearError("pbsnodes lists no node at all")
     return {name: _status(name, node) for name, node in nodes.items()}
+
+
+def pieces(text: str) -> list[str] | None:
+    """The nodes of an answer of `pbsnodes`, as members of an object; None: it is not written a member a line.
+
+    A line's end cannot be part of a string, so what begins and ends like this on lines of its own is what it seems.
+    """
+    match = _NODES.search(text)
+    if match is None:
+        return None
+    begin, end = match[1], match[1] + "}"
+    *nodes, last = text[match.end() :].split(f"{end},{begin}")
+    final, ended, rest = last.partition(end)
+    shell = _loaded(text[: match.start(1)] + rest, "pbsnodes")
+    if not ended or shell.get("nodes") != {}:
+        return None
+    return [f"{node}{end}" for node in (*nodes, final)]
+
+
+def parse_piece(piece: str) -> tuple[str, NodeStatus]:
+    """Name and status of one of the `pieces`. Raises UnclearError."""
+    node = _read(f"{{{piece}}}", "pbsnodes")
+    if not isinstance(node, dict) or len(node) != 1:
+        raise UnclearError(f"pbsnodes printed what is no node: {piece[:80]!r}")
+    ((name, said),) = node.items()
+    return name, _status(name, said)
 
 
 def parse_remaining(text: str) -> dict[str, int]:
@@ -45,6 +72,13 @@ def parse_remaining(text: str) -> dict[str, int]:
 
 
 def _loaded(text: str, command: str) -> dict[str, Any]:
+    loaded = _read(text, command)
+    if not isinstance(loaded, dict) or "pbs_server" not in loaded:
+        raise UnclearError(f"{command} printed JSON that is not an answer of OpenPBS: {text[:80]!r}")
+    return loaded
+
+
+def _read(text: str, command: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
@@ -52,12 +86,9 @@ def _loaded(text: str, command: str) -> dict[str, Any]:
         return found
 
     try:
-        loaded = json.loads(text, object_pairs_hook=once)
+        return json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise UnclearError(f"{command} printed what is not JSON ({error}): {text[:80]!r}") from error
-    if not isinstance(loaded, dict) or "pbs_server" not in loaded:
-        raise UnclearError(f"{command} printed JSON that is not an answer of OpenPBS: {text[:80]!r}")
-    return loaded
 
 
 def _status(name: str, node: Any) -> NodeStatus:

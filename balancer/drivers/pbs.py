@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from balancer.drivers.base import RefusedError
+from balancer.drivers.base import RefusedError, with_ours
 from balancer.drivers.marks import kept_of, noted
+from balancer.drivers.pieces import NodesInPieces
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
+    from balancer.drivers.pieces import Form
 
     Options = Callable[[str], Sequence[str]]
 
@@ -42,20 +44,27 @@ class PbsDriver(ABC, Generic[Settings]):
     name: str
     settings_type: ClassVar[type[PbsSettings]]
     unreachable_words: ClassVar[Sequence[str]]
+    form: ClassVar[Form[NodeStatus]]
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
+        self._nodes = NodesInPieces(self.form, lambda status: with_ours(status, self.our_note))
 
-    def _take(self, nodes: Sequence[str], note: str, why: str, options: Options) -> None:
+    @property
+    @abstractmethod
+    def our_note(self) -> str:
+        """What is put on lent nodes; "": nothing."""
+
+    def _take(self, nodes: Sequence[str], why: str, options: Options) -> None:
         """Mark them, with our note behind what others have noted; `options` are those for a note."""
-        groups = self._by_kept(nodes, note, foreign=False)
-        self._change([(options(noted(note, why, kept)), some) for kept, some in groups.items()])
+        groups = self._by_kept(nodes, foreign=False)
+        self._change([(options(noted(self.our_note, why, kept)), some) for kept, some in groups.items()])
 
-    def _give_back(self, nodes: Sequence[str], note: str, options: Options) -> None:
+    def _give_back(self, nodes: Sequence[str], options: Options) -> None:
         """Put them online with what others have noted; ask for a scheduling cycle, for those that did change."""
         refusal: RefusedError | None = None
         try:
-            groups = self._by_kept(nodes, note, foreign=True)
+            groups = self._by_kept(nodes, foreign=True)
             self._change([(options(kept), some) for kept, some in groups.items()])
         except RefusedError as error:
             refusal = error  # for some of the nodes, perhaps
@@ -64,8 +73,9 @@ class PbsDriver(ABC, Generic[Settings]):
         if refusal is not None:
             raise refusal
 
-    def _by_kept(self, nodes: Sequence[str], note: str, *, foreign: bool) -> dict[str, list[str]]:
+    def _by_kept(self, nodes: Sequence[str], *, foreign: bool) -> dict[str, list[str]]:
         """The nodes by what others have noted on them; without those that others have marked, unless `foreign`."""
+        note = self.our_note
         if not note:
             return {"": list(nodes)}
         found = self.get_status_of_nodes(nodes)

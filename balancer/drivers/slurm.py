@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Literal
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
 from balancer.drivers.marks import kept_of, noted, parse
+from balancer.drivers.pieces import Form, NodesInPieces, Remembered
 from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import (
     JOBS_FORMAT,
+    Job,
     NodeLine,
+    job_nodes,
+    node_lines,
     parse_jobs,
+    parse_node,
     parse_nodes,
     parse_partition,
     parse_reservations,
@@ -61,6 +66,10 @@ class SlurmSettings:
             raise ValueError(f"slurm: hold must be drain or reservation, not {self.hold!r}")
 
 
+_Facts = tuple[NodeLine, tuple[Job, ...], bool]
+"""What Slurm says of a node: its line, its jobs, whether a reservation of ours keeps it."""
+
+
 class SlurmDriver:
     """`balancer.drivers.base.BatchDriver` for Slurm. `marked` means: drained, and by us."""
 
@@ -69,6 +78,9 @@ class SlurmDriver:
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
+        self._nodes = NodesInPieces(Form(whole=parse_nodes, pieces=node_lines, one=parse_node))
+        self._job_nodes = Remembered(job_nodes)
+        self._statuses = Remembered(self._status)
         self._loose: frozenset[str] = frozenset()
         """Nodes that were in the partition without anything of ours when `tidy` looked last."""
 
@@ -121,13 +133,22 @@ class SlurmDriver:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
         lines = self._lines()
         held = self._held() if self._reserves else frozenset()
-        jobs = parse_jobs(self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}")))
-        return {
-            node: status_of(
-                line, jobs.get(node, ()), note=self._note, remaining=remaining, is_held=node in held
+        said = self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}"))
+        jobs = parse_jobs(said, self._job_nodes.of_all)
+        facts: list[_Facts] = [
+            (
+                line,
+                tuple(job if remaining else Job(job.job_id, None) for job in jobs.get(node, ())),
+                node in held,
             )
             for node, line in lines.items()
-        }
+        ]
+        each = self._statuses.of_some if remaining else self._statuses.of_all
+        return dict(zip(lines, each(facts), strict=True))
+
+    def _status(self, facts: _Facts) -> NodeStatus:
+        line, jobs, is_held = facts
+        return status_of(line, jobs, note=self._note, remaining=True, is_held=is_held)
 
     def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         settings = self.settings
@@ -195,7 +216,7 @@ class SlurmDriver:
         return (self.settings.scontrol, "delete", f"reservationname={self.settings.mark}-{node}")
 
     def _lines(self) -> dict[str, NodeLine]:
-        return parse_nodes(self._run((self.settings.scontrol, "--all", "--oneliner", "show", "node")))
+        return self._nodes.read(self._run((self.settings.scontrol, "--all", "--oneliner", "show", "node")))
 
     def _is_foreign(self, line: NodeLine) -> bool:
         return line.is_drained and parse(line.reason, self._note) is None

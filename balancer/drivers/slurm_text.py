@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
 from balancer.drivers.marks import parse
 from balancer.nodelist import NodeListError, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 JOBS_FORMAT = "%A|%T|%L|%N"
 _JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
@@ -58,42 +62,67 @@ class Job:
 def parse_nodes(text: str) -> dict[str, NodeLine]:
     """The output of `scontrol show node -o`, node name -> line."""
     nodes: dict[str, NodeLine] = {}
-    for line in _lines(text, "scontrol show node"):
-        match = _NODE.fullmatch(line)
-        if match is None:
-            raise UnclearError(f"scontrol show node printed what is no node: {line[:80]!r}")
-        name, fields_text, reason = match.groups()
+    for line in node_lines(text):
+        name, node = parse_node(line)
         if name in nodes:
             raise UnclearError(f"scontrol show node lists node {name} twice")
-        nodes[name] = _node(name, fields_text, reason or "")
+        nodes[name] = node
     if not nodes:
         raise UnclearError("scontrol show node lists no node at all")
     return nodes
 
 
-def parse_jobs(text: str) -> dict[str, tuple[Job, ...]]:
-    """The output of `squeue --format=JOBS_FORMAT`, node name -> the jobs that have it, whatever they do there."""
+def node_lines(text: str) -> list[str]:
+    """The output of `scontrol show node -o`, a line a node."""
+    return _lines(text, "scontrol show node")
+
+
+def parse_node(line: str) -> tuple[str, NodeLine]:
+    """Name and facts of a node. Raises UnclearError."""
+    match = _NODE.fullmatch(line)
+    if match is None:
+        raise UnclearError(f"scontrol show node printed what is no node: {line[:80]!r}")
+    name, fields_text, reason = match.groups()
+    return name, _node(name, fields_text, reason or "")
+
+
+def job_nodes(nodelist: str) -> tuple[str, ...]:
+    """The nodes of a job, as squeue writes them. Raises UnclearError."""
+    try:
+        return tuple(expand(nodelist))
+    except NodeListError as error:
+        raise UnclearError(f"squeue gives a job nodes that cannot be read: {error}") from error
+
+
+def _nodes_of_each(nodelists: Iterable[str]) -> list[tuple[str, ...]]:
+    return [job_nodes(nodelist) for nodelist in nodelists]
+
+
+def parse_jobs(
+    text: str, nodes_of: Callable[[Iterable[str]], list[tuple[str, ...]]] = _nodes_of_each
+) -> dict[str, tuple[Job, ...]]:
+    """The output of `squeue --format=JOBS_FORMAT`, node name -> the jobs that have it, whatever they do there.
+
+    `nodes_of`: `job_nodes` of each of these.
+    """
     header, *lines = _lines(text, "squeue") or [""]
     if header.strip() != _JOBS_HEADER:
         raise UnclearError(f"squeue printed {header[:80]!r} instead of its header")
-    jobs: dict[str, tuple[Job, ...]] = {}
+    listed: list[tuple[Job, str]] = []
     for line in lines:
         match = _JOB.fullmatch(line.strip())
         if match is None:
             raise UnclearError(f"squeue printed what is no job: {line[:80]!r}")
         job_id, state, left, nodelist = match.groups()
-        if not nodelist:
-            if state in ("RUNNING", "SUSPENDED", "CONFIGURING"):
-                raise UnclearError(f"squeue says that job {job_id} is {state} on no node")
-            continue
-        try:
-            names = expand(nodelist)
-        except NodeListError as error:
-            raise UnclearError(f"squeue gives job {job_id} nodes that cannot be read: {error}") from error
-        job = Job(job_id, _left_us(left))
+        if nodelist:
+            listed.append((Job(job_id, _left_us(left)), nodelist))
+        elif state in ("RUNNING", "SUSPENDED", "CONFIGURING"):
+            raise UnclearError(f"squeue says that job {job_id} is {state} on no node")
+    jobs: dict[str, tuple[Job, ...]] = {}
+    for (job, _), names in zip(listed, nodes_of(nodelist for _, nodelist in listed), strict=True):
         for name in names:
             others = jobs.get(name, ())
-            if all(other.job_id != job_id for other in others):
+            if all(other.job_id != job.job_id for other in others):
                 jobs[name] = (*others, job)
     return jobs
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, with_ours
+from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
+from balancer.drivers.pieces import Form
 from balancer.drivers.programs import batches
-from balancer.drivers.torque_xml import parse_nodes, parse_remaining
+from balancer.drivers.torque_xml import parse_nodes, parse_piece, parse_remaining, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,18 +32,22 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
 
     name = "torque"
     settings_type = TorqueSettings
+    form = Form(whole=parse_nodes, pieces=pieces, one=parse_piece)
     unreachable_words = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
+
+    @property
+    def our_note(self) -> str:
+        return self.settings.note
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._take(nodes, self.settings.note, why, lambda note: ("-o", *(("-N", note) if note else ())))
+        self._take(nodes, why, lambda note: ("-o", *(("-N", note) if note else ())))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -c`, then ask for a scheduling cycle (by default Torque waits up to 600 s for one)."""
         # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
         self._give_back(
             nodes,
-            self.settings.note,
             lambda kept: ("-c", *(("-N", kept or "n") if self.settings.note else ())),
         )
 
@@ -52,19 +57,16 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
         found: dict[str, NodeStatus] = {}
         for some in batches(wanted):
             try:
-                found |= self._parsed((self.settings.pbsnodes, "-x", *some))
+                found |= self._nodes.read(self._run((self.settings.pbsnodes, "-x", *some)), are_all=False)
             except RefusedError:
                 # One unknown name spoils the answer for all of them.
-                found = self._parsed((self.settings.pbsnodes, "-x"))
+                found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
                 break
         return {node: found.get(node, UNKNOWN) for node in wanted}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
-        found = self._parsed((self.settings.pbsnodes, "-x"))
+        found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
         if not remaining:
             return found
         return with_remaining(found, parse_remaining(self._run((self.settings.qstat, "-x"))))
-
-    def _parsed(self, command: tuple[str, ...]) -> dict[str, NodeStatus]:
-        return with_ours(parse_nodes(self._run(command)), self.settings.note)

@@ -16,21 +16,57 @@ _BUSY = frozenset({"job-exclusive", "job-sharing", "busy"})
 _HELD = frozenset({"job-exclusive", "job-sharing"})
 _KNOWN = _BUSY | {"free", "offline", "down"}
 _SLOTS = re.compile(r"\d+(-\d+)?")
+_HEAD, _NODE_END, _TAIL = "<Data>", "</Node>", "</Data>"
+_NOT_READ = ("status", "gpu_status", "mic_status")
+"""What a node says of itself, anew each time: loads, free memory, clocks."""
 
 
 def parse_nodes(text: str) -> dict[str, NodeStatus]:
     """The output of `pbsnodes -x`, node name -> status."""
     nodes: dict[str, NodeStatus] = {}
     for element in _children(text, "Node", "pbsnodes -x"):
-        name = _text(element, "name")
-        if not name:
-            raise UnclearError("pbsnodes -x lists a node without a name")
+        name, status = _node(element)
         if name in nodes:
             raise UnclearError(f"pbsnodes -x lists node {name} twice")
-        nodes[name] = _status(element, name)
+        nodes[name] = status
     if not nodes:
         raise UnclearError("pbsnodes -x lists no node at all")
     return nodes
+
+
+def pieces(text: str) -> list[str] | None:
+    """The nodes of an answer of `pbsnodes -x`, without what is not read; None: it has not the usual form.
+
+    Well-formed XML without comments and the like has `</Node>` nowhere but where a node ends.
+    """
+    text = text.strip()
+    if not (text.startswith(_HEAD) and text.endswith(_TAIL)):
+        return None
+    *nodes, rest = text[len(_HEAD) : -len(_TAIL)].split(_NODE_END)
+    return None if rest.strip() else [_what_is_read(node) for node in nodes]
+
+
+def parse_piece(piece: str) -> tuple[str, NodeStatus]:
+    """Name and status of one of the `pieces`. Raises UnclearError."""
+    # A second one could only follow a first without a name.
+    return _node(_children(f"{_HEAD}{piece}{_NODE_END}{_TAIL}", "Node", "pbsnodes -x")[0])
+
+
+def _what_is_read(node: str) -> str:
+    for tag in _NOT_READ:
+        head, opened, rest = node.partition(f"<{tag}>")
+        if opened:
+            said, closed, tail = rest.partition(f"</{tag}>")
+            if closed and "<" not in said:
+                node = head + tail
+    return node
+
+
+def _node(element: ET.Element) -> tuple[str, NodeStatus]:
+    name = _text(element, "name")
+    if not name:
+        raise UnclearError("pbsnodes -x lists a node without a name")
+    return name, _status(element, name)
 
 
 def parse_remaining(text: str) -> dict[str, int]:

@@ -49,7 +49,7 @@ def test_notes_of_older_releases_are_ours_and_say_nothing_of_the_ledger(text):
 )
 def test_a_note_that_only_contains_ours_is_somebody_elses(text):
     assert parse(text, NOTE) is None
-    status = with_ours({"n1": NodeStatus("offline", note=text, marked=True)}, NOTE)["n1"]
+    status = with_ours(NodeStatus("offline", note=text, marked=True), NOTE)
     assert (status.is_ours, status.is_foreign, status.stamp) == (False, bool(text), None)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
@@ -200,3 +205,64 @@ def test_a_node_in_doubt_is_the_clouds_where_a_server_runs_and_batchs_after_a_ti
     assert found("HELD", OURS, cloud=EMPTY, since_us=100, now_us=149, hold_us=50).not_in_cloud == ()
     assert found("HELD", OURS, cloud=EMPTY, since_us=100, now_us=150, hold_us=50).not_in_cloud == ("n1",)
     assert found("HELD", OURS, cloud=EMPTY).not_in_cloud == ("n1",), "at once where no time is given"
+
+
+NAMES = ("n1", "n2", "n3")
+STATUSES = (None, IDLE, BUSY, OURS, DRAINED_BUSY, FOREIGN, DOWN, UNREAD, NodeStatus("busy", ("8.server",)))
+some_nodes = st.sets(st.sampled_from(NAMES))
+records = st.builds(
+    record,
+    st.sampled_from(list(NodeState)),
+    jobs=st.sampled_from(((), ("9.server",))),
+    contested=st.sampled_from(("", "", "it is down", "a server runs on it")),
+    since_us=st.integers(0, 2),
+)
+looks = st.fixed_dictionaries(
+    {
+        "records": st.dictionaries(st.sampled_from(NAMES), records),
+        "states": st.dictionaries(st.sampled_from(NAMES), st.sampled_from(STATUSES)),
+        "old": some_nodes,
+        "in_hand": some_nodes,
+        "last_jobs": st.dictionaries(st.sampled_from(NAMES), st.just("9.server")),
+        "cloud": st.none() | st.dictionaries(st.sampled_from(NAMES), st.sampled_from((ON, EMPTY, SERVER))),
+        "is_cloud_silent": st.booleans(),
+        "now_us": st.integers(0, 3),
+    }
+)
+
+
+@given(steps=st.lists(looks, min_size=2, max_size=6))
+def test_who_remembers_what_agreed_is_told_the_same_as_who_does_not(steps):
+    known = {name: record("DOWN", name) for name in NAMES}
+    states = dict.fromkeys(NAMES, IDLE)
+    agreed = {}
+    for step in steps:
+        known |= {name: replace(each, name=name) for name, each in step["records"].items()}
+        states |= step["states"]
+        rest = {key: step[key] for key in ("in_hand", "last_jobs", "cloud", "is_cloud_silent", "now_us")}
+        rest |= {"is_news": lambda name, step=step: name not in step["old"], "hold_us": 2}
+        listed = {name: status for name, status in states.items() if status is not None}
+        expected = compare(known.values(), listed, **rest)
+        assert compare(known.values(), listed, **rest, agreed=agreed) == expected
+
+
+def test_what_was_to_be_told_of_a_node_is_told_again_while_it_stays_so():
+    cells = product(NodeState, STATUSES, ((), ("9.server",)), ("", "it is down", "a server runs on it"))
+    for state, status, jobs, contested in cells:
+        node = record(state, jobs=jobs, contested=contested)
+        listed = {} if status is None else {"n1": status}
+        rest = {"is_news": lambda _: True, "last_jobs": {}}
+        agreed = {}
+        told = [compare([node], listed, **rest, agreed=agreed) for _ in range(2)]
+        assert told == 2 * [compare([node], listed, **rest)]
+
+
+def test_a_node_that_agreed_is_not_compared_again_until_it_changes():
+    agreed = {}
+    one, other = record("OA_IDLE"), record("OA_BUSY", jobs=("9.server",))
+    rest = {"is_news": lambda _: True, "last_jobs": {}, "agreed": agreed}
+    assert compare([one], {"n1": IDLE}, **rest) == Difference()
+    assert agreed == {"n1": (one, IDLE)}
+    assert compare([other], {"n1": BUSY}, **rest) == Difference()
+    assert agreed == {"n1": (other, BUSY)}
+    assert compare([other], {"n1": IDLE}, **rest) == Difference({"n1": "idle"})
