@@ -218,8 +218,8 @@ MUSEUM = (
     Bug(
         "a granted node that is not listed counts as looked at when it is given back",
         "balancer/reconcile.py",
-        "or _is_unseen(record, status, action):",
-        ":",
+        "is_unseen = _is_unseen(record, status, action)",
+        "is_unseen = False",
         first=600_052,
     ),
     Bug(
