@@ -65,6 +65,8 @@ def study() -> None:
               help="Processors of a batch node, where the log counts processors.")  # fmt: skip
 @click.option("--shared-nodes", is_flag=True,
               help="Batch jobs smaller than a node share nodes: replay the nodes that they fill together.")  # fmt: skip
+@click.option("--down-nodes", type=click.Path(path_type=Path),
+              help="When batch nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
 @click.option("--cores-per-node", type=click.IntRange(min=0),
               help="Pack on-demand jobs of one core onto nodes of so many; 0: do not pack. [default: 16 if the log"
               " has only such jobs, else 0]")  # fmt: skip
@@ -352,6 +354,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         cores_per_node=options["cores_per_node"],
         lay_together=options["lay_together"],
         shared_nodes=options["shared_nodes"],
+        down_nodes=options["down_nodes"],
     )
     weeks = usable_weeks(logs)
     if not weeks:

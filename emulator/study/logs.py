@@ -6,7 +6,7 @@ then the week before is replayed as well and left out of the figures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import numpy as np
 from balancer.clock import US
 from balancer.predictors.interface import Slots
 from emulator.scenario import ScenarioError
-from emulator.workload import challenge, packing, preload
+from emulator.workload import challenge, outages, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.rules import to_jobs
 from emulator.workload.sharing import pack_shared
@@ -23,6 +23,8 @@ from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from emulator.workload.sharing import Shared
@@ -43,7 +45,7 @@ class Logs:
 
     `batch` has only jobs that fit the batch part; `waited_us` is what each of them waited by the log, negative where it
     does not say; `notes` says in sentences what a reader must know. `shared_queue` is the queue of the nodes that jobs
-    share (`sharing.py`), None if none do.
+    share (`sharing.py`), or that are down, None if none do. `down` has the outages as jobs of one node.
     """
 
     log: SwfLog
@@ -55,6 +57,7 @@ class Logs:
     notes: tuple[str, ...]
     procs_per_node: int = 1
     shared_queue: int | None = None
+    down: JobTable = field(default_factory=JobTable.empty)
 
     @property
     def has_waits(self) -> bool:
@@ -83,10 +86,13 @@ def read_logs(
     cores_per_node: int | None = None,
     lay_together: bool = False,
     shared_nodes: bool = False,
+    down_nodes: Path | None = None,
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
     `shared_nodes`: batch jobs of fewer than `procs_per_node` processors share nodes.
+
+    `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`).
 
     `lay_together`: the first submits of both are taken to be at the same time.
 
@@ -103,6 +109,12 @@ def read_logs(
             f" {shared.most:,} at once by the log's own starts; their waits are not replayed, and {shared.unstarted:,}"
             " without a start are left out"
         )
+    down = JobTable.empty()
+    if down_nodes is not None:
+        if shared_queue is None:
+            shared_queue = max(int(batch.column("queue").max(initial=0)), 0) + 1
+        down, note = _down(batch, down_nodes, shared_queue)
+        notes.append(note)
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
@@ -144,7 +156,29 @@ def read_logs(
         tuple(notes),
         procs_per_node,
         shared_queue,
+        down,
     )
+
+
+def _down(batch: SwfLog, path: Path, queue: int) -> tuple[JobTable, str]:
+    """Outages as jobs at the batch log's times, and what to say of them."""
+    zero_s, submit_s = batch.zero_unix_s, batch.column("submit_s")
+    if zero_s is None:
+        raise ScenarioError(
+            f"{batch.source}: it does not say when it was, so nobody knows which jobs the outages of {path} met; add"
+            " UnixStartTime to its header"
+        )
+    begin_s, end_s = zero_s + float(submit_s.min()), zero_s + float(submit_s.max())
+    ends_s = submit_s + np.maximum(batch.column("wait_s"), 0) + np.maximum(batch.column("run_s"), 0)
+    found = outages.read_outages(path, until_s=zero_s + float(ends_s.max()))
+    down_s = sum(
+        max(0.0, min(end, end_s) - max(begin, begin_s)) for spans in found.values() for begin, end in spans
+    )
+    note = (
+        f"batch: {len(found):,} nodes were down at times, {down_s / max(end_s - begin_s, 1.0):.1f} of them on average"
+        f" from {_day(begin_s)} to {_day(end_s)}; a node that is down counts as one in use"
+    )
+    return outages.as_jobs(found, zero_unix_s=zero_s, queue=queue), note
 
 
 def _shared(batch: SwfLog, procs_per_node: int) -> Shared:
@@ -249,12 +283,15 @@ def batch_of(logs: Logs, week: int, more: JobTable | None = None) -> JobTable:
     jobs = _between(logs.batch, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
     if more is not None:
         jobs = jobs.merge(more)
+    down = _down_between(logs.down, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
     if not logs.has_waits:
-        return jobs
+        return jobs.merge(down)
     before = preload.running_at(
         logs.log, begin_us / US, nodes=logs.batch_nodes, procs_per_node=logs.procs_per_node
     )
-    return preload.put_in_front(before, jobs)
+    is_down = down.submit_us == 0
+    still = down.take(np.flatnonzero(is_down)[: logs.batch_nodes - int(before.nodes.sum())])
+    return preload.put_in_front(before.merge(still), jobs.merge(down.take(~is_down)))
 
 
 def leases_of(logs: Logs, week: int, more: JobTable | None = None) -> JobTable:
@@ -286,6 +323,15 @@ def week_name(logs: Logs, week: int) -> str:
 def week_begin_us(logs: Logs, week: int) -> int:
     """When a week begins, at the batch log's own times."""
     return _origin_us(logs) + week * _WEEK_US
+
+
+def _down_between(down: JobTable, begin_us: int, end_us: int) -> JobTable:
+    """Outages with what is left of them at the begin, at times that count from there."""
+    end = down.submit_us + down.run_us
+    kept = (end > begin_us) & (down.submit_us < end_us)
+    start = np.maximum(down.submit_us[kept], begin_us)
+    left_us = end[kept] - start
+    return replace(down.take(kept), submit_us=start - begin_us, run_us=left_us, estimate_us=left_us)
 
 
 def _between(jobs: JobTable, begin_us: int, end_us: int) -> JobTable:

@@ -21,6 +21,8 @@ from emulator.sweeps.grid import LABEL
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from emulator.study.logs import Logs
 
 FARTHEST = 5.0
@@ -66,11 +68,9 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
         asked = float(jobs.run_us[mine] @ jobs.nodes[mine].astype(np.int64))
         whole = WEEK_S * US * logs.batch_nodes
         known = mine & started & counts
-        ran = started & (start_us < end_us) & (start_us + jobs.run_us > begin_us)
         used = most = crowded = None
-        if ran.any():
-            at_us = np.concatenate((start_us[ran], (start_us + jobs.run_us)[ran])).clip(begin_us, end_us)
-            change = np.concatenate((jobs.nodes[ran], -jobs.nodes[ran])).astype(np.int64)
+        if (started & (start_us < end_us) & (start_us + jobs.run_us > begin_us)).any():
+            at_us, change = _changes(logs, begin_us, end_us)
             # Ends before starts at the same instant: a node that is handed over is one node.
             order = np.lexsort((change, at_us))
             level, at_us = np.cumsum(change[order]), at_us[order]
@@ -92,6 +92,18 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
             )
         )
     return found
+
+
+def _changes(logs: Logs, begin_us: int, end_us: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When how many nodes more or less were in use, or down, within a week."""
+    jobs, down = logs.batch, logs.down
+    started = logs.waited_us >= 0
+    start_us = np.concatenate(((jobs.submit_us + logs.waited_us)[started], down.submit_us))
+    end = start_us + np.concatenate((jobs.run_us[started], down.run_us))
+    nodes = np.concatenate((jobs.nodes[started], down.nodes)).astype(np.int64)
+    mine = (start_us < end_us) & (end > begin_us)
+    at_us = np.concatenate((start_us[mine], end[mine])).clip(begin_us, end_us)
+    return at_us, np.concatenate((nodes[mine], -nodes[mine]))
 
 
 def beside_simulated(
@@ -157,8 +169,8 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
         " that others do not get."
     )
     fewer = (
-        "Likely nodes were down or reserved, the site's priorities and limits kept jobs waiting that had room, or"
-        " there were fewer nodes than --nodes says."
+        "Likely nodes were down or reserved (--down-nodes says which were down), the site's priorities and limits kept"
+        " jobs waiting that had room, or there were fewer nodes than --nodes says."
     )
     return [said, more if ratio > 1 else fewer]
 

@@ -38,7 +38,8 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
             f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {100 * high:.0f} %)."
         )
     if each.shared_wait_min is not None:
-        waits += f" Nodes that jobs share come {duration(60 * each.shared_wait_min)} later than they did."
+        what = "Nodes that jobs share or that are down" if len(answer.logs.down) else "Nodes that jobs share"
+        waits += f" {what} come {duration(60 * each.shared_wait_min)} later than they did."
     sure = (
         f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your wish and batch jobs wait no"
         f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"

@@ -11,13 +11,18 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
+from emulator.workload.files import TraceError
+from emulator.workload.outages import as_jobs, read_outages
 from emulator.workload.packing import level
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from emulator.workload.packing import Demand
     from emulator.workload.swf import SwfLog
+    from emulator.workload.table import JobTable
     from emulator.workload.workload import Workload
 
 _CROWDED, _CROWDED_SHARE = 1.1, 0.01
@@ -50,29 +55,70 @@ class Check:
         return asdict(self) | {"understood": dict(self.understood)}
 
 
-def check(log: SwfLog, workload: Workload, *, format_name: str, is_size_known: bool) -> Check:
-    """Looks at a log and its jobs. `is_size_known`: somebody, or its header, said how many nodes there are."""
+def check(
+    log: SwfLog,
+    workload: Workload,
+    *,
+    format_name: str,
+    is_size_known: bool,
+    down_nodes: Path | None = None,
+) -> Check:
+    """Looks at a log and its jobs. `is_size_known`: somebody, or its header, said how many nodes there are.
+
+    `down_nodes`: a file that says when nodes were down; these count as in use. Raises TraceError if it cannot be read,
+    or if the log does not say when it was.
+    """
     in_use = _in_use(log, workload)
+    facts: list[tuple[str, str]] = []
+    if down_nodes is not None:
+        down = _down(log, workload, down_nodes)
+        facts = [("down", _said_of_down(down, workload))]
+        in_use = _in_use(log, workload, down)
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
     left_out += [(count, what, "kept, and changed so") for what, count in workload.counted.items()]
     return Check(
         source=workload.source,
-        understood=tuple(_understood(log, workload, format_name, in_use, is_size_known=is_size_known)),
+        understood=(
+            *_understood(log, workload, format_name, in_use, is_size_known=is_size_known),
+            *facts,
+        ),
         left_out=tuple(left_out),
         doubts=tuple(_doubts(log, workload, in_use, is_size_known=is_size_known)),
     )
 
 
-def _in_use(log: SwfLog, workload: Workload) -> Demand | None:
-    """Nodes in use by the log's own starts, None if it has none."""
+def _in_use(log: SwfLog, workload: Workload, down: JobTable | None = None) -> Demand | None:
+    """Nodes in use by the log's own starts, or down, None if it has no starts."""
     wait_s = log.column("wait_s")[workload.rows]
     known = wait_s >= 0
     if not known.any():
         return None
     start_us = workload.jobs.submit_us[known] + np.rint(wait_s[known] * US).astype(np.int64)
-    return level(
-        start_us, start_us + workload.jobs.run_us[known], workload.jobs.nodes[known].astype(np.int64)
-    )
+    spans = [(start_us, start_us + workload.jobs.run_us[known], workload.jobs.nodes[known].astype(np.int64))]
+    if down is not None:
+        spans.append((down.submit_us, down.submit_us + down.run_us, down.nodes.astype(np.int64)))
+    return level(*(np.concatenate(column) for column in zip(*spans, strict=True)))
+
+
+def _down(log: SwfLog, workload: Workload, path: Path) -> JobTable:
+    """Outages within the log, as jobs at its workload's times."""
+    if log.zero_unix_s is None:
+        raise TraceError(f"{log.source}: it does not say when it was, so nobody knows which jobs {path} met")
+    zero_s = log.zero_unix_s + workload.shift_s
+    until_s = zero_s + int(workload.jobs.submit_us.max()) / US
+    found = {
+        node: [(begin, min(end, until_s)) for begin, end in spans if begin < until_s]
+        for node, spans in read_outages(path, until_s=until_s).items()
+    }
+    return as_jobs(found, zero_unix_s=zero_s, queue=0)
+
+
+def _said_of_down(down: JobTable, workload: Workload) -> str:
+    if not len(down):
+        return "no node, within the log's time"
+    mean = float(down.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
+    most = int(level(down.submit_us, down.submit_us + down.run_us, down.nodes.astype(np.int64)).count.max())
+    return f"{mean:,.1f} nodes on average, at most {most:,} at once; they count as in use"
 
 
 def _understood(

@@ -106,11 +106,19 @@ def info(  # noqa: PLR0917 - click passes them by name
 @click.argument("file", metavar="LOG", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@click.option("--down-nodes", type=click.Path(path_type=Path),
+              help="When nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
 @_size
 @_lenient
 @_json
 def check(  # noqa: PLR0917
-    file: Path, nodes: int | None, procs_per_node: int, size: str, lenient: bool, as_json: bool
+    file: Path,
+    nodes: int | None,
+    procs_per_node: int,
+    down_nodes: Path | None,
+    size: str,
+    lenient: bool,
+    as_json: bool,
 ) -> None:
     """Say what was understood of a job log, what is left out and why, and what is likely wrong with it.
 
@@ -140,7 +148,9 @@ def check(  # noqa: PLR0917
         )
         if not is_size_known:
             workload = replace(workload, nodes=int(workload.jobs.nodes.max()))
-        found = checking.check(log, workload, format_name=reader.name, is_size_known=is_size_known)
+        found = checking.check(
+            log, workload, format_name=reader.name, is_size_known=is_size_known, down_nodes=down_nodes
+        )
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from error
     if as_json:

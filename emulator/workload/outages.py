@@ -1,0 +1,114 @@
+"""Nodes that were down: what Slurm's accounting keeps of them, or a table of one's own.
+
+    SLURM_TIME_FORMAT=%s sacctmgr -P show event start=2026-01-01 end=now format=NodeName,TimeStart,TimeEnd,State,Reason
+
+A line an outage, columns told apart by `|` or `,` and named by the header: `NodeName`, `TimeStart` and `TimeEnd` as
+sacctmgr(1) has them, or `node`, `begin`, `end`. Times are Unix times, or dates that are taken to be UTC. An outage
+without an end lasts. Lines without a node are events of the cluster, and are passed over. Draining nodes count as down.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.workload.files import TraceError
+from emulator.workload.rows import Faults, Malformed, lines_of
+from emulator.workload.table import JobTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAMES = {
+    "NodeName": "node", "Node": "node", "node": "node", "TimeStart": "begin", "Start": "begin", "begin": "begin",
+    "TimeEnd": "end", "End": "end", "end": "end",
+}  # fmt: skip
+_NO_TIME = {"", "Unknown", "None", "0", "NONE"}
+_HOW = "sacctmgr -P show event format=NodeName,TimeStart,TimeEnd,State"
+
+
+def read_outages(
+    path: Path, *, until_s: float, lenient: bool = False
+) -> dict[str, list[tuple[float, float]]]:
+    """Of each node when it was down: (begin, end) in Unix seconds in order, those that overlap as one.
+
+    What has not ended lasts to `until_s`. Raises TraceError naming file and line.
+    """
+    lines = ((at, line) for at, line in lines_of(path) if line.strip())
+    _, heading = next(lines, (1, ""))
+    mark = "|" if "|" in heading else ","
+    names = [_NAMES.get(name.strip(), name.strip()) for name in heading.removesuffix("|").split(mark)]
+    missing = [name for name in ("node", "begin", "end") if name not in names]
+    if missing:
+        raise TraceError(
+            f"{path}:1: the header has no column for the {missing[0]} of an outage; write it with {_HOW}"
+        )
+    faults, found = Faults(lenient), dict[str, list[tuple[float, float]]]()
+    for number, line in lines:
+        if re.fullmatch(r"[-| ,]+", line):
+            continue
+        try:
+            _take(line.removesuffix("|"), mark, names, until_s, found)
+        except Malformed as fault:
+            faults.add(path, number, fault)
+    return {node: _joined(spans) for node, spans in found.items()}
+
+
+def _take(
+    line: str, mark: str, names: list[str], until_s: float, found: dict[str, list[tuple[float, float]]]
+) -> None:
+    # A reason is free text: it comes last, and may have the mark in it.
+    fields = next(csv.reader([line])) if mark == "," else line.split(mark)
+    if len(fields) < len(names):
+        raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
+    said = {name: field.strip() for name, field in zip(names, fields, strict=False)}
+    if not said["node"]:
+        return
+    begin_s, has_ended = _time_s(said["begin"], "begin"), said["end"] not in _NO_TIME
+    end_s = _time_s(said["end"], "end") if has_ended else max(begin_s, until_s)
+    if end_s < begin_s:
+        raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
+    found.setdefault(said["node"], []).append((begin_s, end_s))
+
+
+def as_jobs(outages: dict[str, list[tuple[float, float]]], *, zero_unix_s: float, queue: int) -> JobTable:
+    """Each outage as a batch job of one node that begins and ends with it, at a log's times; whole in its queue."""
+    spans = (
+        np.array([span for spans in outages.values() for span in spans], np.float64).reshape(-1, 2)
+        - zero_unix_s
+    )
+    begin_us = np.rint(spans * US).astype(np.int64)
+    begin_us[:, 0] = np.maximum(begin_us[:, 0], 0)
+    kept = begin_us[begin_us[:, 1] > begin_us[:, 0]]
+    return JobTable.build(
+        submit_us=kept[:, 0],
+        run_us=kept[:, 1] - kept[:, 0],
+        nodes=np.ones(len(kept), np.int32),
+        queue=np.full(len(kept), queue, np.int32),
+    )
+
+
+def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for begin_s, end_s in sorted(spans):
+        if found and begin_s <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end_s, found[-1][1]))
+        else:
+            found.append((begin_s, end_s))
+    return found
+
+
+def _time_s(text: str, name: str) -> float:
+    text = text.strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44") from None
+    return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp()
