@@ -34,6 +34,7 @@ _MOST_NODES = 10_000_000
 
 
 OUR_BATCH_SYSTEM = "torque"
+OUR_MANAGER = "manager"
 
 
 class _Part(BaseModel):
@@ -79,6 +80,7 @@ class LivePart(_Part):
     """How a live run is done (`--clock live`); without meaning in virtual time.
 
     `batch`: the batch system, a plug-in (`torque`: our own; `slurm`: the real one, docs/live-slurm.md).
+    `ondemand`: whose servers the leases are, a plug-in (`manager`: our own; `nova`: the real one).
     `pace`: `held` (the clock waits for whoever has work due), `free` (it does not; the lag is measured) or
     `strict` (free, and the run fails when the lag exceeds `max_lag_s` of wall time). `hooks`: the Balancer's
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
@@ -89,6 +91,7 @@ class LivePart(_Part):
     """
 
     batch: str | dict[str, Any] = OUR_BATCH_SYSTEM
+    ondemand: str | dict[str, Any] = OUR_MANAGER
     speed: float = Field(default=600, gt=0)
     pace: Literal["held", "free", "strict"] = "held"
     max_lag_s: float = Field(default=2.0, gt=0)
@@ -100,13 +103,11 @@ class LivePart(_Part):
     @model_validator(mode="before")
     @classmethod
     def _others_keep_their_own_time(cls, data: Any) -> Any:
-        """A batch system that is not ours cannot be made to wait: unless something is said, it is not held."""
-        if (
-            isinstance(data, dict)
-            and "pace" not in data
-            and data.get("batch", OUR_BATCH_SYSTEM) != OUR_BATCH_SYSTEM
-        ):
-            return {**data, "pace": "free"}
+        """What is not ours cannot be made to wait: unless something is said, it is not held."""
+        if isinstance(data, dict) and "pace" not in data:
+            batch, ondemand = data.get("batch", OUR_BATCH_SYSTEM), data.get("ondemand", OUR_MANAGER)
+            if batch != OUR_BATCH_SYSTEM or ondemand != OUR_MANAGER:
+                return {**data, "pace": "free"}
         return data
 
 
@@ -159,12 +160,13 @@ class Scenario(Pluggable, _Part):
     def as_json(self) -> dict[str, Any]:
         """The scenario with all defaults filled in, as it is stored with the results.
 
-        Without files and with our own batch system these keys are left out: earlier results, which have them not, are
-        those of the same scenario.
+        Without files and with our own batch system and manager these keys are left out: earlier results, which have
+        them not, are those of the same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
-        if self.live.batch == OUR_BATCH_SYSTEM:
-            left_out["live"] = {"batch"}
+        ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
+        if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
+            left_out["live"] = keys
         return self.model_dump(mode="json", exclude=left_out)
 
 

@@ -17,6 +17,8 @@ from emulator.harness.record import Mark, RunOutcome
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
@@ -45,10 +47,17 @@ def _mean_and_most(name: str, late_us: NDArray[np.int64]) -> dict[str, float]:
 
 
 def with_cost(
-    record: RunRecord, asked: JobTable, pace: dict[str, Any], limit_s: float
+    record: RunRecord,
+    asked: JobTable,
+    pace: dict[str, Any],
+    limit_s: float,
+    more: Mapping[str, float] | None = None,
 ) -> tuple[RunRecord, dict[str, Any]]:
-    """The record and its pace with the cost, and with a mark if something was later than `limit_s` of wall time."""
-    cost = clock_cost(record, asked)
+    """The record and its pace with the cost, and with a mark if something was later than `limit_s` of wall time.
+
+    `more`: what else was measured.
+    """
+    cost = clock_cost(record, asked) | dict(more or {})
     most_us = max((cost[name] for name in cost if name.endswith("_most_us")), default=0.0)
     lag_us = max(most_us / pace["speed"], pace["longest_hold_us"])
     pace = pace | cost | {"lag_us": lag_us}

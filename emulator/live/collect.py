@@ -26,9 +26,10 @@ from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, re
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from balancer.lifecycle.records import RequestRecord
     from emulator.runner import Prepared
 
 _LEDGER_PAGE = 1_000_000
@@ -221,7 +222,7 @@ def _leases(
         if not lease.granted:
             state[row] = JobState.REJECTED
             continue
-        names = granted[lease.decided_us, int(nodes[row])].pop(0)
+        names = lease.hosts or granted[lease.decided_us, int(nodes[row])].pop(0)
         chosen = tuple(fleet.names.index(name) for name in names)
         # Of two clocks the coarser: a job that started after this end must not seem to have started before.
         ended_us = -1 if lease.ended_us is None else _rounded(lease.ended_us, lease.decided_us, tick_us)
@@ -247,15 +248,19 @@ def _granted_nodes(fleet: Source) -> dict[tuple[int, int], list[tuple[str, ...]]
     found: dict[tuple[int, int], list[tuple[str, ...]]] = defaultdict(list)
     if fleet.ledger is None:
         return found
-    ledger = Reader(url_of(fleet.ledger))  # the service may still be there
-    try:
-        requests = ledger.requests(status=RequestStatus.GRANTED, before=None, limit=_LEDGER_PAGE)
-    finally:
-        ledger.close()
-    for each in reversed(requests):
+    for each in reversed(granted_requests(fleet.ledger)):
         if each.decided_us is not None:
             found[each.decided_us, each.count].append(tuple(each.nodes))
     return found
+
+
+def granted_requests(at: str | Path) -> Sequence[RequestRecord]:
+    """Those of a ledger (file or URL), the newest first. The service may still be there."""
+    ledger = Reader(url_of(at))
+    try:
+        return ledger.requests(status=RequestStatus.GRANTED, before=None, limit=_LEDGER_PAGE)
+    finally:
+        ledger.close()
 
 
 def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[tuple[int, int, bool]]:

@@ -32,6 +32,7 @@ from emulator.live.collect import STILL_WORKING, collect, replayed
 from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
+from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.qsub import SUBMITTERS
 from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
@@ -88,7 +89,7 @@ class Fleet:
         self, scenario: Scenario, prepared: Prepared, work: Path, page: WatchPage | None = None
     ) -> None:
         mechanism = make_mechanism(scenario)
-        system = make_batch_system(scenario)
+        system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
         if scenario.live.faults:
             raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
@@ -105,6 +106,7 @@ class Fleet:
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, slotted)
         system.check(scenario, prepared, mechanism, machine)
+        cloud.check(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:
@@ -125,8 +127,8 @@ class Fleet:
         self.balancer_url = ""
         self.token = ""
         self.now_us = 0
-        self._batch = system.at(self)
         self._page = page
+        self._batch, self._ondemand = system.at(self), cloud.at(self)
         self.logs.mkdir()
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
@@ -160,8 +162,9 @@ class Fleet:
                 self.marks.append(Mark(self.now_us, STILL_WORKING))
             self._stop_processes()  # the ledger and the replayer's log are read from their files
             record = collect(self, batch, reason)
-            if clock.follow is not None:
-                record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s)
+            late = {} if self.ledger is None else self._ondemand.cost()
+            if clock.follow is not None or late:
+                record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s, late)
             if failure:
                 record = replace(record, traceback=failure.traceback)
             if rates and self.job_folder.exists():  # else it ended before there was a job
@@ -184,7 +187,7 @@ class Fleet:
         if self.mechanism is not None:
             steps += [
                 partial(self._start_balancer, self.mechanism),
-                partial(self._start_manager, self.mechanism),
+                *self._ondemand.start_steps(self.mechanism),
             ]
             if self.mechanism.forecasts is not None:
                 steps.append(partial(self._start_predictor, self.mechanism.forecasts))
@@ -245,7 +248,7 @@ class Fleet:
         self.node_keys.write_text("".join(lines), encoding="utf-8")
 
     @property
-    def _places(self) -> services.Places:
+    def places(self) -> services.Places:
         ledger = self.work / "ledger.db"
         return services.Places(
             self.names, self.clock_file, ledger, self._token_file, self._hook_key_file, self.token
@@ -270,7 +273,8 @@ class Fleet:
             "port": 0,
             "ready_file": self.balancer_ready,
         }
-        config = self.config("balancer", services.balancer(mechanism, self._places) | own | settings)
+        given = services.balancer(mechanism, self.places) | self._ondemand.balancer_settings()
+        config = self.config("balancer", given | own | settings)
         process = self.launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
         process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
         ready = read_ready(self.balancer_ready)
@@ -283,17 +287,11 @@ class Fleet:
         with self.scenario.plugged_in():
             return files_of(IN_USE.get(), (group,))
 
-    def _start_manager(self, mechanism: BalancerMechanism) -> None:
-        settings = services.ondemand(mechanism, self._places, self.balancer_url)
-        config = self.config("ondemand", settings | {"ready_file": self.work / "ondemand.ready"})
-        process = self.launch("ondemand", "-m", "emulator.live.ondemand", "--config", config)
-        process.wait_until(lambda: read_ready(self.work / "ondemand.ready") is not None)
-
     def _start_predictor(self, predictor: PredictorSettings) -> None:
         before, ready = self.work / "before.json", self.work / "predictor.ready"
         before.write_text(services.slots_before(predictor), encoding="utf-8")
         arguments = services.predictor_arguments(
-            predictor, self.prepared.jobs, self._places, self.balancer_url,
+            predictor, self.prepared.jobs, self.places, self.balancer_url,
             before=before, ready_file=ready, plugins=[each.source for each in self._plugins(PREDICTORS)],
         )  # fmt: skip
         environ = {"BALANCER_TOKEN": self.token}
@@ -315,11 +313,7 @@ class Fleet:
             self.job_folder.mkdir()
             settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
         if self.mechanism is not None:
-            ready = read_ready(self.work / "ondemand.ready")
-            assert ready is not None  # noqa: S101 - waited for
-            settings |= services.replayed_leases(
-                self.mechanism, self._places, self.balancer_url, ready["url"]
-            )
+            settings |= self._ondemand.replayer_settings(self.mechanism)
         process = self.launch(
             "replayer", "-m", "emulator.live.replayer", "--config", self.config("replayer", settings),
             environ=environ,
@@ -383,7 +377,7 @@ class Fleet:
             status = process.exit_status
             if status is None or (name in {"replayer", "predictor"} and status == 0):
                 continue
-            if name in {"balancer", "ondemand", "predictor"}:
+            if name in {"balancer", "predictor"} | self._ondemand.names:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
                 process.stop()  # what is left of its session
                 del self.processes[name]

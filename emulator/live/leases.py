@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
+from balancer.clock import utc_us
 from emulator.live.ondemand.times import from_iso
 from emulator.live.settings import Settings
+from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from balancer.clock import Clock
 
 _UNAVAILABLE = 500
 Result = TypeVar("Result")
@@ -30,6 +34,8 @@ class CloudSettings(Settings):
     flavor: str = "node"
     image: str = "tiny"
     timeout_s: float = 60.0
+    times: Literal["cluster", "wall"] = "cluster"
+    """What the cloud's own times are: a real one knows nothing of a clock that runs faster."""
 
 
 class CloudError(Exception):
@@ -45,18 +51,23 @@ class CloudUnreachableError(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """Servers of a lease: all of them ACTIVE since `granted_us`, failed for a `fault`, or neither yet."""
+    """Servers of a lease: all of them ACTIVE since `granted_us`, failed for a `fault`, or neither yet.
+
+    `hosts`: on which they are, where the cloud tells this user.
+    """
 
     server_ids: tuple[str, ...]
     granted_us: int | None = None
     fault: str | None = None
+    hosts: tuple[str, ...] = ()
 
 
 class Cloud:
     """Leases of whole nodes. A lease is a multi-create: all of its servers or none."""
 
-    def __init__(self, settings: CloudSettings) -> None:
+    def __init__(self, settings: CloudSettings, clock: Clock) -> None:
         self._settings = settings
+        self._clock = clock
         self._connection: Any = None
         self._flavor_id = ""
         self._image_id = ""
@@ -118,7 +129,18 @@ class Cloud:
             return LeaseState(ids, fault=f"{len(servers)} of {nodes} servers exist")
         if any(server.status != "ACTIVE" for server in servers):
             return LeaseState(ids)
-        return LeaseState(ids, granted_us=max(from_iso(server.launched_at) for server in servers))
+        launched_us = max(from_iso(server.launched_at) for server in servers)
+        hosts = tuple(server.compute_host for server in servers if server.compute_host)
+        return LeaseState(
+            ids, granted_us=self._cluster_us(launched_us), hosts=hosts if len(hosts) == nodes else ()
+        )
+
+    def _cluster_us(self, told_us: int) -> int:
+        """A time that the cloud told, as cluster time; it is not long ago, and the clock ran at its speed since."""
+        if self._settings.times == "cluster":
+            return told_us
+        speed = self._clock.speed if isinstance(self._clock, SharedClock) else 1.0
+        return self._clock.now_us() - round(max(0, utc_us() - told_us) * speed)
 
     def delete(self, server_ids: tuple[str, ...]) -> None:
         """End servers; those that are gone already are no error."""

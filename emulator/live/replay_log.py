@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, seconds
@@ -58,6 +58,8 @@ class LeaseResult:
     decided_us: int
     ended_us: int | None = None
     reason: str = ""
+    hosts: tuple[str, ...] = ()
+    """Its nodes, where the cloud told; else only the Balancer knows them."""
 
 
 @dataclass(slots=True)
@@ -108,12 +110,12 @@ def _apply(result: ReplayResult, line: dict[str, Any]) -> None:
     elif event == "submit_failed":
         result.failed[number] = line["reason"]
     elif event == "lease_granted":
-        result.leases[number] = LeaseResult(number, granted=True, decided_us=at_us)
+        hosts = tuple(line.get("hosts", ()))
+        result.leases[number] = LeaseResult(number, granted=True, decided_us=at_us, hosts=hosts)
     elif event == "lease_rejected":
         result.leases[number] = LeaseResult(number, granted=False, decided_us=at_us, reason=line["reason"])
     elif event == "lease_ended":
-        decided_us = result.leases[number].decided_us
-        result.leases[number] = LeaseResult(number, granted=True, decided_us=decided_us, ended_us=at_us)
+        result.leases[number] = replace(result.leases[number], ended_us=at_us)
     elif event == "noticed":
         result.noticed_us[number] = at_us
     elif event == "over":

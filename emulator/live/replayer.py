@@ -135,7 +135,7 @@ class Replayer:
         self._past = log.past
         self._is_paced = isinstance(clock, SharedClock) and clock.is_held
         self._submissions = Submissions(config, config.submitter())
-        self._cloud = None if config.cloud is None else Cloud(config.cloud)
+        self._cloud = None if config.cloud is None else Cloud(config.cloud, clock)
         self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
         self._entry = count()
         self._stopping = False
@@ -405,9 +405,11 @@ class Replayer:
                 self._write("lease_rejected", now_us, job, reason=state.fault)
                 self._delete(cloud, state.server_ids, now_us, 1, lambda _: None)
             elif state.granted_us is not None:
-                self._write("lease_granted", state.granted_us, job, nodes=job.nodes)
+                granted_us = max(state.granted_us, job.submit_us)
+                hosts = {"hosts": state.hosts} if state.hosts else {}
+                self._write("lease_granted", granted_us, job, nodes=job.nodes, **hosts)
                 complete = self._complete(job, cloud, state.server_ids)
-                self._add(state.granted_us + job.run_us, Rank.COMPLETION, complete)
+                self._add(granted_us + job.run_us, Rank.COMPLETION, complete)
             else:
                 self._add(self._next_look_us(job, now_us), Rank.COMPLETION, self._look(job, cloud))
 

@@ -261,7 +261,11 @@ def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, st
     """What a clock that waits for nobody cost, in cluster time."""
     rows = [
         (label, f"mean {duration(pace[f'{name}_mean_s'])}, at most {duration(pace[f'{name}_most_s'])}")
-        for label, name in (("submitted late", "submit_late"), ("run over nominal", "run_over_nominal"))
+        for label, name in (
+            ("submitted late", "submit_late"),
+            ("run over nominal", "run_over_nominal"),
+            ("servers later than their grant", "lease_start_late"),
+        )
         if f"{name}_mean_s" in pace
     ]
     if "lag_s" in pace:

@@ -171,6 +171,20 @@ def test_a_batch_system_and_a_submitter_of_live_runs(tmp_path):
     assert len((out / "logs" / "submitted.txt").read_text().splitlines()) == 12
 
 
+@pytest.mark.live
+@pytest.mark.slow
+def test_an_on_demand_manager_of_live_runs(tmp_path):
+    sources = files("ondemand_system.py:KeptServers", "generator.py:Clockwork")
+    scenario = {
+        "nodes": 4, "workload": {"generate": [CLOCKWORK, LEASES]}, "mechanism": {"balancer": {"wait_s": 600}},
+        "live": {"ondemand": "kept_servers", "pace": "held", "speed": 20_000}, "plugins": sources,
+    }  # fmt: skip
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+    out = tmp_path / "out"
+    invoke(emulator, "run", tmp_path / "scenario.yaml", "--clock", "live", "--out", out, "--quiet", "--check")
+    assert (out / "logs" / "servers").read_text()
+
+
 def test_a_paper(tmp_path):
     known = options("paper.py:BACKFILLING")
     shown = invoke(

@@ -8,122 +8,41 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import openstack
+import pytest
 import sqlalchemy as sa
-from werkzeug.exceptions import NotFound
-from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.middleware.http_proxy import ProxyMiddleware
-from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import wall_us
-from emulator.live.ondemand.auth import Keyring
-from emulator.live.ondemand.config import OndemandConfig
-from emulator.live.ondemand.identity import identity_app
-from emulator.live.ondemand.image import image_app
-from emulator.live.ondemand.network import network_app
+from emulator.live.nova import environment
+from emulator.live.nova.conf import DATABASES, RAM_MB, VCPUS, NovaConf
+from emulator.live.nova.front import Front, FrontConfig
+from emulator.live.nova.system import SERVICES
+
+__all__ = ["RAM_MB", "VCPUS", "Nova", "agent_of", "needed", "until"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ledger_kit.postgresql import Server as Postgres
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = Path(os.environ.get("BALANCER_NOVA_ENVIRONMENT", ROOT / ".venv-nova"))
-VCPUS, RAM_MB = 10, 8192
-"""Of a node: those of Nova's MediumFakeDriver."""
-_CONF = """
-[DEFAULT]
-state_path = {folder}
-log_file = {folder}/nova.log
-host = control
-transport_url = fake://
-compute_driver = fleet.FleetDriver
-reserved_host_memory_mb = 0
-cpu_allocation_ratio = 1.0
-ram_allocation_ratio = 1.0
-disk_allocation_ratio = 1.0
-sync_power_state_interval = -1
-service_down_time = 3600
-report_interval = 60
-vif_plugging_is_fatal = false
-[oslo_concurrency]
-lock_path = {folder}/locks
-[database]
-connection = {database}
-[api_database]
-connection = {api_database}
-[keystone_authtoken]
-{login}
-www_authenticate_uri = {front}/identity/v3
-[placement]
-{login}
-region_name = RegionOne
-[service_user]
-send_service_user_token = false
-[glance]
-endpoint_override = {front}/image
-[neutron]
-{login}
-endpoint_override = {front}/network
-[cinder]
-catalog_info = volumev3::publicURL
-[quota]
-instances = -1
-cores = -1
-ram = -1
-[vnc]
-enabled = false
-[api]
-compute_link_prefix = {front}/compute
-[scheduler]
-max_attempts = 3
-discover_hosts_in_cells_interval = 1
-[filter_scheduler]
-available_filters = nova.scheduler.filters.all_filters
-available_filters = balancer.nova.scheduler_filter.BalancerFilter
-enabled_filters = ComputeFilter,ImagePropertiesFilter,BalancerFilter
-[balancer]
-url = {balancer}
-wait = true
-nodes_age_s = 1
-patience_s = 60
-{options}
-[notifications]
-notification_format = versioned
-[oslo_messaging_notifications]
-driver = balancer
-"""
-_PLACEMENT_CONF = """
-[DEFAULT]
-log_file = {folder}/placement.log
-[placement_database]
-connection = {placement_database}
-[keystone_authtoken]
-{login}
-www_authenticate_uri = {front}/identity/v3
-"""
-_LOGIN = """auth_type = password
-auth_url = {front}/identity/v3
-username = admin
-password = secret
-project_name = admin
-user_domain_id = default
-project_domain_id = default"""
+ENVIRONMENT = environment.environment()
 
 
-class _Quiet(WSGIRequestHandler):
-    def log(self, *_: object) -> None:
-        pass
+def needed() -> None:
+    """Where there is no Nova a test that needs it is left out; in CI it fails."""
+    try:
+        environment.check(ENVIRONMENT)
+    except environment.NotThereError as error:
+        if not os.environ.get("CI"):
+            pytest.skip(str(error))
 
 
 def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
@@ -141,60 +60,27 @@ class Nova:
     def __init__(self, folder: Path, postgres: Postgres, hosts: tuple[str, ...]) -> None:
         self.folder, self.hosts, self._postgres = folder, hosts, postgres
         self._process: subprocess.Popen[bytes] | None = None
-        self._targets: dict[str, str] = {}
-        config = OndemandConfig(pool=hosts)
-        keyring = Keyring.of(config)
-        mounts = {
-            "/identity": identity_app(keyring, config.region),
-            "/image": image_app(keyring, config.image),
-            "/network": network_app(keyring),
-        }
-        self._fixed = DispatcherMiddleware(NotFound(), mounts)
-        self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Quiet)
-        self.front = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
+        self._front = Front(FrontConfig(hosts=hosts, urls=folder / "urls.json"))
+        self.front = self._front.url
+        self._thread = threading.Thread(target=self._front.serve, daemon=True)
         self._thread.start()
 
-    def _answer(self, environ: dict[str, Any], start_response: Any) -> Any:
-        for name, target in self._targets.items():
-            if environ["PATH_INFO"].startswith(f"/{name}"):
-                if environ["PATH_INFO"] == f"/{name}":
-                    environ["PATH_INFO"] += "/"
-                given = {"target": target, "remove_prefix": True, "host": None}
-                return ProxyMiddleware(self._fixed, {f"/{name}": given}, timeout=120)(environ, start_response)
-        return self._fixed(environ, start_response)
-
-    def configure(self, balancer: str, options: str) -> None:
-        """Empty databases and the files; `options`: lines of the section [balancer]."""
+    def configure(self, balancer: str, **options: object) -> None:
+        """Empty databases and the files; `options`: of the section [balancer]."""
         postgres = self._postgres
-        names = ("nova", "nova_api", "nova_cell0", "placement")
         with postgres._admin.connect() as connection:
-            for name in names:
+            for name in DATABASES:
                 connection.execute(sa.text(f"DROP DATABASE IF EXISTS {name}"))
                 connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template0"))
-        url = {name: f"postgresql+psycopg2://tester@/{name}?host={postgres.folder}" for name in names}
-        urls = {
-            "database": url["nova"],
-            "api_database": url["nova_api"],
-            "placement_database": url["placement"],
-        }
-        given = {"folder": self.folder, "front": self.front, "login": _LOGIN.format(front=self.front)}
-        given |= {"balancer": balancer, "options": options, **urls}
-        (self.folder / "nova.conf").write_text(_CONF.format(**given), encoding="utf-8")
-        (self.folder / "placement.conf").write_text(_PLACEMENT_CONF.format(**given), encoding="utf-8")
-        # That Nova keeps it tells a second start from a lost disk; each host's own identity is its driver's.
-        (self.folder / "compute_id").write_text(str(uuid4()), encoding="utf-8")
-        shutil.copy(ENVIRONMENT / "etc" / "nova" / "api-paste.ini", self.folder)
+
+        def url(name: str) -> str:
+            return f"postgresql+psycopg2://tester@/{name}?host={postgres.folder}"
+
+        told = {"url": balancer, "wait": True, "nodes_age_s": 1, "patience_s": 60} | options
+        NovaConf(environment=ENVIRONMENT, front=self.front, database=url, balancer=told).write(self.folder)
 
     def command(self, *arguments: str) -> list[str]:
-        return [
-            str(ENVIRONMENT / "bin" / "python"),
-            str(Path(__file__).with_name("services.py")),
-            str(self.folder),
-            *arguments,
-        ]
+        return [str(environment.python_of(ENVIRONMENT)), str(SERVICES), str(self.folder), *arguments]
 
     def make_databases(self) -> None:
         done = subprocess.run(
@@ -210,7 +96,6 @@ class Nova:
                 self.command(*self.hosts), stdout=output, stderr=output, start_new_session=True
             )
         self._wait_for("urls.json")
-        self._targets = json.loads((self.folder / "urls.json").read_text())
         (self.folder / "go").touch()
         self._wait_for("ready.json")
 
@@ -229,9 +114,9 @@ class Nova:
 
     def close(self) -> None:
         self.kill()
-        self._server.shutdown()
+        self._front.stop()
         self._thread.join()
-        self._server.server_close()
+        self._front.close()
 
     def log(self) -> str:
         path = self.folder / "nova.log"

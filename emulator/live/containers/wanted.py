@@ -11,7 +11,7 @@ from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, ability
 from emulator.live.containers.names import NODE
 from emulator.runner import make_machine
-from emulator.scenario import ScenarioError, load
+from emulator.scenario import OUR_MANAGER, ScenarioError, load
 
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
@@ -45,6 +45,10 @@ def read_scenario() -> Scenario:
 def slots_of(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> int:
     """Slots of each node. What cannot be run is an error before anything has begun."""
     jobs = scenario.live.jobs
+    if scenario.live.ondemand != OUR_MANAGER:
+        raise ScenarioError(
+            f"live.ondemand: a fleet in containers has the {OUR_MANAGER} only; use `emulator run --clock live`"
+        )
     if jobs == "cpu-bound":
         raise ScenarioError(
             "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"

@@ -6,7 +6,6 @@ One test: what it takes to start all of this is shared by the cases, whichever w
 from __future__ import annotations
 
 import json
-import os
 import random
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from balancer.client import Balancer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
-from nova_kit.rig import ENVIRONMENT, RAM_MB, VCPUS, Nova, agent_of, until
+from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, needed, until
 from nova_kit.script import answers
 from testdata import RECORDED
 
@@ -94,15 +93,14 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    if not (ENVIRONMENT / "bin" / "python").exists() and not os.environ.get("CI"):
-        pytest.skip("there is no Nova: run scripts/nova-environment")
+    needed()
     folder = tmp_path_factory.mktemp("nova")
     with postgresql.running() as postgres:
         nova = Nova(folder, postgres, NODES)
         batch = Batch(folder, NODES, nova.environment())
         try:
             batch.start()
-            nova.configure(batch.url, "wait_s = 60")
+            nova.configure(batch.url, wait_s=60)
             nova.make_databases()
             nova.start()
             with agent_of(nova, batch.url, folder, "--grace-s", "5") as status:

@@ -3,7 +3,7 @@
     PYTHON services.py FOLDER HOST...
 
 FOLDER has nova.conf, placement.conf and api-paste.ini; `ready.json` appears there once every host is up. Only Nova,
-Placement and the standard library are there, nothing of the tests. The computes are Nova's own fake driver, which
+Placement and the standard library are there, nothing of the emulator. The computes are Nova's own fake driver, which
 FOLDER/faults.json tells what fails: {"boot_fails": [HOST], "boot_s": SECONDS}.
 """
 # ruff: noqa: PLC0415, E402, I001 - Nova wants to be imported in its own order
@@ -18,6 +18,7 @@ import threading
 import uuid
 from pathlib import Path
 from socketserver import ThreadingMixIn
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 FOLDER, HOSTS = Path(sys.argv[1]), sys.argv[2:]
@@ -41,26 +42,26 @@ from oslo_log import log as logging
 CONF = nova.conf.CONF
 
 
-class FleetDriver(fake.MediumFakeDriver):
+class FleetDriver(fake.MediumFakeDriver):  # type: ignore[misc]
     """Nova's fake hypervisor; its node keeps its identity when Nova is started again, and starts fail when told to."""
 
-    def get_nodenames_by_uuid(self, refresh=False):
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:  # noqa: ARG002 - as Nova has it
         return {str(uuid.uuid5(uuid.NAMESPACE_DNS, name)): name for name in self.get_available_nodes()}
 
-    def get_available_resource(self, nodename):
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
         found = super().get_available_resource(nodename)
         return {**found, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, nodename))}
 
-    def get_host_uptime(self):
+    def get_host_uptime(self) -> str:
         return " 08:00:00 up 1 day,  0:01,  0 users,  load average: 0.00, 0.00, 0.00"
 
-    def spawn(self, context, instance, *arguments, **options):
+    def spawn(self, context: Any, instance: Any, *arguments: Any, **options: Any) -> None:
         faults = FOLDER / "faults.json"
         told = json.loads(faults.read_text()) if faults.exists() else {}
         if told.get("boot_s"):
             threading.Event().wait(told["boot_s"])
         if instance.host in told.get("boot_fails", ()):
-            raise exception.ComputeResourcesUnavailable(reason="the test says so")
+            raise exception.ComputeResourcesUnavailable(reason="told to fail")
         super().spawn(context, instance, *arguments, **options)
 
 
@@ -74,14 +75,14 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         pass
 
-    def address_string(self):
-        return self.client_address[0]
+    def address_string(self) -> str:
+        return str(self.client_address[0])
 
 
-def make_databases():
+def make_databases() -> None:
     """Schemas by Nova's own migrations, once; then its one cell."""
     migration.db_sync(database="api")
     migration.db_sync(database="main")
@@ -113,13 +114,13 @@ def make_databases():
     placement_migration.upgrade("head")
 
 
-def serve(app):
+def serve(app: Any) -> str:
     server = make_server("127.0.0.1", 0, app, server_class=_Server, handler_class=_Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def main():
+def main() -> None:
     if "--make-databases" in HOSTS:
         config.parse_args(sys.argv)
         logging.setup(CONF, "nova")

@@ -1,0 +1,129 @@
+"""What a live run asks of its on-demand manager: the cloud of which the replayer takes the leases.
+
+A manager is a plug-in (`emulator.ondemand_systems`, named by `live.ondemand`), as a batch system is: it says what it
+cannot do, and makes an `Ondemand` for one run, which starts processes through the run and tells how leases are asked
+for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.live import services
+from emulator.live.batch_system import Site
+from emulator.live.fleet_process import read_ready
+from emulator.plugins import PluginError, make_plugin
+from emulator.scenario import Scenario, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from emulator.harness.mechanism import Mechanism
+    from emulator.mechanisms.balancer import BalancerMechanism
+    from emulator.runner import Prepared
+
+ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
+_MANAGER = "ondemand"
+
+
+class OndemandSite(Site, Protocol):
+    """What a manager sees of the run, once the Balancer listens."""
+
+    balancer_url: str
+
+    @property
+    def places(self) -> services.Places:
+        """Its nodes, clock and token."""
+
+
+class Ondemand(Protocol):
+    """The manager of one run."""
+
+    names: frozenset[str]
+    """Its processes: one that ends is told in the report, and batch goes on."""
+
+    def balancer_settings(self) -> dict[str, Any]:
+        """What the Balancer must know of it."""
+
+    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:
+        """What is to be done, in order, until leases can be asked for. Each may raise FleetProcessError."""
+
+    def replayer_settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+        """How leases are asked for."""
+
+    def cost(self) -> Mapping[str, float]:
+        """How late its answers were, in us of cluster time: for the run's `pace`. Asked when all is over."""
+
+
+class OndemandSystem(Protocol):
+    """The plug-in."""
+
+    can_wait: bool
+    """Its processes keep to the run's clock, which waits for them (`live.pace: held`)."""
+
+    def check(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+        """Raise ScenarioError for what it cannot do: nothing has begun yet."""
+
+    def at(self, site: OndemandSite) -> Ondemand: ...
+
+
+def make_ondemand_system(scenario: Scenario) -> OndemandSystem:
+    """The manager of a scenario. Raises ScenarioError."""
+    try:
+        with scenario.plugged_in():
+            system: OndemandSystem = make_plugin(ONDEMAND_SYSTEMS, scenario.live.ondemand)
+    except (PluginError, ValueError, TypeError) as error:
+        raise ScenarioError(f"live.ondemand: {error}") from error
+    if scenario.live.pace == "held" and not system.can_wait:
+        raise ScenarioError(
+            "live.pace: held is not possible with this on-demand manager, which has a clock of its own;"
+            " use free or strict"
+        )
+    return system
+
+
+class ManagerSystem:
+    """`live.ondemand: manager`: our own small one (`emulator.live.ondemand`)."""
+
+    can_wait = True
+
+    def check(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+        """Without a Balancer there is no cloud, and nobody misses it."""
+
+    def at(self, site: OndemandSite) -> Ondemand:
+        return Manager(site)
+
+
+class Manager:
+    """Its process, on this machine."""
+
+    names = frozenset({_MANAGER})
+
+    def __init__(self, site: OndemandSite) -> None:
+        self._site = site
+        self._ready = site.work / "ondemand.ready"
+
+    def balancer_settings(self) -> dict[str, Any]:
+        return {}
+
+    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:
+        return [partial(self._start, mechanism)]
+
+    def settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+        """Of the process; see docs/live-ondemand.md."""
+        return services.ondemand(mechanism, self._site.places, self._site.balancer_url)
+
+    def _start(self, mechanism: BalancerMechanism) -> None:
+        site = self._site
+        config = site.config("ondemand", self.settings(mechanism) | {"ready_file": self._ready})
+        process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
+        process.wait_until(lambda: read_ready(self._ready) is not None)
+
+    def replayer_settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+        ready = read_ready(self._ready)
+        assert ready is not None  # noqa: S101 - waited for
+        return services.replayed_leases(mechanism, self._site.places, self._site.balancer_url, ready["url"])
+
+    def cost(self) -> Mapping[str, float]:
+        return {}
