@@ -33,7 +33,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.generators": (("generate",),),
     "emulator.transforms": (("apply",), ("apply_random",)),
     "emulator.batch_systems": (("check", "at"),),
-    "emulator.ondemand_systems": (("check", "at"),),
+    "emulator.ondemand_systems": (("check_leases", "at"),),
     "emulator.submitters": (("submit", "find"),),
     "emulator.papers": (("about", "sweep", "claims", "tables"),),
     **plugins.KINDS,

@@ -106,7 +106,7 @@ class Fleet:
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, slotted)
         system.check(scenario, prepared, mechanism, machine)
-        cloud.check(scenario, prepared, mechanism)
+        cloud.check_leases(scenario, prepared, mechanism)
         if not isinstance(mechanism, BalancerMechanism):
             mechanism = None
         if mechanism is not None and mechanism.static_reserve > prepared.nodes:

@@ -62,7 +62,7 @@ class OndemandSystem(Protocol):
     can_wait: bool
     """Its processes keep to the run's clock, which waits for them (`live.pace: held`)."""
 
-    def check(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
         """Raise ScenarioError for what it cannot do: nothing has begun yet."""
 
     def at(self, site: OndemandSite) -> Ondemand: ...
@@ -88,7 +88,7 @@ class ManagerSystem:
 
     can_wait = True
 
-    def check(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
         """Without a Balancer there is no cloud, and nobody misses it."""
 
     def at(self, site: OndemandSite) -> Ondemand:

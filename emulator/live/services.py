@@ -82,6 +82,7 @@ def ondemand(mechanism: BalancerMechanism, places: Places, balancer_url: str) ->
         "balancer_token": places.token,
         "wait_s": mechanism.wait_s,
         "hosts": list(places.nodes),
+        "quota": {"instances": -1},
     }
 
 

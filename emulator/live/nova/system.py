@@ -56,7 +56,7 @@ class NovaSystem:
     def folder(self) -> Path:
         return environment.environment(self._given)
 
-    def check(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:  # noqa: ARG002
+    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:  # noqa: ARG002
         """What is not on this machine, and a run without leases to be asked for."""
         if not isinstance(mechanism, BalancerMechanism):
             raise ScenarioError("live.ondemand: nova asks the Balancer; it needs the mechanism balancer")

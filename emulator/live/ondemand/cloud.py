@@ -181,6 +181,8 @@ class Cloud:
         return None
 
     def _ask(self, reservation: Reservation) -> Answer:
+        if why := reservation.servers[0].spec.impossible:
+            return Refused(why)
         for _ in range(_ASK_TRIES):
             try:
                 return self._source.request(len(reservation.servers), reservation.id)

@@ -13,13 +13,16 @@ from emulator.live.ondemand.compute_site import Quotas, add_site
 from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create
 from emulator.live.ondemand.create_rules import is_named
 from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.keypairs import Keypairs, add_keypairs
 from emulator.live.ondemand.server_actions import add_actions
+from emulator.live.ondemand.server_groups import ServerGroups, add_server_groups, members
 from emulator.live.ondemand.server_query import QueryError, read_query
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account, Keyring
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import Flavor, OndemandConfig
+    from emulator.live.ondemand.server_groups import ServerGroup
     from emulator.live.ondemand.servers import Server
 
 _MINIMUM, _MAXIMUM = (2, 1), (2, 104)
@@ -46,7 +49,11 @@ class ComputeError(Exception):
 
 def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask:
     app = service("compute")
-    quotas = Quotas()
+    quotas, keypairs, groups = (
+        Quotas(config.quota),
+        Keypairs(frozenset(each.user_id for each in keyring.accounts)),
+        ServerGroups(),
+    )
 
     @app.before_request
     def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
@@ -101,7 +108,9 @@ def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask
 
     _add_versions(app)
     _add_flavors(app, config.flavor)
-    _add_servers(app, cloud, config, quotas)
+    _add_servers(app, cloud, config, quotas=quotas, keypairs=keypairs, groups=groups)
+    add_keypairs(app, keypairs, cloud.clock, lambda project: quotas.of(project)["key_pairs"], ComputeError)
+    add_server_groups(app, groups, cloud, lambda project: quotas.of(project)["server_groups"], ComputeError)
     add_actions(app, cloud, _find, ComputeError)
     add_site(app, cloud, config, quotas, ComputeError)
     return app
@@ -230,7 +239,33 @@ def _find(cloud: Cloud, server_id: str) -> Server:
     return server
 
 
-def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas) -> None:
+def _why_impossible(cloud: Cloud, group: ServerGroup | None, count: int) -> str:
+    """Why a server cannot be with the others of its group: each has a node to itself."""
+    if group is None or group.policy != "affinity":
+        return ""
+    return "affinity: a node has room for one server" if count + len(members(cloud, group.id)) > 1 else ""
+
+
+def _check_quota(cloud: Cloud, config: OndemandConfig, limits: dict[str, int], count: int) -> None:
+    """Of the caller's project, before anything is made."""
+    account: Account = g.account
+    used = sum(server.spec.account.project_id == account.project_id for server in cloud.servers())
+    each = {"instances": 1, "cores": config.flavor.vcpus, "ram": config.flavor.ram_mb}
+    for name, share in each.items():
+        if 0 <= limits[name] < (used + count) * share:
+            text = f"Requested {count * share}, but already used {used * share} of {limits[name]} {name}"
+            raise ComputeError(403, f"Quota exceeded for {name}: {text}")
+
+
+def _add_servers(
+    app: Flask,
+    cloud: Cloud,
+    config: OndemandConfig,
+    *,
+    quotas: Quotas,
+    keypairs: Keypairs,
+    groups: ServerGroups,
+) -> None:
     def show(server: Server, *, one: bool) -> dict[str, Any]:
         return server_view.detail(
             server,
@@ -247,14 +282,18 @@ def _add_servers(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quota
         account: Account = g.account
         hosts = {*config.hosts, *(config.pool or ())}
         wanted = read_create(
-            request.get_json(silent=True), g.version, config, admin=account.admin, hosts=hosts
+            request.get_json(silent=True),
+            g.version,
+            config,
+            admin=account.admin,
+            hosts=hosts,
+            keys=keypairs.names(account.user_id),
+            groups={each.id for each in groups.of(account.project_id)},
         )
-        used = sum(server.spec.account.project_id == account.project_id for server in cloud.servers())
-        limit = quotas.of(account.project_id)["instances"]
-        if limit >= 0 and used + wanted.count > limit:
-            text = f"Requested {wanted.count}, but already used {used} of {limit} instances"
-            raise ComputeError(403, f"Quota exceeded for instances: {text}")
-        reservation = cloud.create(wanted.spec(account, g.request_id))
+        _check_quota(cloud, config, quotas.of(account.project_id), wanted.count)
+        group = None if wanted.group_id is None else groups.get(wanted.group_id)
+        why = _why_impossible(cloud, group, wanted.count)
+        reservation = cloud.create(wanted.spec(account, g.request_id, impossible=why))
         if wanted.return_reservation:
             return {"reservation_id": reservation.id}, 202, {}
         body = server_view.created(reservation.servers[0], site_url())

@@ -1,4 +1,4 @@
-"""Nova beside the servers: services, hypervisors, zones, aggregates, quotas, limits, usage, key pairs."""
+"""Nova beside the servers: services, hypervisors, zones, aggregates, quotas, limits, usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.live.ondemand.site import Site, provider_id, service_id
 from emulator.live.ondemand.times import from_iso, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
@@ -38,13 +38,14 @@ _HOUR_US = 3600 * US
 
 
 class Quotas:
-    """Limits by project; only `instances` is enforced."""
+    """Limits by project. `given`: instead of the default ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[str, int] | None = None) -> None:
+        self.default = _QUOTA | dict(given or {})
         self._changed: dict[str, dict[str, int]] = {}
 
     def of(self, project_id: str) -> dict[str, int]:
-        return _QUOTA | self._changed.get(project_id, {})
+        return self.default | self._changed.get(project_id, {})
 
     def change(self, project_id: str, limits: dict[str, int]) -> None:
         self._changed[project_id] = self._changed.get(project_id, {}) | limits
@@ -247,14 +248,6 @@ def _add_zones(app: Flask, site: Site, error: Error) -> None:
         _only_admin("os-aggregates:index", error)
         return {"aggregates": []}
 
-    @app.get("/v2.1/os-server-groups")
-    def server_groups() -> dict[str, Any]:
-        return {"server_groups": []}
-
-    @app.get("/v2.1/os-keypairs")
-    def keypairs() -> dict[str, Any]:
-        return {"keypairs": []}
-
 
 def _in_use(cloud: Cloud, project_id: str, config: OndemandConfig) -> dict[str, int]:
     count = sum(server.spec.account.project_id == project_id for server in cloud.servers())
@@ -276,7 +269,7 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
 
     @app.get("/v2.1/os-quota-sets/<project_id>/defaults")
     def quota_defaults(project_id: str) -> dict[str, Any]:
-        return {"quota_set": {"id": project_id, **shown(_QUOTA)}}
+        return {"quota_set": {"id": project_id, **shown(quotas.default)}}
 
     @app.get("/v2.1/os-quota-sets/<project_id>/detail")
     def quota_detail(project_id: str) -> dict[str, Any]:

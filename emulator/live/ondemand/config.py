@@ -9,6 +9,14 @@ from pydantic import Field, model_validator
 
 from emulator.live.settings import Settings
 
+_INSTANCES = 1000
+"""Servers of a project: more than anybody has, and few enough that a slip of the finger is refused at once."""
+
+
+QUOTAS = frozenset(
+    {"cores", "instances", "key_pairs", "metadata_items", "ram", "server_group_members", "server_groups"}
+)
+
 
 class User(Settings):
     """Somebody who may log in; every user has one project."""
@@ -58,6 +66,8 @@ class OndemandConfig(Settings):
     )
     flavor: Flavor = Flavor()
     image: str = "tiny"
+    quota: dict[str, int] = Field(default={"instances": _INSTANCES})
+    """Limits of a project, by Nova's names; -1: none."""
     region: str = "RegionOne"
     token_lifetime_s: float = Field(3600.0, gt=0)
     release_linger_s: float = Field(0.05, ge=0)
@@ -69,6 +79,9 @@ class OndemandConfig(Settings):
             raise ValueError("give either pool (names of dedicated nodes) or balancer_url")
         if self.pool is not None and len(set(self.pool)) != len(self.pool):
             raise ValueError("pool names a node twice")
+        unknown = sorted(self.quota.keys() - QUOTAS)
+        if unknown:
+            raise ValueError(f"quota: there is no {unknown[0]}; there are {', '.join(sorted(QUOTAS))}")
         names = [user.name for user in self.users]
         if len(set(names)) != len(names):
             raise ValueError("users names a user twice")

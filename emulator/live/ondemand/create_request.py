@@ -64,12 +64,13 @@ class CreateRequest:
 
     body: dict[str, Any]
     count: int
+    group_id: str | None = None
 
     @property
     def return_reservation(self) -> bool:
         return str(self.body.get("return_reservation_id", "")).lower() in {"1", "true"}
 
-    def spec(self, account: Account, request_id: str) -> ServerSpec:
+    def spec(self, account: Account, request_id: str, *, impossible: str = "") -> ServerSpec:
         body = self.body
         return ServerSpec(
             account=account,
@@ -83,6 +84,9 @@ class CreateRequest:
             availability_zone=body.get("availability_zone"),
             user_data=body.get("user_data"),
             request_id=request_id,
+            key_name=body.get("key_name"),
+            group_id=self.group_id,
+            impossible=impossible,
         )
 
 
@@ -93,21 +97,27 @@ def read_create(
     *,
     admin: bool = False,
     hosts: Collection[str] = (),
+    keys: Collection[str] = (),
+    groups: Collection[str] = (),
 ) -> CreateRequest:
-    """Check the whole body before anything is made; raises BadRequestError and ForbiddenError."""
+    """Check the whole body before anything is made; raises BadRequestError and ForbiddenError.
+
+    `hosts`, `keys` and `groups`: what there is that it may name.
+    """
     whole = document if isinstance(document, dict) else {}
     body = whole.get("server")
     if not isinstance(body, dict):
         raise BadRequestError("Invalid input for field/attribute server. 'server' is a required property")
     _check_schema(body, version)
     _check_rights(body, admin=admin)
-    _check_references(body, config, hosts)
-    _check_hints(whole.get("os:scheduler_hints", whole.get("OS-SCH-HNT:scheduler_hints")))
+    _check_references(body, config, hosts, keys)
+    hints = whole.get("os:scheduler_hints", whole.get("OS-SCH-HNT:scheduler_hints"))
+    group_id = _group_of(hints, groups)
     least = _count(body, "min_count", 1)
     count = _count(body, "max_count", least)
     if least > count:
         raise BadRequestError("min_count must be <= max_count")
-    return CreateRequest(body, count)
+    return CreateRequest(body, count, group_id)
 
 
 def _check_schema(body: dict[str, Any], version: tuple[int, int]) -> None:
@@ -145,24 +155,29 @@ def _check_rights(body: dict[str, Any], *, admin: bool) -> None:
         raise ForbiddenError(f"Maximum number of metadata items exceeds {_METADATA_ITEMS}")
 
 
-def _check_hints(hints: object) -> None:
-    """There are no server groups here: whoever names one means another cloud."""
+def _group_of(hints: object, groups: Collection[str]) -> str | None:
+    """The server group that a create names."""
     if hints is None:
-        return
+        return None
     if not isinstance(hints, dict):
         raise BadRequestError(f"Invalid input for field/attribute os:scheduler_hints. Value: {hints}.")
-    if "group" in hints:
-        group = hints["group"]
-        if not is_uuid(group):
-            raise BadRequestError(f"Invalid input for field/attribute group. Value: {group}.")
+    if "group" not in hints:
+        return None
+    group = hints["group"]
+    if not is_uuid(group):
+        raise BadRequestError(f"Invalid input for field/attribute group. Value: {group}.")
+    if group not in groups:
         raise BadRequestError(f"Instance group {group} could not be found.")
+    return str(group)
 
 
-def _check_references(body: dict[str, Any], config: OndemandConfig, hosts: Collection[str]) -> None:
+def _check_references(
+    body: dict[str, Any], config: OndemandConfig, hosts: Collection[str], keys: Collection[str]
+) -> None:
     for field in ("host", "hypervisor_hostname"):
         if field in body and body[field] not in hosts:
             raise BadRequestError(f"Compute host {body[field]} could not be found.")
-    if "key_name" in body:
+    if "key_name" in body and body["key_name"] not in keys:
         raise BadRequestError("Invalid key_name provided.")
     if not body.get("imageRef"):
         raise BadRequestError("Missing imageRef attribute")

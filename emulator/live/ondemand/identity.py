@@ -8,6 +8,7 @@ from flask import Flask, Response, g, jsonify, request
 
 from emulator.live.ondemand.auth import DOMAIN, ApplicationCredential, Keyring, LoginError, Token, stable_id
 from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
+from emulator.live.ondemand.people import add_people
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ def identity_app(keyring: Keyring, region: str) -> Flask:
 
     _add_tokens(app, keyring, region)
     _add_projects(app, keyring)
+    add_people(
+        app,
+        keyring,
+        region,
+        catalog=lambda: _catalog(region),
+        forbidden=_forbidden,
+        missing=lambda text: _error(404, "Not Found", text),
+    )
     _add_credentials(app, keyring)
     return app
 

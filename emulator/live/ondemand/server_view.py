@@ -70,7 +70,7 @@ def detail(
         "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": "nova" if server.host else "",
         "config_drive": "",
-        "key_name": None,
+        "key_name": server.spec.key_name,
         "OS-SRV-USG:launched_at": iso(server.launched_us) if status in {"ACTIVE", "SHUTOFF"} else None,
         "OS-SRV-USG:terminated_at": None,
         "OS-EXT-STS:task_state": "scheduling" if status == "BUILD" and server.host is None else None,
@@ -177,7 +177,7 @@ def _newer_part(server: Server, version: Version, *, one: bool) -> dict[str, Any
         ((2, 100), "scheduler_hints", {}),
     ]
     if one:
-        added.append(((2, 71), "server_groups", []))
+        added.append(((2, 71), "server_groups", [server.spec.group_id] if server.spec.group_id else []))
     return {key: value for since, key, value in added if version >= since}
 
 

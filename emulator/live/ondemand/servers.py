@@ -25,6 +25,10 @@ class ServerSpec:
     availability_zone: str | None = None
     user_data: str | None = None
     request_id: str = ""
+    key_name: str | None = None
+    group_id: str | None = None
+    impossible: str = ""
+    """Why no host can be found, whatever there is."""
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ def a_scenario(live=NOVA, **changes):
 
 def refusal(scenario):
     with pytest.raises(ScenarioError) as error:
-        make_ondemand_system(scenario).check(scenario, prepare(scenario), make_mechanism(scenario))
+        make_ondemand_system(scenario).check_leases(scenario, prepare(scenario), make_mechanism(scenario))
     return str(error.value)
 
 

@@ -1,0 +1,132 @@
+"""Keystone's lists for administrators: users, roles and their assignments, domains, regions, services, endpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, Response, g, request
+
+from emulator.live.ondemand.auth import DOMAIN, stable_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from emulator.live.ondemand.auth import Account, Keyring
+
+    Rows = Callable[[], list[dict[str, Any]]]
+
+_ROLES = ("member", "reader", "manager", "admin")
+
+
+def add_people(
+    app: Flask,
+    keyring: Keyring,
+    region: str,
+    *,
+    catalog: Callable[[], list[dict[str, Any]]],
+    forbidden: Callable[[str], Response],
+    missing: Callable[[str], Response],
+) -> None:
+    """All routes of this module. `forbidden` and `missing` make answers that are errors."""
+
+    def add(what: str, rows: Rows, filters: Iterable[str]) -> None:
+        """The list of these, and each by its id."""
+        known = tuple(filters)
+        one = what.removesuffix("s")
+
+        def listing() -> dict[str, Any] | Response:
+            if not g.token.account.admin:
+                return forbidden(f"identity:list_{what}")
+            found = [
+                row
+                for row in rows()
+                if all(str(row.get(name)) == request.args[name] for name in known if name in request.args)
+            ]
+            return {what: found, "links": {"next": None, "self": request.url, "previous": None}}
+
+        def show(wanted: str) -> dict[str, Any] | Response:
+            if not g.token.account.admin and wanted != g.token.account.user_id:
+                return forbidden(f"identity:get_{one}")
+            for row in rows():
+                if row["id"] == wanted:
+                    return {one: row}
+            return missing(f"Could not find {one}: {wanted}.")
+
+        app.add_url_rule(f"/v3/{what}", f"list_{what}", listing)
+        app.add_url_rule(f"/v3/{what}/<wanted>", f"get_{what}", show)
+
+    add("users", lambda: [_user(each) for each in keyring.accounts], ("name", "domain_id"))
+    add("roles", lambda: [_role(name) for name in _ROLES], ("name", "domain_id"))
+    add("domains", lambda: [_domain()], ("name",))
+    add("regions", lambda: [{"id": region, "description": "", "parent_region_id": None, "links": {}}], ())
+    add("services", lambda: _services(catalog()), ("name", "type"))
+    add("endpoints", lambda: _endpoints(catalog()), ("interface", "service_id", "region_id"))
+
+    @app.get("/v3/role_assignments")
+    def assignments() -> dict[str, Any] | Response:
+        if not g.token.account.admin:
+            return forbidden("identity:list_role_assignments")
+        found = [
+            {
+                "scope": {"project": {"id": account.project_id}},
+                "role": {"id": role["id"]},
+                "user": {"id": account.user_id},
+                "links": {},
+            }
+            for account in keyring.accounts
+            for role in account.roles
+            if request.args.get("user.id", account.user_id) == account.user_id
+            and request.args.get("scope.project.id", account.project_id) == account.project_id
+            and request.args.get("role.id", role["id"]) == role["id"]
+        ]
+        return {"role_assignments": found, "links": {"next": None, "self": request.url, "previous": None}}
+
+
+def _user(account: Account) -> dict[str, Any]:
+    return {
+        "id": account.user_id,
+        "name": account.name,
+        "domain_id": DOMAIN["id"],
+        "default_project_id": account.project_id,
+        "enabled": True,
+        "options": {},
+        "password_expires_at": None,
+        "links": {},
+    }
+
+
+def _role(name: str) -> dict[str, Any]:
+    return {
+        "id": stable_id("role", name),
+        "name": name,
+        "domain_id": None,
+        "description": None,
+        "options": {"immutable": True},
+        "links": {},
+    }
+
+
+def _domain() -> dict[str, Any]:
+    return {
+        **DOMAIN,
+        "description": "The default domain",
+        "enabled": True,
+        "tags": [],
+        "options": {},
+        "links": {},
+    }
+
+
+def _services(catalog: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"id": each["id"], "name": each["name"], "type": each["type"], "enabled": True, "links": {}}
+        for each in catalog
+    ]
+
+
+def _endpoints(catalog: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**endpoint, "service_id": each["id"], "enabled": True, "links": {}}
+        for each in catalog
+        for endpoint in each["endpoints"]
+    ]
