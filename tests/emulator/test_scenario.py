@@ -11,7 +11,7 @@ from emulator.runner import make_mechanism, prepare
 from emulator.scenario import ScenarioError, apply_change, from_mapping, load
 
 ROOT = Path(__file__).parents[2]
-LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, pace, patience_s, speed"
+LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, ondemand, pace, patience_s, speed"
 SMALL = {
     "nodes": 8,
     "workload": {"generate": [{"daily_batch": {"days": 0.2, "jobs": 20, "load": 0.5}}]},
