@@ -34,18 +34,23 @@ class Outcome:
 
 def run_seed(seed: int, size: Size, parent: Path | None = None) -> Outcome:
     """`parent`: where this process may keep the files of its worlds."""
-    start_us = wall_us()
+    # The world must be out of reach when what it leaves behind is collected.
     with scratch(parent) as folder, _without_gc():
-        world = World(seed, folder, size)
-        status, what, node = FINE, "", ""
-        try:
-            world.run()
-        except Stuck as error:
-            status, what, node = STUCK, str(error), error.node
-        except Violation as error:
-            status, what, node = WRONG, str(error), error.node
-        except Exception:  # noqa: BLE001 - whatever the product raised is the finding
-            status, what = CRASHED, traceback.format_exc()
+        return _lived(seed, size, folder)
+
+
+def _lived(seed: int, size: Size, folder: Path) -> Outcome:
+    start_us = wall_us()
+    world = World(seed, folder, size)
+    status, what, node = FINE, "", ""
+    try:
+        world.run()
+    except Stuck as error:
+        status, what, node = STUCK, str(error), error.node
+    except Violation as error:
+        status, what, node = WRONG, str(error), error.node
+    except Exception:  # noqa: BLE001 - whatever the product raised is the finding
+        status, what = CRASHED, traceback.format_exc()
     story = ""
     if status != FINE:
         lines = world.story(node) if node else world.lines[-60:]
