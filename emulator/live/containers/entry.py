@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     os.umask(0o002)
     if role == CONTROLLER and os.getuid() == 0:
-        return _control()
+        return control([sys.executable, "-m", "emulator.live.containers.entry", CONTROLLER])
     _PRIVATE.mkdir(parents=True, exist_ok=True)
     bring_kernels()
     if role == CONTROLLER:
@@ -178,14 +178,13 @@ def _supervise(process: subprocess.Popen[bytes], stopping: threading.Event) -> i
     return 0 if _OVER.exists() else status if status >= 0 else 128 - status
 
 
-def _control() -> int:
-    """The controller runs as everybody does; this process stays root, to hand the results to their owner."""
+def control(command: list[str]) -> int:
+    """The controller (`command`) runs as everybody does; this process stays root: it gives results to their owner."""
     owner = SHARED.stat()
     if owner.st_uid != UID:
         SHARED.chmod(0o2775)
         os.chown(SHARED, UID, GID)
-    myself = [sys.executable, "-m", "emulator.live.containers.entry", CONTROLLER]
-    process = subprocess.Popen(myself, user=UID, group=GID, extra_groups=[])
+    process = subprocess.Popen(command, user=UID, group=GID, extra_groups=[])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: process.send_signal(got))
     status = process.wait()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BASE = """\
 ClusterName=emulator
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 SlurmUser={user}
 SlurmdUser={user}
@@ -74,7 +74,7 @@ _WITH_DATABASE = re.compile(r"accountingstorage(enforce|tres)|priorityweighttres
 _PARTITION_WITH_DATABASE = {"qos", "allowqos", "denyqos", "allowaccounts", "denyaccounts"}
 _DATABASE = """\
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=localhost
+AccountingStorageHost={address}
 AccountingStoragePort={port}
 """
 
@@ -198,20 +198,25 @@ def slurm_conf(
     hooks: dict[str, Path],
     has_mechanism: bool = False,
     database_port: int | None = None,
+    address: str = "127.0.0.1",
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
-    `database_port`: where slurmdbd listens, if there is one.
+    `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one.
     """
     if has_mechanism:
         fragment = _for_a_mechanism(fragment)
     keys = fragment.keys
-    lines = [_BASE.format(host=host, user=user, home=home, spool=spool, log=log, jobcomp=jobcomp, port=port)]
-    lines += [] if database_port is None else [_DATABASE.format(port=database_port)]
+    lines = [
+        _BASE.format(
+            host=host, user=user, home=home, spool=spool, log=log, jobcomp=jobcomp, port=port, address=address
+        )
+    ]
+    lines += [] if database_port is None else [_DATABASE.format(port=database_port, address=address)]
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines.append(_nodes(names, node_ports, host))
+    lines.append(_nodes(names, node_ports, host, address))
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
@@ -221,13 +226,13 @@ def slurm_conf(
     return "".join(lines)
 
 
-def _nodes(names: Sequence[str], ports: Sequence[int], host: str) -> str:
+def _nodes(names: Sequence[str], ports: Sequence[int], host: str, address: str) -> str:
     """One line for all: every command of Slurm reads the file, and a line of its own for each node makes that slow."""
     if len(names) != len(ports):
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
     at = _hostlist([str(port) for port in ports])
     return (
-        f"NodeName={_hostlist(names)} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} "
+        f"NodeName={_hostlist(names)} NodeHostname={host} NodeAddr={address} Port={at} "
         "CPUs=1 RealMemory=100 State=UNKNOWN\n"
     )
 

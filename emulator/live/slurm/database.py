@@ -46,7 +46,8 @@ _SERVER_OPTIONS = (
 _CONF = """\
 AuthType=auth/none
 DbdHost=localhost
-DbdAddr=127.0.0.1
+DbdAddr={address}
+CommunicationParameters=NoInAddrAny
 DbdPort={port}
 SlurmUser={user}
 StorageType=accounting_storage/mysql
@@ -103,6 +104,7 @@ class Database:
     commands: Path
     log: Path
     user: str
+    address: str
     port: int
     start: Callable[..., FleetProcess]
 
@@ -128,7 +130,9 @@ class Database:
             )
         conf.touch(0o600)  # slurmdbd wants nobody else to read it
         conf.write_text(
-            _CONF.format(port=self.port, user=self.user, folder=self.folder, log=self.log),
+            _CONF.format(
+                address=self.address, port=self.port, user=self.user, folder=self.folder, log=self.log
+            ),
             encoding="utf-8",
         )
 

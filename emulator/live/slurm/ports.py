@@ -1,12 +1,40 @@
-"""Ports that a run keeps for itself until the servers that are told of them listen."""
+"""Where the servers of a run listen: an address that only this machine has, and ports that the run keeps for itself."""
 
 from __future__ import annotations
 
 import socket
 from contextlib import ExitStack, suppress
+from ipaddress import ip_address
 
 _FIRST, _END = 10_000, 30_000
 """Below those that the kernel gives to whoever asks for any."""
+
+
+class AddressError(ValueError):
+    """Slurm cannot be kept to this machine; the text says what to do."""
+
+
+def own_address() -> str:
+    """Where this machine's name leads, which is where Slurm listens if not everywhere. Raises AddressError."""
+    name = socket.gethostname()
+    how = f"let it lead to this machine alone, by a line in /etc/hosts: 127.0.1.1 {name}"
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        raise AddressError(f"the name of this machine, {name}, leads nowhere ({error}); {how}") from error
+    if not ip_address(address).is_loopback:
+        raise AddressError(
+            f"the name of this machine, {name}, leads to {address}, where others could reach Slurm; {how}"
+        )
+    return address
+
+
+def problem_with_address() -> str:
+    try:
+        own_address()
+    except AddressError as error:
+        return str(error)
+    return ""
 
 
 class KeptPorts:

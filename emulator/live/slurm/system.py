@@ -33,7 +33,7 @@ from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
-from emulator.live.slurm.ports import KeptPorts
+from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
@@ -129,6 +129,7 @@ class SlurmSystem:
             if missing and not problem:
                 packages = "slurmctld slurmd slurm-client" + " slurmdbd mariadb-server" * self.has_database
                 problem = f"not installed: {', '.join(missing)}; on Debian: apt-get install {packages}"
+            problem = problem or problem_with_address()
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
 
@@ -204,7 +205,7 @@ class SlurmBatch:
             self._spool.chmod(0o711)
         for name in site.names:
             (self._spool / name).mkdir()
-        self._ports = KeptPorts(len(site.names) + 2)
+        self._ports = KeptPorts(len(site.names) + 2, address := own_address())
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
         )
@@ -220,13 +221,14 @@ class SlurmBatch:
         if self._system.has_database:
             log = site.logs / "slurmdbd-log.txt"
             self._database = Database(
-                folder=self._spool / "db", commands=site.bin, log=log, user=user, port=database_port, start=self._launch
+                folder=self._spool / "db", commands=site.bin, log=log, user=user, address=address,
+                port=database_port, start=self._launch
             )  # fmt: skip
             servers = {name: _program(name) for name in self._system.servers}
             self._database.install(servers, plain, environ, self.home / "slurmdbd.conf")
         text = slurm_conf(
             self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
-            host=socket.gethostname().partition(".")[0], user=user,
+            host=socket.gethostname().partition(".")[0], address=address, user=user,
             port=port, node_ports=node_ports, spool=self._spool, speed=site.scenario.live.speed,
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,

@@ -54,6 +54,14 @@ def _docker(*words):
 
 
 @pytest.fixture
+def slurm_image(engine):
+    """What is in the environment of a run on the real Slurm."""
+    if "CI" not in os.environ and not _succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/slurm"):
+        pytest.skip("no image with Slurm: apt-get install slurmctld slurmd libfaketime, scripts/fleet-images")
+    return {"COMPOSE_PROFILES": "slurm"}
+
+
+@pytest.fixture
 def toy_images(engine, toy, tmp_path):
     """Images with the plug-ins of the tests in those that need them; the rest are ours under another name."""
     context = tmp_path / "images"
@@ -180,9 +188,9 @@ class Compose:
 
         until(is_so, "it does not come", self)
 
-    def result(self):
+    def result(self, service="controller"):
         """Wait for the end of the run: its exit status and its results folder."""
-        container = self("ps", "-q", "controller").strip()
+        container = self("ps", "-q", service).strip()
         waited = subprocess.run(
             ["docker", "wait", container],
             env=self.environ,
@@ -224,7 +232,7 @@ def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
     folder.mkdir()
     made = []
 
-    def start(name, *, write=write_scenario, images=OUR_IMAGES, environ=None, **live):
+    def start(name, *, write=write_scenario, images=OUR_IMAGES, environ=None, service="", **live):
         fleet = Compose(docker_compose_command, tmp_path, write(folder, name=name, **live), images)
         fleet.environ |= environ or {}
         made.append(fleet)
@@ -235,7 +243,7 @@ def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
                 docker_compose_command,
                 str(ROOT / "docker-compose.yml"),
                 fleet.project,
-                ["up -d --no-build"],
+                [f"up -d --no-build {service}"],
                 ["down -v -t 5"],
             )
         )

@@ -63,6 +63,16 @@ def test_a_user_whom_this_machine_does_not_know_is_refused_before_the_run(tmp_pa
         Fleet(asked, prepare(asked), tmp_path)
 
 
+def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(system, "_PROGRAMS", ())
+    monkeypatch.setattr("socket.gethostname", lambda: "head.site")
+    monkeypatch.setattr("socket.gethostbyname", {"head.site": "192.0.2.7"}.__getitem__)
+    asked = scenario()
+    problem = r"leads to 192\.0\.2\.7, .* a line in /etc/hosts: 127\.0\.1\.1 head\.site"
+    with pytest.raises(ScenarioError, match=problem):
+        Fleet(asked, prepare(asked), tmp_path)
+
+
 def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
     asked = scenario()
