@@ -55,7 +55,6 @@ class Logs:
     weeks: tuple[challenge.Week, ...]
     batch_nodes: int
     notes: tuple[str, ...]
-    procs_per_node: int = 1
     shared_queue: int | None = None
     down: JobTable = field(default_factory=JobTable.empty)
 
@@ -154,7 +153,6 @@ def read_logs(
         tuple(weeks),
         batch_nodes,
         tuple(notes),
-        procs_per_node,
         shared_queue,
         down,
     )
@@ -286,9 +284,7 @@ def batch_of(logs: Logs, week: int, more: JobTable | None = None) -> JobTable:
     down = _down_between(logs.down, begin_us, begin_us + logs.warm_up_us + _WEEK_US)
     if not logs.has_waits:
         return jobs.merge(down)
-    before = preload.running_at(
-        logs.log, begin_us / US, nodes=logs.batch_nodes, procs_per_node=logs.procs_per_node
-    )
+    before = preload.running_of(logs.batch, logs.waited_us, begin_us, nodes=logs.batch_nodes)
     is_down = down.submit_us == 0
     still = down.take(np.flatnonzero(is_down)[: logs.batch_nodes - int(before.nodes.sum())])
     return preload.put_in_front(before.merge(still), jobs.merge(down.take(~is_down)))

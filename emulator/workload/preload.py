@@ -72,10 +72,14 @@ def running_at(
     if len(log) and not (wait_s >= 0).any():
         raise ValueError(f"{log.source}: the log has no waits, so nobody knows what was running")
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, overrun=overrun, origin_s=0)
-    jobs, waited_s = work.jobs, wait_s[work.rows]
-    start_us = jobs.submit_us + np.rint(waited_s * US).astype(np.int64)
-    at_us = round(at_s * US)
-    runs = (waited_s >= 0) & (start_us <= at_us) & (at_us < start_us + jobs.run_us)
+    waited_us = np.rint(wait_s[work.rows] * US).astype(np.int64)
+    return running_of(work.jobs, waited_us, round(at_s * US), nodes=nodes)
+
+
+def running_of(jobs: JobTable, waited_us: NDArray[np.int64], at_us: int, *, nodes: int) -> JobTable:
+    """The same of jobs, of which each waited so long, negative where nobody knows."""
+    start_us = jobs.submit_us + waited_us
+    runs = (waited_us >= 0) & (start_us <= at_us) & (at_us < start_us + jobs.run_us)
     jobs, start_us = jobs.take(runs), start_us[runs]
     order = np.lexsort((jobs.number, start_us))
     order = order[_fitting(jobs.nodes[order], nodes)]

@@ -1,0 +1,72 @@
+"""What a study of a year costs: 52 weeks of the Balancer paper's site, 30 settings, 1,560 runs.
+
+python benchmarks/study.py [--weeks N] [--jobs N] [--json] [--traces FOLDER]
+
+Wall time, and processor time of all its processes, of `emulator study merge` from the logs to the report. On an idle
+machine of two cores the wall time is to be below five minutes. `--weeks 4` is a quick look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from workloads import TRACES
+
+from balancer.clock import US, wall_us
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = (
+    "--reserve",
+    "0,6,12,24,34",
+    "--wait-min",
+    "0,5,10,20,30",
+    "--notice-min",
+    "15,30",
+    "--predictor",
+    "peak",
+)
+"""With the split and batch only, thirty."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--weeks", type=int, default=52)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        begin_us = wall_us()
+        subprocess.run(
+            [sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')", "study", "merge",
+             "--batch", str(given.traces / "lcrc"), "--ondemand", str(given.traces / "aps"), "--nodes", "304+68",
+             "--weeks", str(given.weeks), "--pairings", "1", "--jobs", str(given.jobs), "--out", folder, "--quiet",
+             *SETTINGS],
+            check=True, cwd=ROOT, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        wall_s = (wall_us() - begin_us) / US
+        document = json.loads((Path(folder) / "study.json").read_text())
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = {
+        "weeks": len(document["weeks"]),
+        "settings": len(document["settings"]),
+        "jobs": given.jobs,
+        "wall_s": round(wall_s, 1),
+        "processor_s": round(used.ru_utime + used.ru_stime, 1),
+        "load_of_machine": round(os.getloadavg()[0], 1),
+    }
+    print(
+        json.dumps(found) if given.json else "\n".join(f"{name:16} {value}" for name, value in found.items())
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
