@@ -2,8 +2,8 @@
 
 python benchmarks/study.py [--weeks N] [--jobs N] [--json] [--traces FOLDER]
 
-Wall time, and processor time of all its processes, of `emulator study merge` from the logs to the report. On an idle
-machine of two cores the wall time is to be below five minutes. `--weeks 4` is a quick look.
+Wall time of `emulator study merge` from the logs to the report. On an idle machine of two cores it is to be below five
+minutes. `--weeks 4` is a quick look.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -53,13 +52,11 @@ def main() -> int:
         )  # fmt: skip
         wall_s = (wall_us() - begin_us) / US
         document = json.loads((Path(folder) / "study.json").read_text())
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = {
         "weeks": len(document["weeks"]),
         "settings": len(document["settings"]),
         "jobs": given.jobs,
         "wall_s": round(wall_s, 1),
-        "processor_s": round(used.ru_utime + used.ru_stime, 1),
         "load_of_machine": round(os.getloadavg()[0], 1),
     }
     print(

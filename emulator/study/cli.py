@@ -65,6 +65,8 @@ def study() -> None:
               help="Processors of a batch node, where the log counts processors.")  # fmt: skip
 @click.option("--shared-nodes", is_flag=True,
               help="Batch jobs smaller than a node share nodes: replay the nodes that they fill together.")  # fmt: skip
+@click.option("--memory-per-node", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+              help="With --shared-nodes: nodes are full by memory too, if the log says what jobs want.")  # fmt: skip
 @click.option("--down-nodes", type=click.Path(path_type=Path),
               help="When batch nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
 @click.option("--cores-per-node", type=click.IntRange(min=0),
@@ -354,6 +356,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         cores_per_node=options["cores_per_node"],
         lay_together=options["lay_together"],
         shared_nodes=options["shared_nodes"],
+        memory_gib_per_node=options["memory_per_node"],
         down_nodes=options["down_nodes"],
     )
     weeks = usable_weeks(logs)

@@ -56,7 +56,7 @@ class Figures:
     idle_node_h: float
     utilisation: float
     shared_wait_min: float | None = None
-    """How much later than by the log the nodes come that batch jobs share; None where none do."""
+    """Mean wait for nodes that batch jobs share (or that go down); None where none do."""
 
     @property
     def reject_rate(self) -> float:

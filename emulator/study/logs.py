@@ -85,11 +85,13 @@ def read_logs(
     cores_per_node: int | None = None,
     lay_together: bool = False,
     shared_nodes: bool = False,
+    memory_gib_per_node: float | None = None,
     down_nodes: Path | None = None,
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
-    `shared_nodes`: batch jobs of fewer than `procs_per_node` processors share nodes.
+    `shared_nodes`: batch jobs of fewer than `procs_per_node` processors share nodes, which are full by memory too if
+    `memory_gib_per_node` is given.
 
     `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`).
 
@@ -101,12 +103,12 @@ def read_logs(
     """
     notes, shared_queue = [], None
     if shared_nodes:
-        shared = _shared(batch, procs_per_node)
+        shared = _shared(batch, procs_per_node, memory_gib_per_node)
         batch, shared_queue = shared.log, shared.queue
         notes.append(
             f"batch: {shared.jobs:,} jobs of fewer than {procs_per_node} processors share nodes, at most"
-            f" {shared.most:,} at once by the log's own starts; their waits are not replayed, and {shared.unstarted:,}"
-            " without a start are left out"
+            f" {shared.most:,} at once by the log's own starts; they wait for nodes by themselves, and"
+            f" {shared.unstarted:,} without a start are left out"
         )
     down = JobTable.empty()
     if down_nodes is not None:
@@ -179,11 +181,16 @@ def _down(batch: SwfLog, path: Path, queue: int) -> tuple[JobTable, str]:
     return outages.as_jobs(found, zero_unix_s=zero_s, queue=queue), note
 
 
-def _shared(batch: SwfLog, procs_per_node: int) -> Shared:
+def _shared(batch: SwfLog, procs_per_node: int, memory_gib: float | None) -> Shared:
     if procs_per_node == 1:
         raise ScenarioError("--shared-nodes: say with --procs-per-node how many processors a batch node has")
+    if memory_gib is not None and not (batch.column("requested_memory_kb") > 0).any():
+        raise ScenarioError(
+            f"{batch.source}: it does not say how much memory jobs asked for (sacct: AllocTRES), so --memory-per-node"
+            " cannot be kept to"
+        )
     try:
-        return pack_shared(batch, procs_per_node)
+        return pack_shared(batch, procs_per_node, None if memory_gib is None else round(memory_gib * 1024**2))
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.report.wording import duration
 from emulator.study.growth import LOADS
+from emulator.study.settings import SPLIT
 
 if TYPE_CHECKING:
     from emulator.study.answer import Answer
@@ -38,8 +39,10 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
             f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {100 * high:.0f} %)."
         )
     if each.shared_wait_min is not None:
-        what = "Nodes that jobs share or that are down" if len(answer.logs.down) else "Nodes that jobs share"
-        waits += f" {what} come {duration(60 * each.shared_wait_min)} later than they did."
+        what = "nodes that jobs share or that are down" if len(answer.logs.down) else "nodes that jobs share"
+        today = next((one.shared_wait_min for one in answer.found if one.setting.algorithm == SPLIT), None)
+        waits += f" Jobs wait {duration(60 * each.shared_wait_min)} for {what}"
+        waits += "." if today is None else f", {duration(60 * today)} today."
     sure = (
         f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your wish and batch jobs wait no"
         f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"

@@ -27,6 +27,10 @@ _UNSAID = {"", "Unknown", "None", "UNLIMITED", "Partition_Limit", "None assigned
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
+_MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
+"""Slurm counts memory in MiB where it names no unit."""
 _NOT_THE_END = {"REQUEUED", "RESIZING"}
 NEEDED = (
     ("JobIDRaw", "JobID"),
@@ -109,6 +113,7 @@ class SacctJobs:
             requested_procs=size,
             nodes=nodes,
             requested_s=_limit_s(said),
+            requested_memory_kb=_memory_kb(said, size),
             status=_STATUS.get(state, 0),
             user=self.rows.users.number(said.get("User") or said.get("UID")),
             group=self.rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
@@ -160,6 +165,15 @@ def _limit_s(said: dict[str, str]) -> int:
     if "TimelimitRaw" in said:  # in minutes
         return 60 * whole(said["TimelimitRaw"], "TimelimitRaw")
     return span_s(said["Timelimit"], "Timelimit") if "Timelimit" in said else -1
+
+
+def _memory_kb(said: dict[str, str], procs: int) -> int:
+    """Memory of each processor in KiB, by what was allocated, else asked for; -1 if it says neither."""
+    texts = (match[1] for name in ("AllocTRES", "ReqTRES") if (match := _MEMORY.search(said.get(name, ""))))
+    match = _SIZE.fullmatch(next(texts, ""))
+    if match is None or procs <= 0:
+        return -1
+    return round(float(match[1]) * _KIB[match[2]] / procs)
 
 
 def _count(said: dict[str, str], names: tuple[str, ...]) -> int:

@@ -68,6 +68,7 @@ def _row(job: Any) -> dict[str, str]:
         "ReqNodes": requested.get("node"),
         "AllocCPUS": allocated.get("cpu"),
         "ReqCPUS": requested.get("cpu"),
+        "AllocTRES": None if (memory := _number(allocated.get("mem"))) is None else f"mem={memory}M",
         "User": job.get("user"),
         "Group": job.get("group"),
         "Account": job.get("account"),

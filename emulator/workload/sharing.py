@@ -1,23 +1,28 @@
 """Logs of machines whose nodes are shared: jobs smaller than a node become the nodes that they fill together.
 
-At every time the shared jobs that run, by the log's own starts, need as many nodes as they fill when they are packed
-tightly (`packing.py`). Each such node is a job of its own in the log, of one node, from when it is needed until it is
-not, last in, first out. It is submitted when it starts, so it has no wait of its own: what the shared jobs waited is
-not replayed, and on another machine they ask for their nodes when they did on this one.
+The shared jobs are put onto nodes as they started by the log: each on the first node that has room for its processors
+and its memory (first fit), on another one if none has. From when a node gets its first job until its last one ends it
+is a job of its own in the log, of one node, which was submitted when that first job was. So it waits as that job did by
+the log, and on another machine it waits there. Jobs that find room on a node that is in use do not wait for it.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balancer.clock import US
-from emulator.workload.packing import level, machines, to_leases
+from emulator.workload.packing import level
 from emulator.workload.swf import FIELDS, NODES_KEY, UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from emulator.workload.swf import SwfLog
 
 _COMPLETED = 1
@@ -39,8 +44,11 @@ class Shared:
     unstarted: int
 
 
-def pack_shared(log: SwfLog, cores_per_node: int) -> Shared:
-    """Jobs of fewer processors than a node has are packed. Raises ValueError if there are none with a start."""
+def pack_shared(log: SwfLog, cores_per_node: int, memory_kb_per_node: int | None = None) -> Shared:
+    """Jobs of fewer processors than a node has are packed. Raises ValueError if there are none with a start.
+
+    `memory_kb_per_node`: nodes have so much memory, and jobs want what the log says that they asked for.
+    """
     procs = np.maximum(log.column("allocated_procs"), log.column("requested_procs"))
     submit_s, wait_s, run_s = (log.column(name) for name in ("submit_s", "wait_s", "run_s"))
     shares = (procs > 0) & (procs < cores_per_node)
@@ -53,18 +61,25 @@ def pack_shared(log: SwfLog, cores_per_node: int) -> Shared:
         )
     start_us = np.rint((submit_s + wait_s)[ran] * US).astype(np.int64)
     end_us = start_us + np.rint(run_s[ran] * US).astype(np.int64)
-    need = machines(level(start_us, end_us, np.asarray(procs[ran], np.int64)), cores_per_node)
-    spans = to_leases(need)
-    count = len(spans)
+    wanted, room = [np.asarray(procs[ran], np.int64)], [cores_per_node]
+    if memory_kb_per_node is not None:
+        # SWF says memory of each processor.
+        memory_kb = np.maximum(log.column("requested_memory_kb")[ran], 0) * procs[ran]
+        wanted.append(np.rint(memory_kb).astype(np.int64))
+        room.append(memory_kb_per_node)
+    begins_us, ends_us, first = first_fit(start_us, end_us, np.column_stack(wanted), room)
+    submits_s = submit_s[ran][first]
+    count = len(begins_us)
+    most = int(level(begins_us, ends_us, np.ones(count, np.int64)).count.max())
     queue = max(int(log.column("queue").max(initial=0)), 0) + 1
     added = {
         "number": max(int(log.column("number").max(initial=0)), 0) + 1 + np.arange(count),
-        "submit_s": spans.submit_us / US,
-        "wait_s": np.zeros(count),
-        "run_s": spans.run_us / US,
+        "submit_s": submits_s,
+        "wait_s": begins_us / US - submits_s,
+        "run_s": (ends_us - begins_us) / US,
         "allocated_procs": np.full(count, cores_per_node),
         "requested_procs": np.full(count, cores_per_node),
-        "requested_s": spans.run_us / US,
+        "requested_s": (ends_us - begins_us) / US,
         "status": np.full(count, _COMPLETED),
         "queue": np.full(count, queue),
     }
@@ -82,6 +97,50 @@ def pack_shared(log: SwfLog, cores_per_node: int) -> Shared:
         queue=queue,
         jobs=int(ran.sum()),
         nodes=count,
-        most=int(need.count.max()),
+        most=most,
         unstarted=int((shares & ~ran).sum()),
     )
+
+
+def first_fit(
+    start_us: NDArray[np.int64], end_us: NDArray[np.int64], wanted: NDArray[np.int64], room: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """From when to when which node is in use by at least one job, in order of begin, and the first of its jobs.
+
+    `wanted` has a row a job and a column a resource, of which a node has `room`; a job that wants more has all of it.
+    At each time jobs end before others start.
+    """
+    whole = np.asarray(room, np.int64)
+    wanted = np.minimum(wanted, whole)
+    free = np.tile(whole, (16, 1))
+    running = [0] * len(free)
+    first = [0] * len(free)
+    ends: list[tuple[int, int, int]] = []
+    found: list[tuple[int, int, int]] = []
+
+    def end_until(time_us: int) -> None:
+        while ends and ends[0][0] <= time_us:
+            ended_us, job, node = heapq.heappop(ends)
+            free[node] += wanted[job]
+            running[node] -= 1
+            if not running[node]:
+                found.append((int(start_us[first[node]]), ended_us, first[node]))
+
+    for job in np.argsort(start_us, kind="stable").tolist():
+        now_us = int(start_us[job])
+        end_until(now_us)
+        fits = (free >= wanted[job]).all(axis=1)
+        node = int(fits.argmax())
+        if not fits[node]:
+            node = len(free)
+            free = np.concatenate((free, np.tile(whole, (node, 1))))
+            running += [0] * node
+            first += [0] * node
+        if not running[node]:
+            first[node] = job
+        running[node] += 1
+        free[node] -= wanted[job]
+        heapq.heappush(ends, (int(end_us[job]), job, node))
+    end_until(int(end_us.max()))
+    spans = np.array(sorted(found), np.int64).reshape(-1, 3)
+    return spans[:, 0], spans[:, 1], spans[:, 2]

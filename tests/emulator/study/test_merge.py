@@ -302,6 +302,12 @@ def test_a_log_of_shared_nodes_is_not_taken_for_one_of_whole_nodes(shared_site):
     assert "say with --procs-per-node how many processors a batch node has" in without.stderr
 
 
+def test_memory_of_nodes_that_no_job_asked_for_is_an_error(shared_site):
+    done = study(shared_site, *SHARED, "--shared-nodes", "--memory-per-node", "64")
+    assert done.exit_code == 2
+    assert "it does not say how much memory jobs asked for (sacct: AllocTRES)" in done.stderr
+
+
 def test_with_shared_nodes_today_has_the_waits_of_the_log_and_the_rest_can_be_lent(shared_site):
     done = study(shared_site, *SHARED, "--shared-nodes", "--json")
     assert done.exit_code == 0, done.output
@@ -318,4 +324,4 @@ def test_with_shared_nodes_today_has_the_waits_of_the_log_and_the_rest_can_be_le
             0,
         )
     assert document["advice"][0]["figures"]["setting"] == "basic R=0 W=0"
-    assert "Nodes that jobs share come 0" in document["advice"][0]["text"]
+    assert "Jobs wait 0 s for nodes that jobs share" in document["advice"][0]["text"]

@@ -188,3 +188,19 @@ def test_newer_slurm_says_numbers_and_states_in_another_way(tmp_path, rows_of):
     path.write_text(json.dumps({"jobs": [job]}))
     with pytest.raises(ValueError, match=r"log.json: job 9: Submit is missing"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "each_kb"),
+    [
+        ("billing=4,cpu=4,mem=16G,node=1", 4 * 1024**2),
+        ("cpu=4,mem=4000M,node=1", 1_024_000),
+        ("cpu=4,mem=4000,node=1", 1_024_000),
+        ("cpu=4,node=1", -1),
+        ("", -1),
+    ],
+)
+def test_memory_is_what_was_allocated_for_each_processor(text_file, allocated, each_kb):
+    head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES"
+    log = load(text_file(head, f"7|100|160|300|1|4|COMPLETED|{allocated}"))
+    assert log.column("requested_memory_kb").tolist() == [each_kb]

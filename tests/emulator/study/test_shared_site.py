@@ -1,0 +1,140 @@
+"""A made machine whose nodes are shared, and whose truth is known: a study meets its waits, or says that it does not.
+
+The truth is a small scheduler of its own, first come, first served for all jobs: small ones start on the first node
+that has room, those of whole nodes on the last empty ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.workload.swf import SwfLog, write_swf
+
+NODES, CORES = 16, 8
+DAY, HOUR, WEEKS = 86_400, 3600, 2
+SUNDAY = 1_767_484_800
+"""2026-01-04, midnight UTC."""
+
+
+def small_jobs(rng, cores):
+    """(submit_s, run_s, cores): jobs of these sizes that keep a third of all cores busy, more of them by day."""
+    found = []
+    for day in range(7 * WEEKS):
+        for _ in range(NODES * CORES * 24 * len(cores) // (3 * 3 * sum(cores))):
+            hour = rng.triangular(0, 24, 14)
+            found.append((day * DAY + int(hour * HOUR), rng.randrange(HOUR, 5 * HOUR), rng.choice(cores)))
+    return sorted(found)
+
+
+def wide_jobs(rng):
+    return sorted(
+        (
+            day * DAY + rng.randrange(6 * HOUR, 18 * HOUR),
+            rng.randrange(HOUR, 6 * HOUR),
+            CORES * rng.choice((1, 2, 4)),
+        )
+        for day in range(7 * WEEKS)
+        for _ in range(16)
+    )
+
+
+def truth(small, wide):
+    """When each starts, on NODES nodes: the waits that the site's log would have."""
+    free = [CORES] * NODES
+    ends, queue, waits, order = [], [], {}, 0
+
+    def begin(now, job, nodes, cores):
+        nonlocal order
+        for node in nodes:
+            free[node] -= cores
+        order += 1
+        heapq.heappush(ends, (now + job[1], order, nodes, cores))
+        waits.setdefault(job, []).append(now - job[0])
+
+    def look(now):
+        while queue:
+            job = queue[0]
+            if job[2] < CORES:
+                found = [node for node in range(NODES) if free[node] >= job[2]][:1]
+            else:
+                found = [node for node in reversed(range(NODES)) if free[node] == CORES][: job[2] // CORES]
+            if len(found) < max(1, job[2] // CORES):
+                return
+            begin(now, queue.pop(0), found, min(job[2], CORES))
+
+    def until(now):
+        while ends and ends[0][0] <= now:
+            at = ends[0][0]
+            while ends and ends[0][0] == at:
+                _, _, nodes, cores = heapq.heappop(ends)
+                for node in nodes:
+                    free[node] += cores
+            look(at)
+
+    for job in sorted([*small, *wide]):
+        until(job[0])
+        queue.append(job)
+        look(job[0])
+    until(float("inf"))
+    return waits
+
+
+def log(jobs, waits, path):
+    header = [f"; UnixStartTime: {SUNDAY}", f"; MaxProcs: {NODES * CORES}", f"; MaxNodes: {NODES}"]
+    submit, run, procs = zip(*jobs, strict=True)
+    write_swf(
+        SwfLog.build(
+            len(jobs), header, submit_s=submit, run_s=run, allocated_procs=procs, requested_procs=procs, wait_s=waits,
+            number=list(range(1, len(jobs) + 1)),
+        ),
+        path,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A builder of the two logs of a machine with small jobs of these sizes."""
+
+    def build(*cores):
+        rng = random.Random(5)
+        small, wide = small_jobs(rng, cores), wide_jobs(rng)
+        started = truth(small, wide)
+        jobs = sorted([*small, *wide])
+        log(jobs, [started[job].pop(0) for job in jobs], tmp_path / "batch.swf")
+        leases = [(day * DAY + 12 * HOUR, HOUR, 1) for day in range(7 * WEEKS)]
+        log(leases, [0] * len(leases), tmp_path / "ondemand.swf")
+        return tmp_path
+
+    return build
+
+
+def study(site, *more):
+    return CliRunner().invoke(
+        main,
+        ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"), "--out",
+         str(site / "out"), "--jobs", "1", "--nodes", f"{NODES}+2", "--reserve", "1", "--wait-min", "0", "--predictor",
+         "peak", "--notice-min", "30", "--pairings", "1", "--procs-per-node", str(CORES), "--scheduler", "fcfs",
+         "--cores-per-node", "0", "--json", *more],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("cores", "near"), [((1,), 0.1), ((1, 2, 3), 0.1), ((2, 3), 0.1), ((3, 5), 0.15)])
+def test_whole_node_jobs_wait_as_long_as_the_log_says(site, cores, near):
+    """Jobs of three and five cores leave holes on nodes of eight: there the order in which nodes empty matters most."""
+    done = study(site(*cores), "--shared-nodes")
+    assert done.exit_code == 0, done.output
+    for today in json.loads(done.stdout)["today"]:
+        assert today["recorded_wait_min"] > 10
+        assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=near)
+
+
+def test_without_the_option_it_stops_with_the_reason(site):
+    done = study(site(1, 2, 3))
+    assert done.exit_code == 2
+    assert "jobs share nodes: say --shared-nodes" in done.stderr
