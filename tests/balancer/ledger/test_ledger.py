@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from balancer.drivers.marks import Stamp
 from balancer.ledger.errors import BrokenLogError, LedgerError, StaleError
 from balancer.ledger.filesystem import file_system_of
 from balancer.ledger.store import Ledger, Slot, StoredAnswer
@@ -100,6 +101,15 @@ def test_the_log_is_shortened_at_its_beginning_and_never_emptied(place):
     assert [event.seq for event in ledger.events(0, 10)] == [3, 4, 5]
     ledger.forget(answers_before_us=0, events_before_us=100)
     assert [event.seq for event in ledger.events(0, 10)] == [5]
+
+
+def test_a_mark_names_the_ledger_its_newest_event_and_the_first_digits_of_its_digest(place):
+    ledger = place.open()
+    ledger.commit([entry(1), entry(2)])
+    newest = ledger.writer()
+    assert ledger.stamp() == Stamp(newest.ledger_id, 2, newest.head[:8])
+    assert newest.ledger_id
+    assert len(newest.head) > 8
 
 
 def test_every_start_has_a_higher_epoch(place):
