@@ -19,7 +19,7 @@ from balancer.nova.decide import CloudLook, Memory, Plan, Rules, granted_to, pla
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from balancer.client import Balancer
@@ -46,15 +46,27 @@ class AgentSettings:
     period_s: float = 5.0
     pause_s: float = 0.5
     status_file: Path | None = None
+    gate_period_s: float = 60.0
+    """How often trait and aggregate are looked at, where they are kept."""
 
 
 class Agent:
     """One agent, for one owner's grants. Two of them do no harm: each call names the generation it was decided by."""
 
-    def __init__(self, cloud: Cloud, balancer: Balancer, settings: AgentSettings) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        balancer: Balancer,
+        settings: AgentSettings,
+        keep_gate: Callable[[Collection[str]], None] | None = None,
+    ) -> None:
+        """`keep_gate`: is told the names of all nodes now and then. Raises DriverError."""
+        self._keep_gate = keep_gate
+        self._gate_kept_us: int | None = None
         self._cloud, self._balancer, self.settings = cloud, balancer, settings
         self._memory = Memory()
         self._requests: dict[str, Request] = {}
+        self._names: frozenset[str] = frozenset()
         self._told: frozenset[Intruder] = frozenset()
         self._problem = ""
 
@@ -79,6 +91,7 @@ class Agent:
             decided = self._decide()
             self._memory = decided.memory
             self._do(decided)
+            self._look_at_gate()
         except (DriverError, BalancerError) as error:
             if str(error) != self._problem:
                 _log.warning("cannot look", error=str(error))
@@ -92,11 +105,21 @@ class Agent:
         self._write_status(decided)
         return decided
 
+    def _look_at_gate(self) -> None:
+        now_us, kept_us = wall_us(), self._gate_kept_us
+        if self._keep_gate is None or (
+            kept_us is not None and now_us < kept_us + micros(self.settings.gate_period_s)
+        ):
+            return
+        self._keep_gate(self._names)
+        self._gate_kept_us = now_us
+
     def _decide(self) -> Plan:
         rules = self.settings.rules
         cloud = self._cloud.look()
         now_s = seconds(parse_iso(self._balancer.status()["now"]))
         nodes = self._balancer.nodes()
+        self._names = frozenset(node.name for node in nodes)
         self._read_requests(nodes)
         ours = granted_to(rules.owner, nodes, self._requests)
         usage = self._cloud.usage(node.name for node in ours if cloud.servers.get(node.name) == ())

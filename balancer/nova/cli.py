@@ -12,6 +12,8 @@ import click
 from balancer.console_kit import fail, service_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from balancer.nova.cloud import NovaCloud
 
 _URL = click.option(
@@ -47,6 +49,10 @@ def nova() -> None:
     "--status-file", type=click.Path(path_type=Path, dir_okay=False), help="What it saw last, as JSON."
 )
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Written once it looks.")
+@click.option("--trait", metavar="CUSTOM_...", help="Keep this trait on the nodes, and on them only.")
+@click.option(
+    "--aggregate", metavar="NAME", help="With --trait: keep an isolated aggregate of the nodes, too."
+)
 @click.option("--once", is_flag=True, help="One look; exit status 3 where something did not answer.")
 def agent(
     *,
@@ -58,6 +64,8 @@ def agent(
     hint_address: str | None,
     status_file: Path | None,
     ready_file: Path | None,
+    trait: str | None,
+    aggregate: str | None,
     once: bool,
 ) -> None:
     """Confirm grants on which servers run, return nodes on which none runs, tell of servers where none may be.
@@ -73,13 +81,14 @@ def agent(
     from balancer.serve import configure_logs
 
     configure_logs("info")
+    keep_gate = _gate(cloud, trait, aggregate)
     rules = Rules(owner=owner, grace_s=grace_s)
     settings = AgentSettings(rules=rules, period_s=period_s, status_file=status_file)
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
     with service_at(url) as balancer:
-        looking = Agent(_cloud(cloud), balancer, settings)
+        looking = Agent(_cloud(cloud), balancer, settings, keep_gate)
         if once:
             if looking.look() is None:
                 raise SystemExit(3)
@@ -121,6 +130,23 @@ def check(
         except ValueError as error:
             fail(str(error))
     show_checks(found, as_json=as_json)
+
+
+def _gate(cloud: str, trait: str | None, aggregate: str | None) -> Callable[[Collection[str]], None] | None:
+    """Keeps the gate that was asked for."""
+    from functools import partial
+
+    from balancer.nova.gate import Gate, OpenStackGate
+
+    if trait is None:
+        if aggregate is not None:
+            fail("--aggregate: an isolated aggregate is known by a trait; give --trait, too")
+        return None
+    try:
+        gate = Gate(trait, aggregate)
+    except ValueError as error:
+        fail(f"--trait: {error}")
+    return partial(gate.keep, OpenStackGate(_cloud(cloud)))
 
 
 def _cloud(name: str) -> NovaCloud:

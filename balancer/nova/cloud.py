@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import openstack
@@ -13,7 +14,7 @@ from balancer.drivers.openstack import driver_error
 from balancer.nova.decide import CloudLook, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 ERRORS = (sdk_errors.SDKException, auth_errors.ClientException)
@@ -81,12 +82,21 @@ class NovaCloud:
 
     def placement(self, path: str) -> Any:
         """The body; None: not found."""
+        response = self.call_placement("get", path, known=(200, 404))
+        return None if response.status_code == 404 else response.json()  # noqa: PLR2004
+
+    def call_placement(self, method: str, path: str, *, known: Collection[int], **more: Any) -> Any:
+        """The answer, of a status that is known."""
+        with self.calling():
+            response = getattr(self.connection.placement, method)(path, headers=_PLACEMENT, **more)
+        if response.status_code not in known:
+            raise DriverError(f"Placement answers {response.status_code} to {path}")
+        return response
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """What the SDK raises is a DriverError."""
         try:
-            response = self.connection.placement.get(path, headers=_PLACEMENT)
+            yield
         except ERRORS as error:
             raise driver_error(error) from error
-        if response.status_code == 404:  # noqa: PLR2004
-            return None
-        if not response.ok:
-            raise DriverError(f"Placement answers {response.status_code} to {path}")
-        return response.json()

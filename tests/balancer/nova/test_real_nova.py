@@ -19,6 +19,7 @@ from testdata import RECORDED
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
 ROUNDS = 4
+TRAIT = "CUSTOM_BALANCER_NODE"
 
 pytestmark = [
     pytest.mark.live,
@@ -103,7 +104,9 @@ def site(tmp_path_factory):
             nova.configure(batch.url, wait_s=60)
             nova.make_databases()
             nova.start()
-            with agent_of(nova, batch.url, folder, "--grace-s", "5") as status:
+            with agent_of(
+                nova, batch.url, folder, "--grace-s", "5", "--trait", TRAIT, "--aggregate", "balancer"
+            ) as status:
                 yield Site(nova, batch, status)
         finally:
             nova.close()
@@ -203,6 +206,18 @@ def a_server_that_is_forced_onto_a_batch_node_is_shown_with_what_to_do(site):
     assert f"openstack server migrate {server.id}" in shown["what_to_do"]
     site.delete(name)
     until(lambda: not site.intruders(), "it is gone")
+
+
+@case
+def a_flavor_that_asks_for_the_trait_finds_the_nodes(site):
+    """The agent has given it to them, and has put them into the aggregate."""
+    flavor = site.admin.compute.find_flavor("gated") or site.admin.compute.create_flavor(
+        name="gated", vcpus=VCPUS, ram=RAM_MB, disk=10
+    )
+    site.admin.compute.create_flavor_extra_specs(flavor, {f"trait:{TRAIT}": "required"})
+    (aggregate,) = (each for each in site.admin.compute.aggregates() if each.name == "balancer")
+    assert (sorted(aggregate.hosts), aggregate.metadata) == (list(NODES), {f"trait:{TRAIT}": "required"})
+    assert set(site.decided(site.create(2, flavor="gated"), 2)) == {"ACTIVE"}
 
 
 @case
