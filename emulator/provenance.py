@@ -45,15 +45,25 @@ def sources() -> str:
     return digest.hexdigest()[:_SHOWN]
 
 
-@cache
 def file_digest(path: Path) -> str:
-    """Hash of a file's content, or of a folder's files."""
+    """Hash of a file's content, or of a folder's files; read again only when they are others or have changed."""
+    files = [file for file in (sorted(path.iterdir()) if path.is_dir() else [path]) if file.is_file()]
+    return _digest(tuple((str(file), *_stamp(file)) for file in files), are_named=path.is_dir())
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@cache
+def _digest(files: tuple[tuple[str, int, int, int], ...], *, are_named: bool) -> str:
     digest = hashlib.sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.name.encode() if path.is_dir() else b"")
-            with file.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
+    for name, *_ in files:
+        path = Path(name)
+        digest.update(path.name.encode() if are_named else b"")
+        with path.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()
 
 

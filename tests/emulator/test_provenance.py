@@ -37,3 +37,17 @@ def test_files_of_a_workload_are_known_by_their_content_wherever_they_are_named(
     }
     assert traces(workload) == (one, other)
     assert file_digest(one) == file_digest(other)
+
+
+def test_a_file_that_changes_while_the_process_goes_on_has_another_hash(tmp_path):
+    """A notebook lives for days: rows of a sweep over the log as it was are not those of the log as it is."""
+    log, folder = tmp_path / "logs" / "a.swf", tmp_path / "logs"
+    folder.mkdir()
+    log.write_text("1 0 0 10\n")
+    before = file_digest(log), file_digest(folder)
+    assert (file_digest(log), file_digest(folder)) == before
+    log.write_text("1 0 0 11\n")
+    after = file_digest(log), file_digest(folder)
+    assert [one != other for one, other in zip(before, after, strict=True)] == [True, True]
+    (folder / "b.swf").write_text("1 0 0 10\n")
+    assert file_digest(folder) != after[1]
