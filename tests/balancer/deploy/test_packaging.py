@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,6 +55,7 @@ def test_every_module_of_the_service_is_imported_without_the_packages_of_the_emu
 def test_a_cloud_whose_package_is_missing_says_what_to_install():
     code = """
 import sys
+import tomllib
 class Ban:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "openstack":
@@ -110,3 +112,18 @@ def test_a_wheel_has_what_a_new_user_needs_for_the_first_run(tmp_path):
     assert (status, "64 nodes" in told, said) == (0, True, "")
     status, told, said = emulator("sweep", "mine/scenarios/sweeps/reserve.yaml", "--dry-run")
     assert (status, "static_reserve" in told, said) == (0, True, "")
+
+
+def test_an_image_is_built_of_all_that_a_wheel_is_made_of():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"][
+        "wheel"
+    ]
+    needed = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
+    copied = re.findall(
+        r"^COPY (\S+) \1$", (ROOT / "containers" / "Dockerfile").read_text("utf-8"), re.MULTILINE
+    )
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").split() if line.startswith("!")]
+    for places in (copied, sent):
+        assert [
+            each for each in needed if not any(Path(each).is_relative_to(place) for place in places)
+        ] == []
