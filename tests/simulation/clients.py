@@ -85,7 +85,6 @@ class Client:
             return
         if record is None:
             raise Violation("I4", f"{self.request_id} was acknowledged and is not known")
-        self.hung_up_us = None
         if record.status == "waiting":
             if self.world.rng.random() < 0.01:
                 self._withdraw()
@@ -100,6 +99,7 @@ class Client:
 
     def _look_once(self, engine: Engine) -> RequestRecord | None:
         engine.calls(self.request_id or "")
+        self.hung_up_us = None  # it has come back, also when it never sees the answer (seed 602876)
         return engine.ledger.request(self.request_id or "")
 
     def _hang_up(self) -> int:
