@@ -256,6 +256,9 @@ class _Answer:
             close = getattr(chunks, "close", None)
             if close is not None:
                 close()
+            if self._gone is not None:
+                # Else it would wait for the end of the connection, which may serve its client for days.
+                self._gone.cancel()
 
     def _start(self, status: str, headers: list[tuple[str, str]], _: Any = None) -> Callable[[bytes], None]:
         self._status = int(status[:3])

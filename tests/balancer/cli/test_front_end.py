@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from service_kit import until
 _HEAD = b"POST /v1/request_nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 _APP = """
-import signal, sys, threading, time
+import asyncio, gc, signal, sys, threading, time
 from pathlib import Path
 from balancer import front_end
 from balancer.api.connection import client_is_gone
@@ -40,6 +41,11 @@ def app(environ, start):
         (folder / "gone").touch()
     if path == "/here":
         (folder / "here").write_text(str(client_is_gone(environ)))
+    if path == "/watched":
+        gc.collect()
+        tasks = [each.get_coro().__name__ for each in gc.get_objects() if isinstance(each, asyncio.Task)]
+        start("200 OK", [("Content-Type", "text/plain"), ("X-Watched", str(tasks.count("_disconnected")))])
+        return [b""]
     if path == "/block":
         (folder / "blocked").touch()
         go_on.wait(30)
@@ -92,6 +98,23 @@ def shared(tmp_path_factory):
     yield made
     made.process.terminate()
     assert made.process.wait(30) == 0
+
+
+@pytest.mark.live
+def test_of_a_call_that_is_answered_nothing_is_kept_while_its_connection_stays(bare):
+    """A client that asks again and again over one connection for days: each answer left a task behind it once."""
+    with closing(http.client.HTTPConnection("127.0.0.1", bare.port, timeout=30)) as caller:
+
+        def ask(path):
+            caller.request("GET", path)
+            answer = caller.getresponse()
+            answer.read()
+            return answer.getheader("X-Watched")
+
+        for _ in range(50):
+            ask("/here")
+        assert (bare.folder / "here").read_text(encoding="utf-8") == "False"
+        until(lambda: ask("/watched") == "0")
 
 
 @pytest.mark.live
