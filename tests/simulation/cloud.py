@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 _STALE_US = 60 * US
 _TIMEOUT_US = 15 * US
 _ERRORS = (
-    RefusedError("401 Unauthorized"),
-    RefusedError("403 Forbidden"),
-    RefusedError("404 Not Found"),
-    RefusedError("409 Conflict"),
-    UnclearError("429 Too Many Requests, Retry-After: 30"),
-    UnclearError("500 Internal Server Error"),
-    UnclearError("502 Bad Gateway"),
-    UnclearError("503 Service Unavailable"),
-    UnclearError("504 Gateway Timeout"),
+    (RefusedError, "401 Unauthorized"),
+    (RefusedError, "403 Forbidden"),
+    (RefusedError, "404 Not Found"),
+    (RefusedError, "409 Conflict"),
+    (UnclearError, "429 Too Many Requests, Retry-After: 30"),
+    (UnclearError, "500 Internal Server Error"),
+    (UnclearError, "502 Bad Gateway"),
+    (UnclearError, "503 Service Unavailable"),
+    (UnclearError, "504 Gateway Timeout"),
 )
+"""Made anew each time: one that is raised again keeps everything that any of its raisers held."""
 
 
 class Cloud:
@@ -48,7 +49,8 @@ class Cloud:
         if world.is_cut("cloud", "there"):
             raise UnreachableError("nova: cannot connect")
         if world.chance("cloud_error"):
-            raise world.rng.choice(_ERRORS)
+            kind, text = world.rng.choice(_ERRORS)
+            raise kind(text)
         if world.chance("cloud_hang"):
             world.time.now_us += _TIMEOUT_US
             raise UnclearError("nova did not answer in time")
