@@ -80,7 +80,7 @@ def _command(context: click.Context) -> list[str]:
     lines = [f".SS {_escaped(context.command_path)} {_escaped(usage)}", *_prose(command.help or "")]
     for each in command.get_params(context):
         record = each.get_help_record(context)
-        if record is not None and each.name != "help":
+        if record is not None and "--help" not in each.opts:
             option, text = record
             lines += [".TP", rf"\fB{_escaped(option)}\fR", _escaped(" ".join(text.split()))]
     return lines
