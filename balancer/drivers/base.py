@@ -97,7 +97,10 @@ class BatchDriver(Protocol):
         """
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """Give these nodes back to the batch system, which then looks for jobs for them. What others noted stays."""
+        """Give these nodes back to the batch system, which then looks for jobs for them. What others noted stays.
+
+        A node that somebody else marked is left alone: they may have done so since the look that led to this.
+        """
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> Mapping[str, NodeStatus]:
         """Every node asked for; one that the batch system does not list is `unknown`."""

@@ -57,14 +57,14 @@ class PbsDriver(ABC, Generic[Settings]):
 
     def _take(self, nodes: Sequence[str], why: str, options: Options) -> None:
         """Mark them, with our note behind what others have noted; `options` are those for a note."""
-        groups = self._by_kept(nodes, foreign=False)
+        groups = self._by_kept(nodes)
         self._change([(options(noted(self.our_note, why, kept)), some) for kept, some in groups.items()])
 
     def _give_back(self, nodes: Sequence[str], options: Options) -> None:
         """Put them online with what others have noted; ask for a scheduling cycle, for those that did change."""
         refusal: RefusedError | None = None
         try:
-            groups = self._by_kept(nodes, foreign=True)
+            groups = self._by_kept(nodes)
             self._change([(options(kept), some) for kept, some in groups.items()])
         except RefusedError as error:
             refusal = error  # for some of the nodes, perhaps
@@ -73,8 +73,8 @@ class PbsDriver(ABC, Generic[Settings]):
         if refusal is not None:
             raise refusal
 
-    def _by_kept(self, nodes: Sequence[str], *, foreign: bool) -> dict[str, list[str]]:
-        """The nodes by what others have noted on them; without those that others have marked, unless `foreign`."""
+    def _by_kept(self, nodes: Sequence[str]) -> dict[str, list[str]]:
+        """The nodes by what others have noted on them, without those that others have marked."""
         note = self.our_note
         if not note:
             return {"": list(nodes)}
@@ -82,7 +82,7 @@ class PbsDriver(ABC, Generic[Settings]):
         groups: dict[str, list[str]] = {}
         for node in nodes:
             status = found[node]
-            if foreign or not status.is_foreign:
+            if not status.is_foreign:
                 groups.setdefault(kept_of(status.note, note), []).append(node)
         return groups
 

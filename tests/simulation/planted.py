@@ -229,6 +229,13 @@ MUSEUM = (
         "isinstance(each, Mark)}",
         first=601_186,
     ),
+    Bug(
+        "a node that a person took offline after our last look is put online",
+        "balancer/drivers/pbs.py",
+        "            if not status.is_foreign:",
+        "            if node:",
+        first=604_416,
+    ),
 )
 """Bugs that the product once had (T28): the simulator still finds them in code that is patched back."""
 

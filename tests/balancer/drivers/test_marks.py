@@ -87,3 +87,16 @@ def test_a_node_that_an_operator_took_offline_is_not_marked_by_us(site):
         site.driver.reclaim_nodes(["free"], why=str(STAMP))
     read = site.driver.get_status_of_nodes(["free"])["free"]
     assert (read.is_ours, read.is_foreign, read.note) == (False, True, f"broken, was {OURS[site.system]}")
+
+
+def test_a_node_that_an_operator_took_offline_while_we_had_it_is_not_put_online_by_us(site):
+    site.driver.reclaim_nodes(["free", "other"], why=str(STAMP))
+    site.change("free", reason="broken disk")
+    if site.system == "slurm":
+        with pytest.raises(Exception, match="drained by somebody else"):
+            site.driver.restore_nodes(["free", "other"])
+    else:
+        site.driver.restore_nodes(["free", "other"])
+    nodes = site.nodes()
+    assert (nodes["free"]["marked"], nodes["free"]["reason"]) == (True, "broken disk")
+    assert not nodes["other"]["marked"]
