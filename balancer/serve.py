@@ -46,7 +46,7 @@ _FAILURES_BURST = 100
 _BACKLOG = 512
 _STALLED_S = 30
 _SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter from another. A look at thousands of nodes computes for a quarter of a
+"""How long a thread may keep the interpreter from another. A first look at thousands of nodes computes a quarter of a
 second; an answer, which changes threads some ten times, would wait for it 5 ms each time, which is Python's usual."""
 
 
