@@ -30,7 +30,7 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
     free, coming, idle = piles = _Pile(view.free), _Pile(view.coming), _Pile(view.idle)
     hold, unmet, promised, lent = {}, 0, 0, view.granted
     for request in view.requests:
-        missing = max(0, request.short - sum(pile.count(request.among) for pile in piles))
+        missing = max(0, request.short - sum([pile.count(request.among) for pile in piles]))
         unmet += missing
         if not missing:
             promised += request.count
@@ -46,8 +46,9 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
     kept = static_reserve + _hinted(view, promised)
     # A contested node is mostly cleared by the next look: no other is collected in its place.
     lacking = max(0, kept - free.left - coming.left - view.contested)
-    collect = idle.take(lacking)
-    restore, wake_us = _over_time(view, free.rest(max(0, kept - coming.left)))
+    collect = idle.take(lacking) if lacking else ()
+    keep = max(0, kept - coming.left)
+    restore, wake_us = _over_time(view, free.rest(keep)) if free.left > keep else ((), None)
     return Plan(hold, collect, restore, wake_us, unmet + lacking - len(collect))
 
 
@@ -57,8 +58,12 @@ def _hinted(view: View, promised: int) -> int:
     Before its time a hint is kept full. From then on the announced request may come, so each node granted
     is taken off it and not collected again.
     """
-    ahead = sum(hint.count for hint in view.hints if hint.by_us > view.now_us)
-    arrived = sum(hint.count - hint.used for hint in view.hints if hint.by_us <= view.now_us)
+    ahead = arrived = 0
+    for hint in view.hints:
+        if hint.by_us > view.now_us:
+            ahead += hint.count
+        else:
+            arrived += hint.count - hint.used
     return ahead + max(0, arrived - promised)
 
 

@@ -9,7 +9,7 @@ back; where a cloud can be asked, only once that has said that no server runs th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.nodes import GRANTED, NodeIndex
@@ -88,7 +88,7 @@ class LeaseBook:
         """The request has its nodes."""
         confirm_us = self._settings.confirm_us
         due_us = now_us + confirm_us if confirm_us else _end_us(record, now_us)
-        record = self._requests.change(replace(record, confirmed=not confirm_us, due_us=due_us))
+        record = self._requests.change(record, confirmed=not confirm_us, due_us=due_us)
         self._enter(Lease(record, record.nodes))
 
     def confirmed(self, event: GrantConfirmed, now_us: int) -> None:
@@ -122,12 +122,12 @@ class LeaseBook:
         while (due_us := self.next_due_us) is not None and due_us <= now_us:
             lease = self._leases[self._due[0]]
             if self._settings.has_cloud:
-                self._change(lease, replace(lease.record, overdue=True))
+                self._change(lease, overdue=True)
                 self.is_news = True
                 continue
             self._end(lease, lease.nodes, now_us)
             if lease.nodes:
-                self._change(lease, replace(lease.record, overdue=True))
+                self._change(lease, overdue=True)
 
     def servers_seen(self, event: ServersObserved, now_us: int) -> None:
         """A server confirms its grant; a grant that is past its end loses the nodes that have none."""
@@ -140,9 +140,8 @@ class LeaseBook:
                 self._end(lease, [node for node in lease.nodes if node in empty], now_us)
 
     def _confirm(self, lease: Lease, now_us: int) -> None:
-        record = lease.record
-        due_us = _end_us(record, now_us)
-        self._change(lease, replace(record, confirmed=True, due_us=due_us, overdue=False))
+        due_us = _end_us(lease.record, now_us)
+        self._change(lease, confirmed=True, due_us=due_us, overdue=False)
 
     def _end(self, lease: Lease, names: Iterable[str], now_us: int) -> None:
         cause = Cause.LEASE_ENDED if lease.record.confirmed else Cause.NOT_CONFIRMED
@@ -151,7 +150,7 @@ class LeaseBook:
         self._give_back(gone, cause, now_us)
         if gone and lease.nodes:
             # Whatever confirms the rest of it: its owner may still think that it has them all.
-            self._change(lease, replace(lease.record, reason=f"{cause}: some of its nodes went back"))
+            self._change(lease, reason=f"{cause}: some of its nodes went back")
 
     def _give_back(self, nodes: Iterable[Node], cause: Cause, now_us: int) -> None:
         for node in nodes:
@@ -166,7 +165,7 @@ class LeaseBook:
         del lease.nodes[node.name]
         if not lease.nodes:
             reason = "" if cause is Cause.RELEASED else f"{cause}: its nodes went back"
-            self._change(lease, replace(lease.record, ended_us=now_us, overdue=False, reason=reason))
+            self._change(lease, ended_us=now_us, overdue=False, reason=reason)
 
     def keep(self, node: Node) -> None:
         """A node of a grant is the grant's beyond doubt; one that is past its end can end now."""
@@ -176,7 +175,7 @@ class LeaseBook:
         if self._settings.has_cloud:
             self.is_news = True
         else:
-            self._change(lease, replace(lease.record, overdue=False))
+            self._change(lease, overdue=False)
 
     def _owned(self, request_id: str, event: GrantConfirmed | LeaseRenewed) -> Lease:
         lease = self._leases.get(request_id)
@@ -197,14 +196,14 @@ class LeaseBook:
         elif record.due_us is not None:
             self._due.add(record.request_id, record.due_us)
 
-    def _change(self, lease: Lease, record: RequestRecord) -> None:
-        request_id = record.request_id
+    def _change(self, lease: Lease, **changes: Any) -> None:
+        request_id = lease.record.request_id
         if request_id in self._due:
             self._due.remove(request_id)
         self._overdue.discard(request_id)
         del self._leases[request_id]
-        lease.record = self._requests.change(record)
-        if record.is_open:
+        lease.record = self._requests.change(lease.record, **changes)
+        if lease.record.is_open:
             self._enter(lease)
 
     def check(self) -> None:

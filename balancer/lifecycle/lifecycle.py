@@ -139,9 +139,9 @@ class Lifecycle:
     @property
     def next_wake_us(self) -> int | None:
         """When `TimerFired` is due; None: nothing waits for time to pass."""
-        ends = [self._plan_wake_us, self._hints.next_end_us(), self._leases.next_due_us]
+        ends = [self._plan_wake_us, self._hints.next_end_us, self._leases.next_due_us]
         ends += [request.end_us for request in self._requests]
-        return min((end for end in ends if end is not None), default=None)
+        return min([end for end in ends if end is not None], default=None)
 
     @property
     def wants_idle(self) -> bool:
@@ -239,6 +239,12 @@ class Lifecycle:
             now_us=self._now_us,
             serial=self._serial,
         )
+
+    def forget_changes(self) -> None:
+        """As `drain_changes`, for who keeps no records of them."""
+        self._nodes.forget()
+        self._requests.forget()
+        self._hints.forget()
 
     # Events
 

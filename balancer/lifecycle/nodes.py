@@ -241,6 +241,10 @@ class NodeTable:
         self._changed.clear()
         return changed
 
+    def forget(self) -> None:
+        """What changed so far is nobody's business."""
+        self._changed.clear()
+
     def _change_holder(self, node: Node, held_for: str | None, cause: Cause, whom: str | None) -> None:
         self._leave(node)
         node.held_for = held_for
@@ -253,17 +257,19 @@ class NodeTable:
         )
 
     def _enter(self, node: Node) -> None:
-        self.counts[node.state] += 1
-        self.contested += bool(node.contested) and node.state is NodeState.OD_RESERVE
-        index = self._index.get(node.state)
-        if index is not None and node.is_listed:
+        state = node.state
+        self.counts[state] += 1
+        if node.contested:
+            self.contested += state is NodeState.OD_RESERVE
+        elif node.held_for is None and (index := self._index.get(state)) is not None:
             index.add(node.name, node.since_us)
 
     def _leave(self, node: Node) -> None:
-        self.counts[node.state] -= 1
-        self.contested -= bool(node.contested) and node.state is NodeState.OD_RESERVE
-        index = self._index.get(node.state)
-        if index is not None and node.is_listed:
+        state = node.state
+        self.counts[state] -= 1
+        if node.contested:
+            self.contested -= state is NodeState.OD_RESERVE
+        elif node.held_for is None and (index := self._index.get(state)) is not None:
             index.remove(node.name)
 
     def check(self) -> None:

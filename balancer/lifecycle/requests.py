@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.interface import ReserveWish, Waiting
 from balancer.lifecycle.errors import Refused
@@ -114,10 +114,11 @@ class RequestQueue:
             request.ready -= node.state is NodeState.OD_RESERVE
             request.ready_us = None
 
-    def change(self, record: RequestRecord) -> RequestRecord:
-        """The record is another one now: a new generation for each event, not for each change."""
+    def change(self, record: RequestRecord, **changes: Any) -> RequestRecord:
+        """The record with these changes: a new generation for each event, not for each change."""
         if record.request_id not in self._changed:
-            record = replace(record, generation=record.generation + 1)
+            changes["generation"] = record.generation + 1
+        record = replace(record, **changes)
         self._changed[record.request_id] = record
         return record
 
@@ -132,17 +133,21 @@ class RequestQueue:
     ) -> RequestRecord:
         """The request waits no longer. Its record now."""
         del self._waiting[request.record.request_id]
-        return self.change(
-            replace(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason)
-        )
+        return self.change(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason)
 
     def drain(self) -> tuple[RequestRecord, ...]:
         changed = tuple(self._changed.values())
         self._changed.clear()
         return changed
 
+    def forget(self) -> None:
+        """What changed so far is nobody's business."""
+        self._changed.clear()
+
     def view(self, now_us: int, *, is_due_now: bool) -> tuple[Waiting, ...]:
         """The requests as an algorithm sees them; `is_due_now`: one whose last moment is now is due."""
+        if not self._waiting:
+            return ()
         return tuple(
             Waiting(
                 request.record.request_id,
@@ -171,6 +176,9 @@ class HintBook:
 
     def __init__(self, records: Iterable[ReserveRecord] = ()) -> None:
         self._active = {record.reserve_id: record for record in sorted(records, key=_by_time)}
+        self._wishes = {key: _wish(record) for key, record in self._active.items()}
+        """The active ones as an algorithm sees them, in the same order: it looks far more often than they change."""
+        self._next_end_us = self._first_end_us()
         self._changed: dict[str, ReserveRecord] = {}
 
     def __iter__(self) -> Iterator[ReserveRecord]:
@@ -183,14 +191,21 @@ class HintBook:
         return reserve_id in self._active
 
     def add(self, record: ReserveRecord) -> None:
+        last = next(reversed(self._active.values()), record)
         self._active[record.reserve_id] = record
-        self._active = {known.reserve_id: known for known in sorted(self._active.values(), key=_by_time)}
+        self._wishes[record.reserve_id] = _wish(record)
+        if _by_time(record) < _by_time(last):
+            self._active = {known.reserve_id: known for known in sorted(self._active.values(), key=_by_time)}
+            self._wishes = {key: self._wishes[key] for key in self._active}
+        if self._next_end_us is None or record.ends_us < self._next_end_us:
+            self._next_end_us = record.ends_us
         self._changed[record.reserve_id] = record
 
     def undo_add(self, reserve_id: str) -> None:
         """As if it had never come."""
-        del self._active[reserve_id]
+        del self._active[reserve_id], self._wishes[reserve_id]
         del self._changed[reserve_id]
+        self._next_end_us = self._first_end_us()
 
     def use(self, count: int, now_us: int) -> None:
         """`count` nodes were granted: take them off the hints whose time has come, the earliest first."""
@@ -200,34 +215,57 @@ class HintBook:
             taken = min(count, record.count - record.used)
             if taken:
                 count -= taken
-                self._change(replace(record, used=record.used + taken))
+                self._change(record, used=record.used + taken)
 
     def end(self, now_us: int) -> None:
         """Forget those whose time is over."""
+        if self._next_end_us is None or self._next_end_us > now_us:
+            return
         for record in [record for record in self if record.ends_us <= now_us]:
-            self._change(replace(record, ended=True))
-            del self._active[record.reserve_id]
+            self._change(record, ended=True)
+            del self._active[record.reserve_id], self._wishes[record.reserve_id]
+        self._next_end_us = self._first_end_us()
 
+    @property
     def next_end_us(self) -> int | None:
-        return min((record.ends_us for record in self), default=None)
+        return self._next_end_us
 
     def drain(self) -> tuple[ReserveRecord, ...]:
         changed = tuple(self._changed.values())
         self._changed.clear()
         return changed
 
-    def view(self, now_us: int) -> tuple[ReserveWish, ...]:
-        return tuple(
-            ReserveWish(record.reserve_id, record.count, record.by_us, record.ends_us, record.used)
-            for record in self
-            if record.ends_us > now_us
-        )
+    def forget(self) -> None:
+        """What changed so far is nobody's business."""
+        self._changed.clear()
 
-    def _change(self, record: ReserveRecord) -> None:
+    def view(self, now_us: int) -> tuple[ReserveWish, ...]:
+        wishes = tuple(self._wishes.values())
+        if self._next_end_us is None or self._next_end_us > now_us:
+            return wishes
+        return tuple(wish for wish in wishes if wish.ends_us > now_us)
+
+    def _change(self, record: ReserveRecord, **changes: Any) -> None:
         if record.reserve_id not in self._changed:  # a new generation for each event, not for each change
-            record = replace(record, generation=record.generation + 1)
+            changes["generation"] = record.generation + 1
+        record = replace(record, **changes)
         self._active[record.reserve_id] = record
+        self._wishes[record.reserve_id] = _wish(record)
         self._changed[record.reserve_id] = record
+
+    def _first_end_us(self) -> int | None:
+        return min([record.ends_us for record in self._active.values()], default=None)
+
+    def check(self) -> None:
+        """Assert that what an algorithm is shown is what there is."""
+        assert self._wishes == {record.reserve_id: _wish(record) for record in self}  # noqa: S101
+        in_order = [record.reserve_id for record in sorted(self, key=_by_time)]
+        assert [*self._active] == [*self._wishes] == in_order  # noqa: S101
+        assert self._next_end_us == self._first_end_us(), self._next_end_us  # noqa: S101
+
+
+def _wish(record: ReserveRecord) -> ReserveWish:
+    return ReserveWish(record.reserve_id, record.count, record.by_us, record.ends_us, record.used)
 
 
 def _by_time(record: ReserveRecord) -> tuple[int, int]:

@@ -27,6 +27,7 @@ def check(
     """Raises AssertionError: a bug of ours."""
     nodes.check()
     leases.check()
+    hints.check()
     for request in requests:
         request_id = request.record.request_id
         held = {

@@ -108,3 +108,12 @@ def test_each_role_may_do_what_the_table_says_and_nothing_else(site, method, rou
         refusal = 401 if role == "nobody" else 403
         assert (answer.status_code in (401, 403)) is not allowed, (role, answer.status_code)
         assert allowed or answer.status_code == refusal, (role, answer.status_code)
+
+
+def test_asking_for_the_head_of_an_answer_is_asking_for_the_answer(site):
+    app, texts = site
+    for role, allowed in next(
+        may for method, route, may in rows() if (method, route) == ("GET", "/v1/status")
+    ).items():
+        headers = {"Authorization": f"Bearer {texts[role]}"} if role in texts else {}
+        assert (app.test_client().head("/v1/status", headers=headers).status_code == 200) is allowed, role

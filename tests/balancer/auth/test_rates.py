@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from balancer.auth import rates as module
 from balancer.auth.rates import Rates
 from balancer.clock import US
 
@@ -33,3 +34,11 @@ def test_a_bucket_never_holds_more_than_the_burst():
     rates = Rates(1000, 2)
     assert rates.take("a", 0) == 0
     assert [rates.take("a", 3600 * US) > 0 for _ in range(3)] == [False, False, True]
+
+
+def test_of_many_callers_the_one_that_called_longest_ago_is_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BUCKETS", 2)
+    rates = Rates(1, 1)
+    assert [rates.take(name, 0) for name in ("a", "b", "c")] == [0, 0, 0]
+    assert (rates.take("c", 0) > 0, rates.take("b", 0) > 0) == (True, True)  # the newest are known
+    assert rates.take("a", 0) == 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 
 import pytest
 
 from balancer.auth.files import AuthFileError
 from balancer.auth.hook_keys import HookKeyFile
-from balancer.auth.identity import Role
+from balancer.auth.identity import Denied, Role
+from balancer.auth.sessions import make_session, token_of
 from balancer.auth.signature import Signature, node_key, sign
 from balancer.auth.tokens import TokenFile
 
@@ -24,6 +26,7 @@ def tokens(tmp_path):
 def test_a_token_is_found_by_its_text_and_by_nothing_else(tokens):
     made, text = tokens.create(Role.OPERATOR, "alice", now_us=NOW_US)
     assert tokens.find(text) == made
+    assert (made.created_us, made.expires_us) == (NOW_US, None)
     for wrong in (
         "",
         "bal_",
@@ -101,12 +104,45 @@ def test_a_new_master_key_leaves_the_old_ones_good_until_they_are_removed(tmp_pa
     assert keys.keys_of("n01") == (new,)
 
 
-@pytest.mark.parametrize("text", ["xyz", "abcd", "00" * 31])
-def test_a_damaged_master_key_is_an_error(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("xyz", "a line is not hexadecimal; restore the file"),
+        ("abcd", "a key is shorter than 32 bytes; restore the file"),
+        ("00" * 31, "a key is shorter than 32 bytes; restore the file"),
+    ],
+)
+def test_a_damaged_master_key_is_an_error_that_names_the_file(tmp_path, text, problem):
     keys = HookKeyFile(tmp_path / "keys")
     keys.path.write_text(text, encoding="utf-8")
-    with pytest.raises(AuthFileError):
+    with pytest.raises(AuthFileError, match=f"^{re.escape(str(keys.path))}: {problem}$"):
         keys.keys_of("n01")
+
+
+def test_a_session_is_over_at_its_end_and_one_with_a_longer_end_was_never_made_here(tokens):
+    made, _ = tokens.create(Role.READ_ONLY, "wall", now_us=NOW_US)
+    session = make_session(made, NOW_US + 10)
+    assert [token_of(session, tokens, NOW_US + age) for age in (0, 9, 10)] == [made, made, None]
+    token_id, until_us, signature = session.split(".")
+    for wrong in (
+        f"{token_id}.{int(until_us) + 1}.{signature}",
+        f"{token_id}.{'9' * 19}.{signature}",
+        f"{token_id}.\u0661.{signature}",  # a digit, and no number of ours
+        f"{token_id}.x.{signature}",
+        f"{token_id}.{signature}",
+    ):
+        assert token_of(wrong, tokens, NOW_US) is None
+
+
+def test_a_refusal_says_why_to_whoever_prints_it():
+    denied = Denied(403, "balancer.forbidden", "ask an operator", retry_after_s=2.0)
+    assert (str(denied), denied.detail, denied.status, denied.code, denied.retry_after_s) == (
+        "ask an operator",
+        "ask an operator",
+        403,
+        "balancer.forbidden",
+        2.0,
+    )
 
 
 def test_a_signature_is_of_one_node_one_time_one_path_and_one_body():

@@ -60,6 +60,14 @@ def test_only_changed_records_are_to_be_written(world):
     assert w.lifecycle.drain_changes() == Changes(now_us=3 * US, serial=3)
 
 
+def test_changes_that_nobody_keeps_are_forgotten(world):
+    w = world(3)
+    w.at(1).request("r", 1)
+    w.add_reserve("h", 1, 5)
+    w.lifecycle.forget_changes()
+    assert w.lifecycle.drain_changes() == Changes(now_us=US, serial=w.lifecycle.snapshot().serial)
+
+
 def test_a_node_that_changes_twice_because_of_one_event_has_one_new_generation(world):
     w = world(1, wait_s=60)
     w.request("a", 1)
