@@ -24,34 +24,52 @@ def calibrate() -> None:
 
 
 @calibrate.command()
-@click.argument("source", metavar="SCENARIO|DIR", type=click.Path(path_type=Path))
+@click.argument(
+    "sources", metavar="SCENARIO|DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a key of the scenario.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Results of the run on Slurm.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=1, help="Run it so often, into DIR-1, DIR-2, ..."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
-def slurm(source: Path, changes: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def slurm(
+    sources: tuple[Path, ...], changes: tuple[str, ...], out: Path | None, repeats: int, as_json: bool
+) -> None:
     """Run a scenario on the real Slurm and the same jobs in its twin, and show what differs job by job.
 
-    With a folder of results of `emulator run --clock live` under `live.batch: slurm`, those are taken.
+    With folders of results of `emulator run --clock live` under `live.batch: slurm`, those are taken. Repeats of one
+    scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.schedulers.slurm.calibration import calibrate as compare  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
+    found: dict[str, Calibration] = {}
     try:
-        if source.is_dir():
-            record = files.load(source)
-        else:
+        for source in sources:
+            if source.is_dir():
+                found[str(source)] = compare(files.load(source))
+                continue
             asked = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
             scenario = scenario_of(source, asked, trace=None, nodes=None)
-            folder = out or Path("runs") / f"{scenario.name}-slurm"
-            record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
-        found = compare(record)
+            name = out or Path("runs") / f"{scenario.name}-slurm"
+            for number in range(1, repeats + 1):
+                folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")
+                record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
+                found[str(folder)] = compare(record)
     except (ScenarioError, TraceError, files.ResultsError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        shown = [{"run": run, **asdict(each)} for run, each in found.items()]
+        click.echo(json.dumps(shown if len(shown) > 1 else asdict(next(iter(found.values()))), indent=2))
         return
-    _show(found)
+    for run, each in found.items():
+        if len(found) > 1:
+            click.echo(run)
+        _show(each)
+    if len(found) > 1:
+        _show_all(list(found.values()))
 
 
 def _names_slurm(source: Path, changes: tuple[str, ...]) -> bool:
@@ -62,7 +80,8 @@ def _names_slurm(source: Path, changes: tuple[str, ...]) -> bool:
 def _show(found: Calibration) -> None:
     click.echo(
         f"{found.jobs} jobs: mean wait {found.real_mean_wait_s:,.1f} s on Slurm, "
-        f"{found.twin_mean_wait_s:,.1f} s in the twin ({found.mean_wait_off:+.2%})"
+        f"{found.twin_mean_wait_s:,.1f} s in the twin ({found.mean_wait_off:+.2%}; "
+        f"{found.twin_least_mean_wait_s:,.1f} to {found.twin_most_mean_wait_s:,.1f} s by when its backfill cycles come)"
     )
     apart = found.differences
     click.echo(
@@ -81,3 +100,15 @@ def _show(found: Calibration) -> None:
         )
     if len(apart) > _MOST:
         click.echo(f"  and {len(apart) - _MOST} more (--json has all)")
+
+
+def _show_all(runs: list[Calibration]) -> None:
+    """The runs together: how far Slurm is from itself, and the twin from Slurm."""
+    waits_s = [each.real_mean_wait_s for each in runs]
+    real_s = sum(waits_s) / len(runs)
+    twin_s = sum(each.twin_mean_wait_s for each in runs) / len(runs)
+    off = f" ({twin_s / real_s - 1:+.2%})" if real_s else ""
+    click.echo(
+        f"all {len(runs)} runs: mean wait {real_s:,.1f} s on Slurm ({min(waits_s):,.1f} to {max(waits_s):,.1f} s), "
+        f"{twin_s:,.1f} s in the twin{off}"
+    )

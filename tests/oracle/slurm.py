@@ -111,7 +111,7 @@ class SlurmReference:
         rules = self.rules
         if rules.priority_type == "basic":
             return 0
-        size = self.node_count - job.nodes + 1 if rules.priority_favor_small else job.nodes
+        size = self.node_count - job.nodes if rules.priority_favor_small else job.nodes
         largest = max(each.priority_job_factor for each in rules.partitions)
         factor = self.partitions[self.partition(job)].priority_job_factor / (largest or 1)
         fixed = (
@@ -164,6 +164,7 @@ class SlurmReference:
     def main_pass(self, now: int, depth: float) -> None:
         self.pass_at, self.last_pass = NEVER, now
         blocked = set()
+        kept: set[int] = set()
         tested = 0
         for job in list(self.queue):
             if self.partition(job) in blocked:
@@ -171,11 +172,12 @@ class SlurmReference:
             if tested == depth:
                 break
             tested += 1
-            idle = self.nodes_of(job) - self.busy()
+            idle = self.nodes_of(job) - self.busy() - kept
             if len(idle) >= job.nodes:
                 self.start(job, best_fit(idle, job.nodes), now)
             elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
                 blocked.add(self.partition(job))
+                kept |= self.nodes_of(job)
 
     # -- backfill ------------------------------------------------------------------------------------------
 
@@ -204,9 +206,8 @@ class SlurmReference:
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        ends = self.ends(now)
-        times = {now, *ends.values()}
-        times |= {time for first, last, _ in reserved for time in (first, last)}
+        ends = {now, *(self.free_at(node, now) for node in range(self.node_count))}
+        times = ends | {time for first, last, _ in reserved for time in (first, last)}
         for begin in sorted(times):
             if now <= begin <= now + self.rules.bf_window * MINUTE_US:
                 taken = {
@@ -215,25 +216,23 @@ class SlurmReference:
                     if first < begin + limit(job) and last > begin
                     for node in nodes
                 }
-                free = {node for node in self.nodes_of(job) - taken if ends[node] <= begin}
-                if len(free) >= job.nodes:
-                    return begin, best_fit(free, job.nodes)
+                found = self.first_free(self.nodes_of(job) - taken, job.nodes, now)
+                if found is not None and found[0] <= begin:
+                    return begin, best_fit(found[1], job.nodes)
         return None
 
-    def ends(self, now: int) -> dict[int, int]:
-        """When each node counts as free: ends within a window of the next one are one, and the window grows."""
-        exact = {node: self.free_at(node, now) for node in range(self.node_count)}
-        seen = {node: now for node, end in exact.items() if end <= now}
-        window = 30 * US
-        while len(seen) < self.node_count:
-            first = min(end for node, end in exact.items() if node not in seen)
-            together = {
-                node: end for node, end in exact.items() if node not in seen and end <= first + window
-            }
-            seen |= dict.fromkeys(together, max(together.values()))
-            linear = self.rules.bf_window_linear * US
-            window = window + linear if linear else 2 * window
-        return seen
+    def first_free(self, allowed: set[int], needed: int, now: int) -> tuple[int, set[int]] | None:
+        """When so many of these nodes are free, and which: what runs goes one job after the other, by its end."""
+        free, at = allowed - self.busy(), now
+        by_end = {
+            (max(run.limit_end, now + US), job.submit_us, job.number): run.nodes
+            for job, run in self.running.items()
+        }
+        for place in sorted(by_end):
+            if len(free) >= needed:
+                break
+            free, at = free | (allowed & by_end[place]), place[0]
+        return (at, free) if len(free) >= needed else None
 
 
 def limit(job: Job) -> int:

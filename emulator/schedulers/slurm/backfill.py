@@ -27,7 +27,7 @@ from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
     FILL_CHANGED,
-    FIRST_WINDOW,
+    HOLDER,
     MAX_TEST,
     MAX_USER,
     MIN_AGE,
@@ -39,7 +39,6 @@ from emulator.schedulers.slurm.tables import (
     SLOTS_N,
     WHEN,
     WHOSE,
-    WIDER_BY,
     WINDOW,
 )
 
@@ -53,6 +52,7 @@ def look_at_nodes(job: Ints, node: Ints, nodes: Ints, now: int) -> None:
     """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
     for which in range(node.shape[0]):
         who = node[which, JOB]
+        nodes[which, HOLDER] = who
         if node[which, OFFLINE]:
             nodes[which, WHEN] = NEVER
         elif who < 0:
@@ -63,14 +63,16 @@ def look_at_nodes(job: Ints, node: Ints, nodes: Ints, now: int) -> None:
 
 @inner
 def sort_nodes(nodes: Ints) -> None:
-    """Put `ORDER` in order of (when, node): little changes between two cycles."""
+    """Put `ORDER` in order of (when, job, node): little changes between two cycles."""
     for k in range(1, nodes.shape[0]):
         which = nodes[k, ORDER]
         when = nodes[which, WHEN]
         place = k
         while place > 0:
             other = nodes[place - 1, ORDER]
-            if nodes[other, WHEN] < when or (nodes[other, WHEN] == when and other < which):
+            if nodes[other, WHEN] < when or (
+                nodes[other, WHEN] == when and (nodes[other, HOLDER], other) < (nodes[which, HOLDER], which)
+            ):
                 break
             nodes[place, ORDER] = other
             place -= 1
@@ -109,27 +111,29 @@ def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
 
 
 @inner
-def free_by_ends(own: Ints, nodes: Ints, masks: Bytes, needed: int, now: int) -> int:
-    """When enough nodes of the first mask are free, NEVER if they never are; seen as coarsely as Slurm sees it.
+def free_by_ends(nodes: Ints, masks: Bytes, needed: int, now: int) -> int:
+    """When enough nodes of the first mask are free, NEVER if they never are; those are marked in the second.
 
-    What ends within a window of the next end counts as one end, the last of them, and the window grows each time.
+    What runs is taken away one job after the other, in order of their ends, until enough is free: what ends at the same
+    time as the last of them counts as running still.
     """
+    for which in range(nodes.shape[0]):
+        masks[1, which] = 0
     found = 0
     at: int = now
-    until: int = now
-    window: int = FIRST_WINDOW
+    holder: int = -1
     for k in range(nodes.shape[0]):
         which = nodes[k, ORDER]
         when = nodes[which, WHEN]
-        if when > until:
+        if when > now and (when > at or nodes[which, HOLDER] != holder):
             if found >= needed:
                 return at
             if when == NEVER:
                 return NEVER
-            until = when + window
-            window = window + own[WIDER_BY] if own[WIDER_BY] else 2 * window
         at = max(at, when)
+        holder = nodes[which, HOLDER]
         found += masks[0, which]
+        masks[1, which] = masks[0, which]
     return at if found >= needed else NEVER
 
 
@@ -151,10 +155,8 @@ def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> i
             for which in range(count):
                 masks[0, which] &= kept[row, which]
             later += 1
-        free_at = free_by_ends(own, nodes, masks, needed, now)
+        free_at = free_by_ends(nodes, masks, needed, now)
         if free_at <= begin:
-            for which in range(count):
-                masks[1, which] = masks[0, which] and nodes[which, WHEN] <= begin
             return begin
         next_slot = slots[slot + 1, AT_] if slot + 1 < own[SLOTS_N] else NEVER
         begin = min(free_at, next_slot)
@@ -215,6 +217,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
             start_picked(state, twin, who, now)
             for taken in range(needed):
                 nodes[nodes[taken, CHOSEN], WHEN] = now + limit
+                nodes[nodes[taken, CHOSEN], HOLDER] = who
             sort_nodes(nodes)
             continue
         if begin != NEVER and now - job[who, SUBMIT] >= own[MIN_AGE]:

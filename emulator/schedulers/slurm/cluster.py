@@ -45,7 +45,7 @@ class SlurmCluster(Cluster):
         room = max(len(jobs), 64)
         self._mine = np.zeros((room, s.TWIN_COLUMNS), np.int64)
         self._fixed = np.zeros(room)
-        self._nodes_seen = np.zeros((node_count, 3), np.int64)
+        self._nodes_seen = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
         self._nodes_seen[:, s.ORDER] = np.arange(node_count)
         slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = np.zeros((slots, 2), np.int64)
@@ -96,7 +96,7 @@ class SlurmCluster(Cluster):
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """The size and partition factors, weighted."""
         rules, total = self._rules, len(self._nodes_seen)
-        size = (total - jobs.nodes + 1 if rules.priority_favor_small else jobs.nodes) / total
+        size = (total - jobs.nodes if rules.priority_favor_small else jobs.nodes) / total
         factors = np.array([each.priority_job_factor for each in rules.partitions], np.float64)
         factors /= factors.max() or 1.0
         return np.asarray(
@@ -171,7 +171,6 @@ def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
         (s.PASS_AT, t.NEVER),
         (s.LAST_PASS, -(1 << 50)),
         (s.PARTITIONS, len(rules.partitions)),
-        (s.WIDER_BY, rules.bf_window_linear * US),
     ):
         own[register] = value
     return own

@@ -68,7 +68,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "prioritycalcperiod": ("priority_calc_period", _seconds),
 }
 _PARAMETERS = (
-    "default_queue_depth", "sched_interval", "sched_min_interval", "bf_interval", "bf_window", "bf_window_linear",
+    "default_queue_depth", "sched_interval", "sched_min_interval", "bf_interval", "bf_window",
     "bf_resolution", "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
 )  # fmt: skip
 _SWITCHES = ("defer", "bf_continue")

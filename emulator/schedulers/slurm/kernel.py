@@ -138,12 +138,14 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 
 @inner
 def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
-    """Start jobs in queue order; the first of a partition that cannot start holds up the others of it."""
+    """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after."""
     job, _, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, _, nodes, _, _, masks, tests, _, _, _, _, _, _ = twin
+    own, mine, _, parts, nodes, _, _, masks, tests, _, _, _, _, _, _ = twin
     marks = tests.shape[0] - own[PARTITIONS]
     for k in range(own[PARTITIONS]):
         tests[marks + k] = 0
+    for which in range(parts.shape[1]):
+        masks[0, which] = 0
     blocked = 0
     tested = 0
     place = reg[QUEUE_LO]
@@ -163,6 +165,8 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             continue
         if now - job[who, SUBMIT] >= own[MIN_AGE]:
             tests[marks + partition] = 1
+            for which in range(parts.shape[1]):
+                masks[0, which] |= parts[partition, which]
             blocked += 1
         place += 1
 

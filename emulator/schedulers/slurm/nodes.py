@@ -49,12 +49,13 @@ def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
 
 @inner
 def idle_of(state: State, twin: Twin, partition: int) -> int:
-    """Mark the idle nodes of a partition in the second mask. Returns how many."""
+    """Mark the idle nodes of a partition that are not kept from it (first mask) in the second one. Returns how many."""
     _, node, _, _, _, _, _, _, _, _, _, _ = state
     _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _ = twin
     count = 0
     for which in range(node.shape[0]):
-        is_idle = node[which, JOB] < 0 and node[which, OFFLINE] == 0 and parts[partition, which]
+        is_open = parts[partition, which] and not masks[0, which]
+        is_idle = is_open and node[which, JOB] < 0 and node[which, OFFLINE] == 0
         masks[1, which] = is_idle
         count += is_idle
     return count

@@ -33,7 +33,7 @@ class Partition:
 class Rules:
     """All settings, with Slurm's defaults (slurm.conf's manual page).
 
-    `sched_interval`, `bf_interval`, `bf_resolution`, `bf_window_linear`, `bf_min_age_reserve`, `kill_wait`,
+    `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
     microseconds, `bf_window` and `over_time_limit` in minutes.
     """
@@ -45,7 +45,6 @@ class Rules:
     defer: bool = False
     bf_interval: int = 30
     bf_window: int = 1440
-    bf_window_linear: int = 0
     bf_resolution: int = 60
     bf_max_job_test: int = 500
     bf_max_job_user: int = 0
@@ -69,7 +68,7 @@ class Rules:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):
             check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
         for name in (
-            "default_queue_depth", "sched_min_interval", "bf_window_linear", "bf_max_job_test", "bf_max_job_user",
+            "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user",
             "bf_min_age_reserve",
             "over_time_limit", "kill_wait", "priority_weight_age", "priority_weight_fairshare",
             "priority_weight_job_size", "priority_weight_partition", "priority_decay_half_life",

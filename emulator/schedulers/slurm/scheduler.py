@@ -38,7 +38,6 @@ class Slurm:
     defer: bool | None = None
     bf_interval: int | None = None
     bf_window: int | None = None
-    bf_window_linear: int | None = None
     bf_resolution: int | None = None
     bf_max_job_test: int | None = None
     bf_max_job_user: int | None = None

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 # 0 for none; PASS_GAP: the least time between two passes; DEFER: a submit alone makes no pass; FILL_EVERY: between two
 # backfill cycles, 0 for none; OVER: how long past its limit a job may run; CALC_EVERY: between two looks at priorities,
 # 0 where they do not change. PASS_AT: when the next pass on an event is due; LAST_PASS; FULL_CHANGED, FILL_CHANGED:
-# something happened since the last pass over all jobs, the last cycle; WIDER_BY: what is added to the time within which
-# ends of running jobs are one, 0 if it doubles.
+# something happened since the last pass over all jobs, the last cycle.
 (
     DEPTH, SCHED_EVERY, PASS_GAP, DEFER, FILL_EVERY, WINDOW, RESOLUTION, MAX_TEST, MAX_USER, MIN_AGE, OVER,
-    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, FILL_CHANGED, SLOTS_N, PARTITIONS, WIDER_BY,
-) = range(19)  # fmt: skip
-TWIN_REGISTERS = 19
+    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, FILL_CHANGED, SLOTS_N, PARTITIONS,
+) = range(18)  # fmt: skip
+TWIN_REGISTERS = 18
 # Columns of the jobs: partition, the partition's tier and the index of the user.
 PARTITION, TIER, WHOSE = range(3)
 TWIN_COLUMNS = 3
 # Numbers of the priorities.
 AGE_WEIGHT, MAX_AGE, FAIR_WEIGHT, HALF_LIFE = range(4)
-# Columns of the nodes: when each is free again by the limits of what runs, the order of these times, those that were
-# chosen for a job, and the places of the sets of neighbours.
-WHEN, ORDER, CHOSEN = range(3)
+# Columns of the nodes: when each is free again by the limit of what runs on it, which is HOLDER (a job's row), the
+# order of these times, and the nodes that were chosen for a job.
+WHEN, HOLDER, ORDER, CHOSEN = range(4)
+NODE_COLUMNS = 4
 # A slot of the plan of a cycle: from AT_ on the nodes of the row ROW are not reserved.
 AT_, ROW = range(2)
 
@@ -40,13 +40,12 @@ Twin: TypeAlias = "tuple[_I, _I, _F, Bytes, _I, _I, Bytes, Bytes, _I, _F, _F, _I
 """(reg, job, fixed, parts, nodes, slots, kept, masks, tests, weights, accounts, open, count, view, spare)
 
 `fixed`: what of a job's priority never changes. `parts`: the nodes of each partition. `slots`, `kept`: the plan.
-`masks`: two rows, the nodes that a job may be planned on, and those it is put on. `tests`: jobs of each user in this
-cycle, then a mark for each partition. `accounts`, `open`, `count`, `view`: of `harness/reorder.py`. `spare`: to sort.
+`masks`: two rows, the nodes that a job may be planned on (in a pass of the main loop: those that are kept from it), and
+those it is put on. `tests`: jobs of each user in this cycle, then a mark for each partition. `accounts`, `open`,
+`count`, `view`: of `harness/reorder.py`. `spare`: to sort.
 """
 
 SECOND, MINUTE = 1_000_000, 60_000_000
 CHECK_EVERY = 30 * SECOND
 """Time limits are looked at so often (recorded: a limit of 60 s ended a job after 79 s)."""
-FIRST_WINDOW = 30 * SECOND
-"""Running jobs that end within it are one end to a job that waits; it grows with each end (`bf_window_linear`)."""
 TIER_STEP = 1 << 33

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from balancer.clock import US
+from emulator.cli import main
 from emulator.harness.run import simulate
+from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.calibration import Difference, calibrate
 from emulator.workload.table import JobTable
@@ -36,6 +41,17 @@ def test_the_same_rules_are_no_difference() -> None:
     assert (found.jobs, found.mean_wait_off, found.median_start_off_s, found.differences) == (4, 0.0, 0.0, ())
 
 
+def test_the_twin_is_tried_at_six_phases_of_its_cycle() -> None:
+    """Two jobs wait for the cycles at second 30 and 60, which come five seconds earlier with each phase."""
+    found = calibrate(on_slurm())
+    waits_s = [
+        (299 + third + fourth) / 4
+        for third, fourth in ((28, 20), (23, 15), (18, 10), (13, 5), (8, 0), (3, 25))
+    ]
+    assert found.twin_mean_wait_s == waits_s[0]
+    assert (found.twin_least_mean_wait_s, found.twin_most_mean_wait_s) == (min(waits_s), max(waits_s))
+
+
 def test_jobs_that_start_apart_are_named_with_the_one_before() -> None:
     found = calibrate(on_slurm(bf_interval=90))
     assert found.differences == (
@@ -50,6 +66,15 @@ def test_a_setting_that_explains_it_can_be_tried() -> None:
     assert calibrate(on_slurm(bf_interval=90), bf_interval=90).differences == ()
 
 
+def test_the_twin_has_the_slurm_conf_and_the_partitions_of_the_run(tmp_path: Path) -> None:
+    conf = tmp_path / "site.conf"
+    conf.write_text("SchedulerParameters=bf_interval=90\nPartitionName=long Nodes=ALL Default=YES\n")
+    named = {"conf": str(conf), "partitions": {1: "long"}}
+    record = replace(on_slurm(bf_interval=90), scenario={"live": {"batch": {"slurm": named}}})
+    found = calibrate(record)
+    assert (found.bf_interval_s, found.differences) == (90, ())
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -62,3 +87,21 @@ def test_a_setting_that_explains_it_can_be_tried() -> None:
 def test_what_cannot_be_compared_is_told(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         calibrate(replace(on_slurm(), **changes))
+
+
+def test_several_runs_say_how_far_slurm_is_from_itself(tmp_path: Path) -> None:
+    folders = []
+    for interval in (30, 90):
+        folders.append(str(tmp_path / f"every-{interval}"))
+        files.write(on_slurm(bf_interval=interval), Path(folders[-1]))
+    done = CliRunner().invoke(main, ["calibrate", "slurm", *folders])
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert [line for line in lines if line in folders] == folders
+    assert lines[-1] == (
+        "all 2 runs: mean wait 109.2 s on Slurm (86.8 to 131.8 s), 86.8 s in the twin (-20.59%)"
+    )
+    as_json = CliRunner().invoke(main, ["calibrate", "slurm", *folders, "--json"])
+    assert [each["run"] for each in json.loads(as_json.output)] == folders
+    (one,) = (CliRunner().invoke(main, ["calibrate", "slurm", folders[0], "--json"]),)
+    assert json.loads(one.output)["jobs"] == 4

@@ -21,6 +21,7 @@ from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.table import JobTable
 from gates import GATE
+from oracle.reference import Job
 from oracle.slurm import SlurmReference
 from oracle.workloads import job_table, random_workload
 from testdata import RECORDED
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.harness.record import RunRecord
-    from oracle.reference import Job
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "backfill": (True, False),
@@ -39,7 +39,6 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "defer": (True, False),
     "bf_interval": (1, 5, 30, 60),
     "bf_window": (1, 3, 10, 1440),
-    "bf_window_linear": (1, 30, 300),
     "bf_resolution": (1, 7, 60, 300),
     "bf_max_job_test": (1, 2, 5, 10),
     "bf_max_job_user": (0, 1, 2),
@@ -181,15 +180,23 @@ def test_who_asks_for_more_than_the_window_is_not_reserved_for() -> None:
     assert starts(behind, 4, bf_window=4) == [0, 630, 30], "the head's start is 5 minutes away"
 
 
-def test_ends_that_are_near_each_other_are_one_and_ever_more_so() -> None:
-    """The head needs the nodes that are free after 600 s; the end at 660 s is within 60 s, the second window."""
-    rows: list[Row] = [(0, 300, 300, 1), (0, 600, 600, 1), (0, 660, 660, 1), (1, 60, 60, 3), (2, 600, 600, 1)]
-    assert starts(rows, 4) == [0, 0, 0, 630, 30], (
-        "the head is planned for 660 s, so what ends at 630 s may start"
-    )
-    assert starts(rows, 4, bf_window_linear=1) == [0, 0, 0, 600, 660], (
-        "with a window of 31 s it is planned for 600 s"
-    )
+def test_a_job_is_planned_on_what_is_free_when_the_first_of_several_jobs_that_end_at_once_has_ended() -> None:
+    """Recorded on Slurm 22.05: the head is planned on the free node, too, though both jobs end before it can start."""
+    rows: list[Row] = [(0, 600, 600, 1), (0, 600, 600, 2), (1, 300, 300, 2), (2, 900, 900, 1)]
+    assert starts(rows, 4) == [0, 0, 600, 600], "the free node is kept for the head, so the last job waits"
+
+
+def test_the_main_loop_keeps_nodes_for_a_job_of_a_higher_partition_from_the_lower_ones() -> None:
+    """Recorded on Slurm 22.05: they start by backfill, where they do not delay it."""
+    parts = (Partition("high", priority_tier=2), Partition("low", nodes=(1, 2, 3)))
+    rules = Rules(partitions=parts, default_partition="high")
+    rows = [(0, 300, 3, 1), (1, 60, 4, 1), (2, 60, 1, 2), (2, 600, 1, 2)]
+    jobs = [
+        Job(number, at * US, run_s * US, run_s * US, nodes, queue)
+        for number, (at, run_s, nodes, queue) in enumerate(rows, 1)
+    ]
+    record = with_rules(Slurm(queues={1: "high", 2: "low"}), rules, jobs, 4)
+    assert [each / US for each in record.start_us.tolist()] == [0, 300, 30, 360]
 
 
 def test_jobs_get_the_nodes_that_the_real_slurm_gave_them() -> None:
