@@ -39,7 +39,10 @@ _LOOK_US = US // 4
 
 @dataclass(slots=True)
 class Pace:
-    """How well a paced clock kept up; wall times in microseconds."""
+    """How well a paced clock kept up; wall times in microseconds.
+
+    `longest_hold_us`: the longest that the clock waited; of a free clock, the most that an alarm was behind it.
+    """
 
     holds: int = 0
     held_us: int = 0
@@ -278,8 +281,10 @@ class SharedClockMaster:
                 self._count_hold(tick_us - held_since_us)
                 held_since_us = None
             if held_since_us is not None:
-                # Told while it lasts: an owner that never moves its alarm would never be counted.
-                self.pace.longest_hold_us = max(self.pace.longest_hold_us, tick_us - held_since_us)
+                # Told while it lasts: an owner that never moves its alarm would never be counted. A free clock may have
+                # somebody behind for long, one alarm after the other: what counts is how late each of them is.
+                late_us = tick_us - held_since_us if self.held else round((wanted_us - limit_us) / self.speed)
+                self.pace.longest_hold_us = max(self.pace.longest_hold_us, late_us)
                 if tick_us - held_since_us > US:
                     self._drop_dead()
             self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
@@ -288,4 +293,5 @@ class SharedClockMaster:
     def _count_hold(self, waited_us: int) -> None:
         self.pace.holds += 1
         self.pace.held_us += waited_us
-        self.pace.longest_hold_us = max(self.pace.longest_hold_us, waited_us)
+        if self.held:
+            self.pace.longest_hold_us = max(self.pace.longest_hold_us, waited_us)

@@ -220,6 +220,22 @@ def read_sacct(
     return list(jobs.values())
 
 
+def with_resized_by_the_job_log(
+    stored: Sequence[dict[str, Any]], logged: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Jobs as slurmdbd tells them, those that were resized as the job log does.
+
+    A requeue of a job that was resized does not reach slurmdbd (recorded on Slurm 22.05): the run before it and the one
+    after it are one there, with nodes that others had meanwhile.
+    """
+    resized = {
+        job["number"]: job
+        for job in logged
+        if any(run["outcome"] == RunOutcome.RESIZED.name for run in job["runs"])
+    }
+    return [resized.get(job["number"], job) for job in stored]
+
+
 def nodes_named(lines: Iterable[str]) -> list[str]:
     """All nodes in lines of the job log, or of sacct, in order."""
     found: set[str] = set()

@@ -100,6 +100,21 @@ class Fragment:
         return [match[1] for match in found if match is not None]
 
 
+def problem_without_database(fragment: Fragment) -> str:
+    """What these lines say that Slurm does not do unless it has slurmdbd; '' if nothing.
+
+    Recorded on Slurm 22.05: without one a job's priority is worked out as it comes and never again.
+    """
+    said = dict(line.lower().partition("=")[::2] for line in fragment.lines)
+    for key in ("PriorityWeightAge", "PriorityWeightFairshare"):
+        if said.get("prioritytype") == "priority/multifactor" and said.get(key.lower(), "0") != "0":
+            return (
+                f"{key} counts only with slurmdbd (without it Slurm works a priority out once, as the job comes);"
+                " set accounting to slurmdbd, or leave it out"
+            )
+    return ""
+
+
 def read_fragment(path: Path, names: Sequence[str], *, has_database: bool = False) -> Fragment:
     """The part of a slurm.conf that concerns scheduling. `names`: the nodes of the run. Raises ConfError.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import micros, wall_us
 from emulator.harness.record import JobState
 from emulator.live.fleet_process import FleetProcessError
-from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct
+from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct, with_resized_by_the_job_log
 from emulator.live.slurm.bound import bound, write_script
 
 if TYPE_CHECKING:
@@ -167,11 +167,12 @@ class Database:
                 raise FleetProcessError(f"sacctmgr {' '.join(command)}: {said or 'it says nothing'}")
 
     def jobs(
-        self, logged: Sequence[Mapping[str, Any]], names: Sequence[str], epoch_s: int
+        self, logged: Sequence[dict[str, Any]], names: Sequence[str], epoch_s: int
     ) -> tuple[list[str], list[dict[str, Any]]]:
         """What sacct prints, heading first, and the jobs in it as `BatchSide` has them. Raises DatabaseError.
 
-        `logged`: the same by Slurm's job log. slurmctld tells slurmdbd in its own time: it is waited for.
+        `logged`: the same by Slurm's job log, which is believed about those that were resized. slurmctld tells slurmdbd
+        in its own time: it is waited for.
         """
         over = _over(logged)
         end_us = wall_us() + micros(_TOLD_S)
@@ -185,7 +186,7 @@ class Database:
             lines = done.stdout.splitlines()
             found = read_sacct(lines, names, epoch_s) if done.returncode == 0 else []
             if done.returncode == 0 and over <= _over(found) and _ALL_SENT in queue:
-                return lines, found
+                return lines, with_resized_by_the_job_log(found, logged)
             why = done.stderr.strip() or f"slurmctld had not told it of everything after {_TOLD_S:g} s"
             pause.wait(_LOOK_S)
         raise DatabaseError(why)

@@ -26,7 +26,7 @@ from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.bound import bound, write_script
-from emulator.live.slurm.conf import ConfError, Fragment, read_fragment, slurm_conf
+from emulator.live.slurm.conf import ConfError, Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
@@ -155,6 +155,8 @@ class SlurmSystem:
         unknown = sorted(set(self.partitions.values()) - set(found.partitions))
         if unknown:
             raise ScenarioError(f"live.batch: {self.conf} has no partition {unknown[0]}")
+        if not self.has_database and (problem := problem_without_database(found)):
+            raise ScenarioError(f"live.batch: {self.conf}: {problem}")
         return found
 
     def at(self, site: Site) -> SlurmBatch:

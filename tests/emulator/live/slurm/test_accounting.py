@@ -15,6 +15,7 @@ from emulator.live.slurm.accounting import (
     read_marks,
     read_sacct,
     read_starts,
+    with_resized_by_the_job_log,
 )
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "slurm" / "jobcomp-filetxt.txt"
@@ -187,6 +188,26 @@ def test_sacct_tells_the_same_of_a_job_that_was_shrunk():
         (5 * US, 13 * US, "FINISHED", [0, 1]),
     ]
     assert (job["number"], job["submit_us"], job["state"]) == (31, 0, "ENDED")
+
+
+def test_what_slurmdbd_tells_of_a_job_that_was_resized_and_requeued_is_left_for_the_job_log():
+    """As Slurm 22.05 wrote both: by sacct, job 1 had n[01-03] while job 2 ran on n01."""
+    logged = [
+        row(1, "RESIZING", "20:00", "20:00", "n[01-03]"),
+        row(1, "PENDING", "20:00", "40:00", "n01"),
+        row(2, "COMPLETED", "42:00", "48:00", "n01"),
+        row(1, "COMPLETED", "50:00", "59:00", "n[01-03]"),
+    ]
+    stored = [
+        "JobIDRaw|State|Submit|Start|End|NodeList",
+        "1|RESIZING|1767225600|1767226200|1767226800|n[01-03]",
+        "1|COMPLETED|1767225600|1767226800|1767229140|n[01-03]",
+        "2|COMPLETED|1767225600|1767228120|1767228480|n01",
+    ]
+    by_log = read_jobs(logged, [], NAMES, 1_767_225_600)
+    by_sacct = read_sacct(stored, NAMES, 1_767_225_600)
+    assert by_sacct[0]["runs"][-1]["nodes"] == [0, 1, 2]
+    assert with_resized_by_the_job_log(by_sacct, by_log) == [by_log[0], by_sacct[1]]
 
 
 def test_sacct_without_a_column_is_told_what_to_ask_for():

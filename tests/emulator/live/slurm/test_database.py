@@ -16,6 +16,7 @@ from emulator.live.slurm.database import associations
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 from fleet_kit import real_slurm
+from fleet_kit.both_clocks import run_live
 
 
 def test_users_have_the_accounts_that_their_jobs_name():
@@ -119,6 +120,43 @@ def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_
     assert accounts == {str(number): ("physics", "chemistry")[number % 2] for number in range(1, 11)}
     trace = prepare(from_mapping({"workload": {"trace": str(work / "logs" / "sacct.txt")}, "nodes": 8}))
     assert len(trace.jobs) == 10
+
+
+FAIR = """\
+PriorityType=priority/multifactor
+PriorityWeightFairshare=100000
+PriorityCalcPeriod=1
+"""
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has(tmp_path):
+    real_slurm.needed_with_database()
+    (tmp_path / "site.conf").write_text(FAIR)
+    # Physics has the machine for an hour; then it asks before chemistry does, and both want all of it.
+    jobs = [swf(1, 0, 3600, 4, 1), swf(2, 1800, 300, 4, 1), swf(3, 2400, 300, 4, 2)]
+    (tmp_path / "three.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
+    slurm = {
+        "conf": str(tmp_path / "site.conf"),
+        "accounting": "slurmdbd",
+        "accounts": {1: "physics", 2: "chemistry"},
+    }
+    scenario = from_mapping(
+        {
+            "name": "fair",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "three.swf")},
+            "live": {"batch": {"slurm": slurm}, "speed": 150},
+        }
+    )
+
+    record = run_live(tmp_path, scenario, prepare(scenario).jobs)
+
+    assert check(record) == []
+    assert [mark.text for mark in record.marks if "slurmdbd" in mark.text] == []
+    assert record.jobs.number[record.start_us.argsort()].tolist() == [1, 3, 2]
 
 
 def by_number(jobs):

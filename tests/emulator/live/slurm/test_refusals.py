@@ -56,6 +56,24 @@ def test_a_run_that_is_not_possible_is_refused_with_the_reason(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("weight", ["PriorityWeightAge", "PriorityWeightFairshare"])
+def test_a_priority_that_changes_is_refused_without_a_database_where_slurm_works_it_out_once(
+    tmp_path, monkeypatch, weight
+):
+    monkeypatch.setattr(system, "_PROGRAMS", ())
+    conf = tmp_path / "site.conf"
+    conf.write_text(f"PriorityType=priority/multifactor\n{weight}=1000\n")
+    asked = scenario(batch={"slurm": {"conf": str(conf)}})
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(
+        ScenarioError, match=rf"site\.conf: {weight} counts only with slurmdbd .* set accounting"
+    ):
+        Fleet(asked, prepare(asked), work)
+    conf.write_text(f"PriorityType=priority/basic\n{weight}=1000\n")
+    Fleet(asked, prepare(asked), work)
+
+
 def test_a_user_whom_this_machine_does_not_know_is_refused_before_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     asked = scenario(batch={"slurm": {"users": {1: "nobody-of-that-name"}}})

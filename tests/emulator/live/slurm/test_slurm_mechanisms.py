@@ -22,20 +22,20 @@ REALTIME = {"realtime": {"scheme": "pre_ckpt", "jobs": [2], "data_gb": 60, "node
 PREEMPTED = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
 
 
-def scenario(mechanism, speed):
+def scenario(mechanism, speed, batch="slurm"):
     return from_mapping(
         {
             "name": "mechanism",
             "nodes": 4,
             "workload": {"generate": [{"daily_batch": {}}]},
             "mechanism": mechanism,
-            "live": {"batch": "slurm", "speed": speed, "jobs": "emulator-job"},
+            "live": {"batch": batch, "speed": speed, "jobs": "emulator-job"},
         }
     )
 
 
-def on_slurm(tmp_path, mechanism, jobs, speed=300, meddle=None):
-    record = run_live(tmp_path, scenario(mechanism, speed), jobs, meddle)
+def on_slurm(tmp_path, mechanism, jobs, *, speed=300, meddle=None, batch="slurm"):
+    record = run_live(tmp_path, scenario(mechanism, speed, batch), jobs, meddle)
     assert check(record) == []
     assert record.interrupted == ""
     assert set(record.state) == {JobState.ENDED}
@@ -84,12 +84,15 @@ def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp
     assert waited[0] < 3000 * S  # and not the two minutes more that a requeue costs
 
 
+@pytest.mark.parametrize("accounting", ["jobcomp", "slurmdbd"])
 def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_rigid_one_is_preempted(
-    tmp_path,
+    tmp_path, accounting
 ):
+    if accounting == "slurmdbd":
+        real_slurm.needed_with_database()
     jobs = JobTable.build(
-        submit_us=[0, 0, 1200 * S, 2400 * S],
-        run_us=[4000 * S, 3000 * S, 600 * S, 400 * S],
+        submit_us=[0, 0, 1200 * S, 4800 * S],  # long after the first is over: a busy machine expands late
+        run_us=[6000 * S, 6000 * S, 600 * S, 400 * S],
         nodes=[3, 1, 2, 3],
         kind=[Kind.BATCH, Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
     ).with_extra(
@@ -98,7 +101,10 @@ def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_ri
         max_nodes=np.array([3, 1, 2, 3]),
     )
 
-    record, proofs = on_slurm(tmp_path, {"hybrid": {"strategy": "n+spaa", "warning_s": 60}}, jobs)
+    batch = {"slurm": {"accounting": accounting}}
+    record, proofs = on_slurm(
+        tmp_path, {"hybrid": {"strategy": "n+spaa", "warning_s": 60}}, jobs, batch=batch
+    )
 
     assert outcomes(record, 1) == [("RESIZED", 3), ("RESIZED", 1), ("REQUEUED", 3), ("FINISHED", 3)]
     assert sorted(lease.granted for lease in record.leases) == [True, True]
