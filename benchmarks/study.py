@@ -1,9 +1,9 @@
 """What a study of a year costs: 52 weeks of the Balancer paper's site, 30 settings, 1,560 runs.
 
-python benchmarks/study.py [--weeks N] [--jobs N] [--json] [--traces FOLDER]
+python benchmarks/study.py [--weeks N] [--jobs N] [--quick] [--json] [--traces FOLDER]
 
 Wall time of `emulator study merge` from the logs to the report. On an idle machine of two cores it is to be below five
-minutes. `--weeks 4` is a quick look.
+minutes. `--weeks 4` is a look, `--quick` one week with five settings.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ SETTINGS = (
     "peak",
 )
 """With the split and batch only, thirty."""
+QUICK = ("--reserve", "6", "--wait-min", "0", "--notice-min", "30", "--predictor", "peak")
+"""With those two, five."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--weeks", type=int, default=52)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--traces", type=Path, default=TRACES)
     given = parser.parse_args()
@@ -46,8 +49,8 @@ def main() -> int:
         subprocess.run(
             [sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')", "study", "merge",
              "--batch", str(given.traces / "lcrc"), "--ondemand", str(given.traces / "aps"), "--nodes", "304+68",
-             "--weeks", str(given.weeks), "--pairings", "1", "--jobs", str(given.jobs), "--out", folder, "--quiet",
-             *SETTINGS],
+             "--weeks", str(1 if given.quick else given.weeks), "--pairings", "1", "--jobs", str(given.jobs), "--out",
+             folder, "--quiet", *(QUICK if given.quick else SETTINGS)],
             check=True, cwd=ROOT, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         wall_s = (wall_us() - begin_us) / US

@@ -90,8 +90,9 @@ def study() -> None:
               help="Per cent of the requests that may be rejected.")  # fmt: skip
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
               help="Minutes that an on-demand request may wait (W).")  # fmt: skip
-@click.option("--accept-today", type=click.FloatRange(min=1), default=5.0, show_default=True,
-              help="Stop if simulated waits of today are so many times the recorded ones, or less.")  # fmt: skip
+@click.option("--accept-today", type=click.FloatRange(min=1),
+              help="Stop if simulated waits of today are so many times the recorded ones, or less. [default: 5;"
+              " with --shared-nodes 1.1]")  # fmt: skip
 @click.option("--node-hour-price", type=click.FloatRange(min=0), metavar="PRICE",
               help="Say what the nodes that are given up are worth, in whatever money.")  # fmt: skip
 @click.option("--growth", metavar="P,P",
@@ -161,7 +162,10 @@ def _merge(**options: Any) -> None:
     )
     today = plausible.beside_simulated(said, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
     tell(plausible.sentence(today))
-    _doubt(plausible.doubts_of_today(today, options["accept_today"]), options)
+    farthest = options["accept_today"]
+    if farthest is None:
+        farthest = plausible.FARTHEST_SHARED if options["shared_nodes"] else plausible.FARTHEST
+    _doubt(plausible.doubts_of_today(today, farthest), options)
     rows, outcome = _run(sweep, store, options)
     for run, reason in outcome.failed:
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)

@@ -90,8 +90,8 @@ def read_logs(
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
-    `shared_nodes`: batch jobs of fewer than `procs_per_node` processors share nodes, which are full by memory too if
-    `memory_gib_per_node` is given.
+    `shared_nodes`: batch jobs of fewer than `procs_per_node` processors (1: guessed from the log) share nodes, which
+    are full by memory too if `memory_gib_per_node` is given.
 
     `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`).
 
@@ -103,6 +103,9 @@ def read_logs(
     """
     notes, shared_queue = [], None
     if shared_nodes:
+        if procs_per_node == 1:
+            procs_per_node, note = _guess_procs(batch)
+            notes.append(note)
         shared = _shared(batch, procs_per_node, memory_gib_per_node)
         batch, shared_queue = shared.log, shared.queue
         notes.append(
@@ -181,9 +184,26 @@ def _down(batch: SwfLog, path: Path, queue: int) -> tuple[JobTable, str]:
     return outages.as_jobs(found, zero_unix_s=zero_s, queue=queue), note
 
 
-def _shared(batch: SwfLog, procs_per_node: int, memory_gib: float | None) -> Shared:
-    if procs_per_node == 1:
+def _guess_procs(batch: SwfLog) -> tuple[int, str]:
+    """Processors of a node by the log, and a sentence that says so. Raises ScenarioError if the log does not tell."""
+    max_nodes, max_procs = batch.key_int("MaxNodes") or 0, batch.key_int("MaxProcs") or 0
+    if max_procs > max_nodes > 0:
+        found, why = max_procs // max_nodes, "MaxProcs / MaxNodes of its header"
+    elif batch.nodes is not None and (batch.nodes > 0).any():
+        known = batch.nodes > 0
+        procs = np.maximum(batch.column("allocated_procs"), batch.column("requested_procs"))[known]
+        found, why = int(np.ceil(procs / batch.nodes[known]).max()), "no job has more on a node"
+    else:
+        found, why = 1, ""
+    if found <= 1:
         raise ScenarioError("--shared-nodes: say with --procs-per-node how many processors a batch node has")
+    return (
+        found,
+        f"batch: a node is taken to have {found} processors ({why}); --procs-per-node says what it really has",
+    )
+
+
+def _shared(batch: SwfLog, procs_per_node: int, memory_gib: float | None) -> Shared:
     if memory_gib is not None and not (batch.column("requested_memory_kb") > 0).any():
         raise ScenarioError(
             f"{batch.source}: it does not say how much memory jobs asked for (sacct: AllocTRES), so --memory-per-node"

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 
     from emulator.study.logs import Logs
 
-FARTHEST = 5.0
-"""Default of how many times longer or shorter simulated waits may be than recorded ones."""
+FARTHEST, FARTHEST_SHARED = 5.0, 1.1
+"""How many times longer or shorter simulated waits may be than recorded ones, if nobody says; on nodes that jobs share.
+
+There the nodes themselves are worked out from the log, and a slip in that (cores, memory) shows in the waits and
+nowhere else. Of a site of whole nodes, priorities and limits that are not known here move the waits, and
+those of all settings alike.
+"""
 _SLACK_MIN = 10.0
 """Added to both before they are compared: whether jobs wait one minute or five is no sign of anything."""
 _CROWDED = 1.1

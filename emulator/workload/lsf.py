@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from emulator.workload.files import TraceError
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, whole
+from emulator.workload.rows import Malformed, files_of, first_line, read_records, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.rows import Rows
     from emulator.workload.swf import SwfLog
 
 _FILE = re.compile(r"lsb\.acct(\.\d+)?(\.gz|\.xz)?")
@@ -53,7 +53,7 @@ class LsfFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the (first) file begins with an accounting record."""
-        files = _files(path)
+        files = files_of(path, _FILE)
         return bool(files) and _BEGIN.match(first_line(files[0], comment="#")) is not None
 
     def hint(self, path: Path) -> str | None:
@@ -72,25 +72,15 @@ class LsfFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs that ended. Raises TraceError naming file and line."""
-        files = _files(path)
-        if not files:
-            raise TraceError(f"{path}: there are no files named lsb.acct, lsb.acct.1, ...")
-        rows, faults = Rows(), Faults(lenient)
-        for file in files:
-            for number, line in lines_of(file):
-                if not line.strip() or line.startswith("#"):
-                    continue
-                try:
-                    _take(line, rows)
-                except Malformed as fault:
-                    faults.add(file, number, fault)
-        return rows.log(path, "from LSF accounting records; times are Unix times", faults)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if _FILE.fullmatch(file.name))
+        return read_records(
+            path,
+            names=_FILE,
+            said_names="files named lsb.acct, lsb.acct.1, ...",
+            take=_take,
+            note="from LSF accounting records; times are Unix times",
+            lenient=lenient,
+            comment="#",
+        )
 
 
 def _take(line: str, rows: Rows) -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from emulator.workload.files import TraceError
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, span_s, whole
+from emulator.workload.rows import Malformed, files_of, first_line, read_records, span_s, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.rows import Rows
     from emulator.workload.swf import SwfLog
 
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;]*;")
@@ -39,30 +39,19 @@ class PbsFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the (first) file begins with an accounting record."""
-        files = _files(path)
+        files = files_of(path, _DAY)
         return bool(files) and _RECORD.match(first_line(files[0])) is not None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs that ended. Raises TraceError naming file and line."""
-        files = _files(path)
-        if not files:
-            raise TraceError(f"{path}: there are no daily files named YYYYMMDD")
-        rows, faults = Rows(), Faults(lenient)
-        for file in files:
-            for number, line in lines_of(file):
-                if not line.strip():
-                    continue
-                try:
-                    _take(line, rows)
-                except Malformed as fault:
-                    faults.add(file, number, fault)
-        return rows.log(path, "from PBS accounting records; submit is ctime, times are Unix times", faults)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if _DAY.fullmatch(file.name))
+        return read_records(
+            path,
+            names=_DAY,
+            said_names="daily files named YYYYMMDD",
+            take=_take,
+            note="from PBS accounting records; submit is ctime, times are Unix times",
+            lenient=lenient,
+        )
 
 
 def _take(line: str, rows: Rows) -> None:

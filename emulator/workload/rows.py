@@ -11,7 +11,8 @@ from emulator.workload.files import TraceError, open_trace
 from emulator.workload.swf import FIELDS, NODES_KEY, UNKNOWN, SwfLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import re
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
@@ -102,6 +103,42 @@ def first_line(path: Path, *, comment: str = "\n") -> str:
         start = stream.read(1 << 16)
     text = start.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return next((line for line in text.splitlines() if line.strip() and not line.startswith(comment)), "")
+
+
+def files_of(path: Path, names: re.Pattern[str]) -> list[Path]:
+    """The accounting files of a folder, those with such names in their order; a file is its own."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if names.fullmatch(file.name))
+
+
+def read_records(
+    path: Path,
+    *,
+    names: re.Pattern[str],
+    said_names: str,
+    take: Callable[[str, Rows], None],
+    note: str,
+    lenient: bool,
+    comment: str = "\n",
+) -> SwfLog:
+    """The log of a file, or of a folder's files, with a record a line. Raises TraceError naming file and line.
+
+    `take` adds a line to the rows, or raises Malformed. `said_names`: how the files of a folder are named, for people.
+    """
+    files = files_of(path, names)
+    if not files:
+        raise TraceError(f"{path}: there are no {said_names}")
+    rows, faults = Rows(), Faults(lenient)
+    for file in files:
+        for number, line in lines_of(file):
+            if not line.strip() or line.startswith(comment):
+                continue
+            try:
+                take(line, rows)
+            except Malformed as fault:
+                faults.add(file, number, fault)
+    return rows.log(path, note, faults)
 
 
 def whole(text: str | None, name: str) -> int:

@@ -56,6 +56,13 @@ def test_whole_commands_are_measured() -> None:
 
 
 @pytest.mark.slow
+def test_a_study_is_measured() -> None:
+    found = json.loads(output_of("benchmarks/study.py", "--quick", "--json"))
+    assert (found["weeks"], found["settings"], found["jobs"]) == (1, 5, 2)
+    assert found["wall_s"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.live
 def test_slow_callers_and_a_hanging_batch_system_delay_neither_health_nor_hooks_nor_reads() -> None:
     lines = output_of("benchmarks/always_there.py", "--seconds", "6").splitlines()

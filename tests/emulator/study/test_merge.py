@@ -297,9 +297,6 @@ def test_a_log_of_shared_nodes_is_not_taken_for_one_of_whole_nodes(shared_site):
     assert done.exit_code == 2
     assert "nodes were in use at once" in done.stderr
     assert "jobs share nodes: say --shared-nodes" in done.stderr
-    without = study(shared_site, "--nodes", "12+4", "--shared-nodes")
-    assert without.exit_code == 2
-    assert "say with --procs-per-node how many processors a batch node has" in without.stderr
 
 
 def test_memory_of_nodes_that_no_job_asked_for_is_an_error(shared_site):

@@ -9,11 +9,15 @@ from __future__ import annotations
 import heapq
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.scenario import ScenarioError
+from emulator.study.logs import read_logs
+from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
 
 NODES, CORES = 16, 8
@@ -97,6 +101,16 @@ def log(jobs, waits, path):
     )  # fmt: skip
 
 
+def sacct(jobs, waits):
+    """The same as `sacct --parsable2` prints it."""
+    lines = ["JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|User"]
+    lines += [
+        f"{at}|{SUNDAY + submit}|{SUNDAY + submit + wait}|{run}|{max(1, procs // CORES)}|{procs}|COMPLETED|u"
+        for at, ((submit, run, procs), wait) in enumerate(zip(jobs, waits, strict=True), 1)
+    ]
+    return "\n".join(lines) + "\n"
+
+
 @pytest.fixture
 def site(tmp_path):
     """A builder of the two logs of a machine with small jobs of these sizes."""
@@ -106,7 +120,9 @@ def site(tmp_path):
         small, wide = small_jobs(rng, cores), wide_jobs(rng)
         started = truth(small, wide)
         jobs = sorted([*small, *wide])
-        log(jobs, [started[job].pop(0) for job in jobs], tmp_path / "batch.swf")
+        waits = [started[job].pop(0) for job in jobs]
+        log(jobs, waits, tmp_path / "batch.swf")
+        (tmp_path / "sacct.txt").write_text(sacct(jobs, waits))
         leases = [(day * DAY + 12 * HOUR, HOUR, 1) for day in range(7 * WEEKS)]
         log(leases, [0] * len(leases), tmp_path / "ondemand.swf")
         return tmp_path
@@ -124,14 +140,78 @@ def study(site, *more):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("cores", "near"), [((1,), 0.1), ((1, 2, 3), 0.1), ((2, 3), 0.1), ((3, 5), 0.15)])
-def test_whole_node_jobs_wait_as_long_as_the_log_says(site, cores, near):
+@pytest.mark.parametrize(
+    ("cores", "near", "more"),
+    [
+        ((1,), 0.1, ()),
+        ((1, 2, 3), 0.1, ()),
+        ((2, 3), 0.1, ()),
+        ((3, 5), 0.15, ("--accept-today", "1.15")),
+    ],
+)
+def test_whole_node_jobs_wait_as_long_as_the_log_says(site, cores, near, more):
     """Jobs of three and five cores leave holes on nodes of eight: there the order in which nodes empty matters most."""
-    done = study(site(*cores), "--shared-nodes")
+    done = study(site(*cores), "--shared-nodes", *more)
     assert done.exit_code == 0, done.output
     for today in json.loads(done.stdout)["today"]:
         assert today["recorded_wait_min"] > 10
         assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=near)
+
+
+def test_waits_more_than_a_tenth_off_end_it_with_the_reason(site):
+    """Somebody says one node too many: the jobs wait less than they did."""
+    done = study(site(1, 2, 3), "--shared-nodes", "--nodes", f"{NODES + 1}+2")
+    assert done.exit_code == 2
+    assert "Today is not understood: by the log batch jobs of these weeks waited" in done.stderr
+    assert "fewer nodes than --nodes says" in done.stderr
+
+
+def test_sacct_of_the_machine_is_the_same_log(site):
+    """What it has beside SWF, the nodes of each job, hides no job that shares one."""
+    folder = site(1, 2, 3)
+    ondemand = load(folder / "ondemand.swf")
+    options = {"batch_nodes": NODES, "procs_per_node": CORES, "shared_nodes": True}
+    read = [read_logs(load(folder / name), ondemand, **options) for name in ("batch.swf", "sacct.txt")]
+    columns = [
+        sorted(
+            zip(
+                (each.batch.submit_us - each.batch.submit_us.min()).tolist(),
+                each.batch.run_us.tolist(),
+                each.batch.nodes.tolist(),
+                each.waited_us.tolist(),
+                strict=True,
+            )
+        )
+        for each in read
+    ]
+    assert columns[0] == columns[1]
+    assert read[0].notes == read[1].notes
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("batch.swf", "MaxProcs / MaxNodes of its header"), ("sacct.txt", "no job has more on a node")],
+)
+def test_the_processors_of_a_node_are_guessed_and_that_is_said(site, name, why):
+    folder = site(1, 2, 3)
+    told, guessed = (
+        read_logs(
+            load(folder / name), load(folder / "ondemand.swf"), batch_nodes=NODES, shared_nodes=True, **more
+        )
+        for more in ({"procs_per_node": CORES}, {})
+    )
+    assert guessed.notes == (
+        f"batch: a node is taken to have 8 processors ({why}); --procs-per-node says what it really has",
+        *told.notes,
+    )
+    assert (guessed.batch.nodes == told.batch.nodes).all()
+
+
+def test_who_has_a_log_that_does_not_tell_is_asked(site):
+    folder = site(1, 2, 3)
+    silent = replace(load(folder / "batch.swf"), header=(f"; UnixStartTime: {SUNDAY}",))
+    with pytest.raises(ScenarioError, match="say with --procs-per-node how many processors a batch node has"):
+        read_logs(silent, load(folder / "ondemand.swf"), batch_nodes=NODES, shared_nodes=True)
 
 
 def test_without_the_option_it_stops_with_the_reason(site):
