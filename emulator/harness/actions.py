@@ -235,9 +235,12 @@ class Accounting:
     # What it wants to be told.
 
     def wake(self, at_us: int) -> None:
-        self._wake_us = max(at_us, self.now_us)
+        wake_us = max(at_us, self.now_us)
+        if wake_us == self._wake_us:  # that point is on the agenda already
+            return
+        self._wake_us = wake_us
         if at_us != NEVER_US:
-            self._agenda.add(self._wake_us, TIMER, -1)
+            self._agenda.add(wake_us, TIMER, -1)
 
     def watch_ends(self, watching: bool) -> None:
         self.watches_ends = watching

@@ -82,6 +82,8 @@ class Cluster(TableViews):
             )
         self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
         self._known = JobTable.empty() if jobs is None else jobs
+        self._returns = 0
+        """How often nodes were put back into the pool."""
         self._added: list[tuple[int, ...]] = []
         count = len(self._known)
         self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
@@ -214,6 +216,11 @@ class Cluster(TableViews):
             self.must_be(job, JobState.RUNNING, "have nodes")
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
+
+    @property
+    def node_changes(self) -> int:
+        """Goes up by one whenever a job begins or leaves its nodes, or nodes are put back into the pool."""
+        return int(self._reg[t.RUNS_N]) + int(self._reg[t.ENDED_N]) + self._returns
 
     def run_row(self, job: int) -> int:
         """The row of a job's present or last run in the run table."""
@@ -484,6 +491,7 @@ class Cluster(TableViews):
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
+        self._returns += 1
         occupancy.bring_online(self._state, t.node_array(nodes), now_us)
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:

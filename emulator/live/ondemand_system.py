@@ -10,9 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.harness.decisions import default_node_names
 from emulator.live import services
 from emulator.live.batch_system import Site
 from emulator.live.fleet_process import read_ready
+from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.plugins import PluginError, make_plugin
 from emulator.scenario import Scenario, ScenarioError
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from emulator.harness.mechanism import Mechanism
-    from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.runner import Prepared
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
@@ -88,8 +89,13 @@ class ManagerSystem:
 
     can_wait = True
 
-    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:  # noqa: ARG002
         """Without a Balancer there is no cloud, and nobody misses it."""
+        if isinstance(mechanism, BalancerMechanism):
+            try:
+                mechanism.check_nodes(default_node_names(prepared.nodes))
+            except ValueError as error:
+                raise ScenarioError(str(error)) from error
 
     def at(self, site: OndemandSite) -> Ondemand:
         return Manager(site)

@@ -22,6 +22,7 @@ from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
 from emulator.live.ondemand.network import network_app
+from emulator.live.ondemand.volume import volume_app
 from emulator.live.process import stop_on_signal
 from emulator.live.ready import write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -61,6 +62,7 @@ class Front:
             "/identity": identity_app(keyring, own.region),
             "/image": image_app(keyring, own.image),
             "/network": network_app(keyring),
+            "/volume": volume_app(keyring),
         }
         self._urls = config.urls
         self._fixed = DispatcherMiddleware(NotFound(), mounts)

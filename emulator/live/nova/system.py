@@ -60,6 +60,9 @@ class NovaSystem:
         """What is not on this machine, and a run without leases to be asked for."""
         if not isinstance(mechanism, BalancerMechanism):
             raise ScenarioError("live.ondemand: nova asks the Balancer; it needs the mechanism balancer")
+        if told := sorted(mechanism.cloud_settings):
+            problem = f"a real one starts and deletes in its own time, leave {told[0]} out"
+            raise ScenarioError(f"live.ondemand: nova: {problem}")
         try:
             environment.check(self.folder)
         except environment.NotThereError as error:

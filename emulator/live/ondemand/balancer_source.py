@@ -30,8 +30,10 @@ class BalancerSource:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._local = local()
 
-    def request(self, count: int, key: str) -> Answer:
+    def request(self, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
         body: dict[str, Any] = {"nodes": count}
+        if exclude:
+            body["exclude"] = list(exclude)
         if self._wait_s is not None:
             body["wait_s"] = self._wait_s
         headers = {"Prefer": "respond-async", "Idempotency-Key": key}

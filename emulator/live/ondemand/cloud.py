@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from functools import partial
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.clock import micros, wall_us
+from emulator.cloud_faults import BOOT_FAILED, CloudFaults
 from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     Answer,
@@ -26,9 +28,10 @@ from emulator.live.ondemand.nodes import (
 )
 from emulator.live.ondemand.retry_queue import RetryQueue
 from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
+from emulator.live.ondemand.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from balancer.clock import Clock
 
@@ -37,7 +40,10 @@ _log = structlog.get_logger(__name__)
 NO_VALID_HOST = "No valid host was found. There are not enough hosts available."
 _LONG_POLL_S = 10.0
 _PAUSE_S = 0.5
+_AGAIN_S = 0.1
 _ASK_TRIES = 3
+_BACK_S = 120.0
+"""How long (wall time) a manager that was started again asks a source that may be coming up as well."""
 
 
 class Cloud:
@@ -49,13 +55,17 @@ class Cloud:
         clock: Clock,
         *,
         boot_us: int = 0,
+        delete_us: int = 0,
+        faults: CloudFaults | None = None,
         release_linger_s: float = 0.05,
         retries: RetryQueue | None = None,
         memory: Memory | None = None,
     ) -> None:
         self.clock = clock
         self._source = source
-        self._boot_us = boot_us
+        self._boot_us, self._delete_us = boot_us, delete_us
+        self.faults = faults if faults is not None else CloudFaults()
+        self._timers = Timers(clock)
         self._linger_s = release_linger_s
         self._retries = retries if retries is not None else RetryQueue()
         self._lock = RLock()
@@ -77,10 +87,14 @@ class Cloud:
         for reservation in self._memory.past:
             if not reservation.decided:
                 # The same key gives the same answer, also to a request that was never answered.
-                self._start_holding(lambda it=reservation: self._schedule(it), f"schedule {reservation.id}")  # type: ignore[misc]
+                self._start_holding(
+                    partial(self._schedule, reservation, _BACK_S), f"schedule {reservation.id}"
+                )
             elif reservation.to_be_undone:
                 self._undo_later(reservation)
-            owed = [server for server in reservation.servers if server.deleted_us is not None and server.host]
+            owed = [server for server in reservation.servers if _is_over(server)]
+            for server in reservation.servers:
+                self._time(server)
             for key in {server.release_key for server in owed if server.release_key and not server.returned}:
                 self._give_back(reservation, [server for server in owed if server.release_key == key], key)
             unsaid = [server for server in owed if not server.release_key]
@@ -90,6 +104,7 @@ class Cloud:
     def close(self) -> tuple[str, ...]:
         """Stop working; what could not be returned to the source."""
         self._closing.set()
+        self._timers.close()
         left = self._retries.close()
         self._memory.close()
         return left
@@ -118,10 +133,14 @@ class Cloud:
 
     # Create
 
-    def create(self, spec: ServerSpec) -> Reservation:
-        """Make the servers, in BUILD. On return the worker that gets their nodes holds the clock."""
+    def create(self, spec: ServerSpec, exclude: Iterable[str] = ()) -> Reservation:
+        """Make the servers, in BUILD, on none of the excluded hosts nor of those that are down.
+
+        On return the worker that gets their nodes holds the clock.
+        """
         now_us = self.clock.now_us()
-        reservation = Reservation(f"r-{secrets.token_hex(4)}")
+        closed = tuple(sorted(self.faults.down(now_us).union(exclude)))
+        reservation = Reservation(f"r-{secrets.token_hex(4)}", exclude=closed)
         with self._lock:
             for index in range(spec.count):
                 server = self._make(spec, reservation, index, now_us)
@@ -146,7 +165,7 @@ class Cloud:
             updated_us=now_us,
             metadata=dict(spec.metadata),
             description=spec.description,
-            admin_pass=secrets.token_urlsafe(9),
+            admin_pass=spec.admin_pass or secrets.token_urlsafe(9),
             actions=[Action("create", spec.request_id, now_us, now_us)],
         )
 
@@ -167,8 +186,10 @@ class Cloud:
         Thread(target=run, name=name, daemon=True).start()
         held.wait()
 
-    def _schedule(self, reservation: Reservation) -> Reservation | None:
-        answer = self._ask(reservation)
+    def _schedule(self, reservation: Reservation, patience_s: float = 0.0) -> Reservation | None:
+        answer = self._ask(reservation, patience_s)
+        if answer is None:
+            return None
         if isinstance(answer, Waiting):
             with self._lock:
                 reservation.waiting_id = answer.request_id
@@ -180,24 +201,32 @@ class Cloud:
         self._settle(reservation, answer)
         return None
 
-    def _ask(self, reservation: Reservation) -> Answer:
+    def _ask(self, reservation: Reservation, patience_s: float) -> Answer | None:
+        """The source's answer, a refusal if it has none for so long; None: told to stop, so the next life asks."""
         if why := reservation.servers[0].spec.impossible:
             return Refused(why)
-        for _ in range(_ASK_TRIES):
+        end_us, tries = wall_us() + micros(patience_s), 0
+        while tries < _ASK_TRIES or wall_us() < end_us:
+            tries += 1
             try:
-                return self._source.request(len(reservation.servers), reservation.id)
+                return self._request(reservation)
             except SourceUnreachableError as error:
                 reason = str(error)
+            if patience_s and self._closing.wait(_AGAIN_S):
+                return None
         # The request may have been heard: ask until we know, and give back what nobody waits for any more.
         reservation.to_be_undone = True  # saved with the refusal
         self._undo_later(reservation)
         return Refused(f"unreachable: {reason}")
 
+    def _request(self, reservation: Reservation) -> Answer:
+        return self._source.request(len(reservation.servers), reservation.id, reservation.exclude)
+
     def _undo_later(self, reservation: Reservation) -> None:
         self._retries.add(f"undo request {reservation.id}", lambda: self._undo_request(reservation))
 
     def _undo_request(self, reservation: Reservation) -> None:
-        answer = self._source.request(len(reservation.servers), reservation.id)
+        answer = self._request(reservation)
         if isinstance(answer, Waiting):
             self._source.withdraw(answer.request_id)
             answer = self._source.poll(answer.request_id, 0.0)
@@ -252,18 +281,58 @@ class Cloud:
                 return
             granted_us = now_us if answer.decided_us is None else answer.decided_us
             for server, node in zip(reservation.servers, answer.nodes, strict=True):
+                ready_us = granted_us + self._boot_us
                 server.host = node
-                server.launched_us = granted_us + self._boot_us
-                server.updated_us = server.actions[0].updated_us = server.launched_us
+                server.updated_us = server.actions[0].updated_us = ready_us
+                if self.faults.boot_fails(node, granted_us):
+                    server.fault, server.failed_us, server.actions[0].message = BOOT_FAILED, ready_us, "Error"
+                else:
+                    server.launched_us = ready_us
             self._memory.save(reservation)
             orphans = [server for server in reservation.servers if server.deleted_us is not None]
         if orphans:
             self._release(reservation, orphans)
+        for server in reservation.servers:
+            self._time(server)
+
+    # What takes time
+
+    def _time(self, server: Server) -> None:
+        """What is still to become of the server: it does not start, or its deletion ends."""
+        if server.deleted_us is None and server.host is not None and server.failed_us is not None:
+            self._at(server.failed_us, lambda: self._fail(server))
+        if server.deleted_us is None and server.deleting_us is not None:
+            self._at(server.deleting_us + self._delete_us, lambda: self._end(server))
+
+    def _at(self, due_us: int, work: Callable[[], None]) -> None:
+        if due_us <= self.clock.now_us():
+            work()
+        else:
+            self._timers.at(due_us, work)
+
+    def _fail(self, server: Server) -> None:
+        """It did not start: its node goes back while it stays in ERROR, as Nova has it."""
+        with self.clock.held():
+            with self._lock:
+                if server.deleted_us is not None or server.host is None:
+                    return
+                server.failed_on, server.host = server.host, None
+            self._release(server.reservation, [server])
 
     # Delete
 
     def delete(self, server: Server) -> None:
         """Delete the server; its node goes back with those of the servers deleted together with it."""
+        with self.clock.held() as now_us:
+            with self._lock:
+                if server.deleting_us is not None:
+                    return
+                server.deleting_us = server.updated_us = now_us
+                takes_us = self._delete_us if server.host is not None else 0
+                self._memory.save(server.reservation)
+            self._at(now_us + takes_us, lambda: self._end(server))
+
+    def _end(self, server: Server) -> None:
         with self.clock.held() as now_us:
             with self._lock:
                 if server.deleted_us is not None:
@@ -274,9 +343,9 @@ class Cloud:
                 reservation = server.reservation
                 abandoned = self._abandoned(reservation)
                 waiting_id = None if reservation.decided else reservation.waiting_id
-                leaving = server.host is not None
                 if server.host is not None:
                     reservation.leaving.append(server.host)
+                leaving = bool(reservation.leaving)  # of others, too: this may be the last that they wait for
                 self._memory.save(reservation)
             if leaving:
                 self._leave(reservation, abandoned)
@@ -333,7 +402,7 @@ class Cloud:
         self._give_back(reservation, servers, key)
 
     def _give_back(self, reservation: Reservation, servers: list[Server], key: str) -> None:
-        nodes = tuple(server.host for server in servers if server.host)
+        nodes = tuple(server.owes for server in servers if server.owes)
 
         def release() -> None:
             self._source.release(nodes, key)
@@ -355,3 +424,8 @@ class Cloud:
             self._source.withdraw(request_id)
         except SourceUnreachableError:
             self._retries.add(f"withdraw {request_id}", lambda: self._source.withdraw(request_id))
+
+
+def _is_over(server: Server) -> bool:
+    """Its node is no longer its own."""
+    return (server.deleted_us is not None and server.host is not None) or server.failed_on is not None

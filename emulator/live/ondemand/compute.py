@@ -1,4 +1,4 @@
-"""Nova: microversions, flavors and servers. What administrators see of the site is in `compute_site.py`."""
+"""Nova: microversions and servers. What administrators see of the site is in `compute_site.py`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from flask import Flask, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from emulator.live.ondemand import server_view
+from emulator.live.ondemand.aggregates import add_aggregates
+from emulator.live.ondemand.compute_images import add_images
 from emulator.live.ondemand.compute_site import Quotas, add_site
 from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create
 from emulator.live.ondemand.create_rules import is_named
+from emulator.live.ondemand.flavors import Flavors, add_flavors
 from emulator.live.ondemand.http import caller, service, site_url, unauthorized
 from emulator.live.ondemand.keypairs import Keypairs, add_keypairs
 from emulator.live.ondemand.server_actions import add_actions
 from emulator.live.ondemand.server_groups import ServerGroups, add_server_groups, members
 from emulator.live.ondemand.server_query import QueryError, read_query
+from emulator.live.ondemand.site import Site
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Account, Keyring
     from emulator.live.ondemand.cloud import Cloud
-    from emulator.live.ondemand.config import Flavor, OndemandConfig
+    from emulator.live.ondemand.config import OndemandConfig
     from emulator.live.ondemand.server_groups import ServerGroup
     from emulator.live.ondemand.servers import Server
 
@@ -49,7 +53,8 @@ class ComputeError(Exception):
 
 def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask:
     app = service("compute")
-    quotas, keypairs, groups = (
+    flavors, quotas, keypairs, groups = (
+        Flavors(config.flavor),
         Quotas(config.quota),
         Keypairs(frozenset(each.user_id for each in keyring.accounts)),
         ServerGroups(),
@@ -107,12 +112,15 @@ def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask
         return Response(page, status=error.code, content_type="text/html; charset=UTF-8")
 
     _add_versions(app)
-    _add_flavors(app, config.flavor)
-    _add_servers(app, cloud, config, quotas=quotas, keypairs=keypairs, groups=groups)
+    add_flavors(app, flavors, ComputeError)
+    site = Site(cloud, (*config.hosts, *(config.pool or ())))
+    _add_servers(app, site, config, flavors=flavors, quotas=quotas, keypairs=keypairs, groups=groups)
     add_keypairs(app, keypairs, cloud.clock, lambda project: quotas.of(project)["key_pairs"], ComputeError)
     add_server_groups(app, groups, cloud, lambda project: quotas.of(project)["server_groups"], ComputeError)
     add_actions(app, cloud, _find, ComputeError)
-    add_site(app, cloud, config, quotas, ComputeError)
+    add_images(app, config.image, ComputeError)
+    add_aggregates(app, site, ComputeError)
+    add_site(app, site, config, quotas, ComputeError)
     return app
 
 
@@ -177,59 +185,6 @@ def _add_versions(app: Flask) -> None:
         }
 
 
-def _add_flavors(app: Flask, flavor: Flavor) -> None:
-    def body(*, whole: bool) -> dict[str, Any]:
-        part: dict[str, Any] = {
-            "id": flavor.id,
-            "name": flavor.name,
-            "links": server_view.links(site_url(), "flavors", flavor.id),
-        }
-        if g.version >= (2, 55):
-            part["description"] = None
-        if whole:
-            part |= {
-                "ram": flavor.ram_mb,
-                "disk": flavor.disk_gb,
-                "swap": "" if g.version < (2, 75) else 0,
-                "OS-FLV-EXT-DATA:ephemeral": 0,
-                "OS-FLV-DISABLED:disabled": False,
-                "vcpus": flavor.vcpus,
-                "os-flavor-access:is_public": True,
-                "rxtx_factor": 1.0,
-            }
-            if g.version >= (2, 61):
-                part["extra_specs"] = {}
-        return part
-
-    def check(flavor_id: str) -> None:
-        if flavor_id != flavor.id:
-            raise ComputeError(404, f"Flavor {flavor_id} could not be found.")
-
-    @app.get("/v2.1/flavors")
-    def flavors() -> dict[str, Any]:
-        return {"flavors": [body(whole=False)]}
-
-    @app.get("/v2.1/flavors/detail")
-    def flavors_detail() -> dict[str, Any]:
-        return {"flavors": [body(whole=True)]}
-
-    @app.get("/v2.1/flavors/<flavor_id>")
-    def one_flavor(flavor_id: str) -> dict[str, Any]:
-        check(flavor_id)
-        return {"flavor": body(whole=True)}
-
-    @app.get("/v2.1/flavors/<flavor_id>/os-extra_specs")
-    def extra_specs(flavor_id: str) -> dict[str, Any]:
-        check(flavor_id)
-        return {"extra_specs": {}}
-
-    @app.post("/v2.1/flavors")
-    def create_flavor() -> Response:
-        raise ComputeError(
-            403, "Policy doesn't allow os_compute_api:os-flavor-manage:create to be performed."
-        )
-
-
 def _find(cloud: Cloud, server_id: str) -> Server:
     """The server, if the caller may see it."""
     server = cloud.server(server_id)
@@ -259,17 +214,20 @@ def _check_quota(cloud: Cloud, config: OndemandConfig, limits: dict[str, int], c
 
 def _add_servers(
     app: Flask,
-    cloud: Cloud,
+    site: Site,
     config: OndemandConfig,
     *,
+    flavors: Flavors,
     quotas: Quotas,
     keypairs: Keypairs,
     groups: ServerGroups,
 ) -> None:
+    cloud = site.cloud
+
     def show(server: Server, *, one: bool) -> dict[str, Any]:
         return server_view.detail(
             server,
-            config.flavor,
+            flavors.of(server.spec.flavor_id),
             site=site_url(),
             version=g.version,
             admin=g.account.admin,
@@ -289,11 +247,13 @@ def _add_servers(
             hosts=hosts,
             keys=keypairs.names(account.user_id),
             groups={each.id for each in groups.of(account.project_id)},
+            flavors={each.flavor.id for each in flavors.all(account)},
         )
         _check_quota(cloud, config, quotas.of(account.project_id), wanted.count)
         group = None if wanted.group_id is None else groups.get(wanted.group_id)
         why = _why_impossible(cloud, group, wanted.count)
-        reservation = cloud.create(wanted.spec(account, g.request_id, impossible=why))
+        spec = wanted.spec(account, g.request_id, impossible=why)
+        reservation = cloud.create(spec, exclude=site.closed())
         if wanted.return_reservation:
             return {"reservation_id": reservation.id}, 202, {}
         body = server_view.created(reservation.servers[0], site_url())
@@ -301,12 +261,12 @@ def _add_servers(
 
     @app.get("/v2.1/servers")
     def servers() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud, config.flavor), "servers")
+        rows, more = _page(_wanted_servers(cloud), "servers")
         return {"servers": [server_view.brief(server, site_url()) for server in rows], **more}
 
     @app.get("/v2.1/servers/detail")
     def servers_detail() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud, config.flavor), "servers/detail")
+        rows, more = _page(_wanted_servers(cloud), "servers/detail")
         return {"servers": [show(server, one=False) for server in rows], **more}
 
     @app.get("/v2.1/servers/<server_id>")
@@ -346,7 +306,7 @@ def _check_limit() -> None:
         raise ComputeError(400, "Invalid input for query parameters limit.")
 
 
-def _wanted_servers(cloud: Cloud, flavor: Flavor) -> list[Server]:
+def _wanted_servers(cloud: Cloud) -> list[Server]:
     """The servers of the project (of all, for an administrator who asks) that pass the query's filters."""
     args = request.args
     account: Account = g.account
@@ -364,7 +324,7 @@ def _wanted_servers(cloud: Cloud, flavor: Flavor) -> list[Server]:
             server
             for server in cloud.servers()
             if (everybody or server.spec.account.project_id == account.project_id)
-            and query.passes(server, flavor, now_us)
+            and query.passes(server, now_us)
         ]
     )
 

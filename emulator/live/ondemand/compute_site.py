@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, g, request
+from flask import Flask, Response, g, request
 
 from balancer.clock import US
 from emulator.live.ondemand.site import Site, provider_id, service_id
@@ -47,13 +47,16 @@ class Quotas:
     def of(self, project_id: str) -> dict[str, int]:
         return self.default | self._changed.get(project_id, {})
 
+    def revert(self, project_id: str) -> None:
+        self._changed.pop(project_id, None)
+
     def change(self, project_id: str, limits: dict[str, int]) -> None:
         self._changed[project_id] = self._changed.get(project_id, {}) | limits
 
 
-def add_site(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
+def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
     """All routes of this module; `error` makes an answer that is an error."""
-    site = Site(cloud, (*config.hosts, *(config.pool or ())))
+    cloud = site.cloud
     _add_services(app, site, error)
     _add_hypervisors(app, site, config, error)
     _add_zones(app, site, error)
@@ -75,7 +78,7 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
             "id": service_id(binary, host),
             "zone": "internal" if binary in _CONTROL else "nova",
             "status": "disabled" if state.disabled else "enabled",
-            "state": "down" if state.forced_down else "up",
+            "state": "down" if site.is_down(host) else "up",
             "updated_at": iso(site.cloud.clock.now_us()),
             "disabled_reason": state.disabled_reason,
             "forced_down": state.forced_down,
@@ -182,7 +185,7 @@ def _hypervisor(
     body: dict[str, Any] = {
         "id": provider_id(host),
         "hypervisor_hostname": host,
-        "state": "down" if state.forced_down else "up",
+        "state": "down" if site.is_down(host) else "up",
         "status": "disabled" if state.disabled else "enabled",
     }
     if whole:
@@ -243,11 +246,6 @@ def _add_zones(app: Flask, site: Site, error: Error) -> None:
             ]
         }
 
-    @app.get("/v2.1/os-aggregates")
-    def aggregates() -> dict[str, Any]:
-        _only_admin("os-aggregates:index", error)
-        return {"aggregates": []}
-
 
 def _in_use(cloud: Cloud, project_id: str, config: OndemandConfig) -> dict[str, int]:
     count = sum(server.spec.account.project_id == project_id for server in cloud.servers())
@@ -295,6 +293,12 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
             raise error(400, f"Invalid input for field/attribute quota_set. Value: {wanted}.")
         quotas.change(project_id, wanted)
         return {"quota_set": shown(quotas.of(project_id))}
+
+    @app.delete("/v2.1/os-quota-sets/<project_id>")
+    def revert_quota(project_id: str) -> Response:
+        _only_admin("os-quota-sets:delete", error)
+        quotas.revert(project_id)
+        return Response(status=202, content_type="application/json")
 
     @app.get("/v2.1/limits")
     def limits() -> dict[str, Any]:

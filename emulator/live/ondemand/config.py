@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from emulator.cloud_faults import CloudFaultPart, CloudFaults
 from emulator.live.settings import Settings
 
 _INSTANCES = 1000
@@ -42,7 +43,8 @@ class OndemandConfig(Settings):
 
     Nodes come either from `pool` (dedicated nodes: a static partition) or from the Balancer at
     `balancer_url`; `wait_s` is the longest wait asked of the Balancer (None: its own W). `boot_s` is the
-    time from grant to ACTIVE. `hosts` are shown as hypervisors beside the nodes of the pool. Durations are
+    time from grant to ACTIVE, `delete_s` from a delete to the end of the server and its node's return, `cloud_faults`
+    say when servers do not start. `hosts` are shown as hypervisors beside the nodes of the pool. Durations are
     cluster time, except `token_lifetime_s` and `release_linger_s`, which are wall time.
     """
 
@@ -59,6 +61,8 @@ class OndemandConfig(Settings):
     balancer_token: str | None = None
     wait_s: float | None = Field(None, ge=0)
     boot_s: float = Field(0.0, ge=0)
+    delete_s: float = Field(0.0, ge=0)
+    cloud_faults: tuple[CloudFaultPart, ...] = ()
     hosts: tuple[str, ...] = ()
     users: tuple[User, ...] = (
         User(name="demo", password="secret", project="demo"),  # noqa: S106 - a test double's default
@@ -77,6 +81,7 @@ class OndemandConfig(Settings):
     def _one_source(self) -> Self:
         if (self.pool is None) == (self.balancer_url is None):
             raise ValueError("give either pool (names of dedicated nodes) or balancer_url")
+        CloudFaults.of(self.cloud_faults)
         if self.pool is not None and len(set(self.pool)) != len(self.pool):
             raise ValueError("pool names a node twice")
         unknown = sorted(self.quota.keys() - QUOTAS)

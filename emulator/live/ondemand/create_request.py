@@ -86,6 +86,9 @@ class CreateRequest:
             request_id=request_id,
             key_name=body.get("key_name"),
             group_id=self.group_id,
+            flavor_id=flavor_of(body),
+            admin_pass=body.get("adminPass") or "",
+            config_drive=str(body.get("config_drive") or "").lower() in {"true", "1", "on", "yes", "t", "y"},
             impossible=impossible,
         )
 
@@ -99,10 +102,11 @@ def read_create(
     hosts: Collection[str] = (),
     keys: Collection[str] = (),
     groups: Collection[str] = (),
+    flavors: Collection[str] = (),
 ) -> CreateRequest:
     """Check the whole body before anything is made; raises BadRequestError and ForbiddenError.
 
-    `hosts`, `keys` and `groups`: what there is that it may name.
+    `hosts`, `keys`, `groups` and `flavors`: what there is that it may name.
     """
     whole = document if isinstance(document, dict) else {}
     body = whole.get("server")
@@ -110,7 +114,7 @@ def read_create(
         raise BadRequestError("Invalid input for field/attribute server. 'server' is a required property")
     _check_schema(body, version)
     _check_rights(body, admin=admin)
-    _check_references(body, config, hosts, keys)
+    _check_references(body, config, hosts, keys, flavors)
     hints = whole.get("os:scheduler_hints", whole.get("OS-SCH-HNT:scheduler_hints"))
     group_id = _group_of(hints, groups)
     least = _count(body, "min_count", 1)
@@ -172,7 +176,11 @@ def _group_of(hints: object, groups: Collection[str]) -> str | None:
 
 
 def _check_references(
-    body: dict[str, Any], config: OndemandConfig, hosts: Collection[str], keys: Collection[str]
+    body: dict[str, Any],
+    config: OndemandConfig,
+    hosts: Collection[str],
+    keys: Collection[str],
+    flavors: Collection[str],
 ) -> None:
     for field in ("host", "hypervisor_hostname"):
         if field in body and body[field] not in hosts:
@@ -183,11 +191,15 @@ def _check_references(
         raise BadRequestError("Missing imageRef attribute")
     if body["imageRef"] != image_id(config.image):
         raise BadRequestError("Can not find requested image")
-    flavor = str(body["flavorRef"]).rstrip("/").rsplit("/", 1)[-1]
-    if flavor != config.flavor.id:
-        raise BadRequestError(f"Flavor {flavor} could not be found.")
+    if flavor_of(body) not in flavors:
+        raise BadRequestError(f"Flavor {flavor_of(body)} could not be found.")
     if body.get("availability_zone") not in {None, _ZONE}:
         raise BadRequestError("The requested availability zone is not available")
+
+
+def flavor_of(body: dict[str, Any]) -> str:
+    """Its identifier, which may come as a link."""
+    return str(body["flavorRef"]).rstrip("/").rsplit("/", 1)[-1]
 
 
 def _count(body: dict[str, Any], key: str, default: int) -> int:

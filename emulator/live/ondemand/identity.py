@@ -9,9 +9,12 @@ from flask import Flask, Response, g, jsonify, request
 from emulator.live.ondemand.auth import DOMAIN, ApplicationCredential, Keyring, LoginError, Token, stable_id
 from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
 from emulator.live.ondemand.people import add_people
+from emulator.live.ondemand.projects import Projects, add_projects
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from emulator.live.ondemand.auth import Account
 
 # name, type, path behind the site's URL
@@ -21,6 +24,7 @@ _SERVICES = (
     ("keystone", "identity", "/identity/v3/"),
     ("neutron", "network", "/network"),
     ("nova", "compute", "/compute/v2.1"),
+    ("cinder", "block-storage", "/volume/v3"),
 )
 _INTERFACES = ("internal", "public", "admin")
 
@@ -188,9 +192,13 @@ def _catalog(region: str) -> list[dict[str, Any]]:
 
 
 def _add_projects(app: Flask, keyring: Keyring) -> None:
-    def listing(accounts: list[Account]) -> dict[str, Any]:
+    projects_made = Projects()
+    names = {account.project for account in keyring.accounts}
+    add_projects(app, projects_made, names, forbidden=_forbidden, fault=_error)
+
+    def listing(accounts: list[Account], more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
         return {
-            "projects": [_project(account) for account in accounts],
+            "projects": [*(_project(account) for account in accounts), *more],
             "links": {"next": None, "self": request.url, "previous": None},
         }
 
@@ -202,7 +210,8 @@ def _add_projects(app: Flask, keyring: Keyring) -> None:
         if not g.token.account.admin:
             return _forbidden("identity:list_projects")
         wanted = request.args.get("name")
-        return listing([account for account in distinct() if wanted in {None, account.project}])
+        more = [each for each in projects_made.made.values() if wanted in {None, each["name"]}]
+        return listing([account for account in distinct() if wanted in {None, account.project}], more)
 
     @app.get("/v3/projects/<project_id>")
     def project(project_id: str) -> dict[str, Any] | Response:
@@ -211,6 +220,8 @@ def _add_projects(app: Flask, keyring: Keyring) -> None:
                 if not g.token.account.admin and g.token.account.project_id != project_id:
                     return _forbidden("identity:get_project")
                 return {"project": _project(account)}
+        if g.token.account.admin and project_id in projects_made.made:
+            return {"project": projects_made.made[project_id]}
         return _error(404, "Not Found", f"Could not find project: {project_id}.")
 
     @app.get("/v3/users/<user_id>/projects")

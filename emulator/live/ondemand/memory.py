@@ -51,6 +51,7 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
         "waiting_id": reservation.waiting_id,
         "decided": reservation.decided,
         "to_be_undone": reservation.to_be_undone,
+        "exclude": reservation.exclude,
         "spec": asdict(first.spec),
         "servers": [
             {name: getattr(server, name) for name in own}
@@ -82,6 +83,7 @@ def _from_json(line: dict[str, Any]) -> Reservation:
         waiting_id=line["waiting_id"],
         decided=line["decided"],
         to_be_undone=line.get("to_be_undone", False),
+        exclude=tuple(line.get("exclude", ())),
     )
     for each in line["servers"]:
         actions = [Action(**action) for action in each["actions"]]

@@ -50,8 +50,8 @@ class NodeSource(Protocol):
     A call with the same `key` again is the same call: it is done once and answered twice.
     """
 
-    def request(self, count: int, key: str) -> Answer:
-        """Ask for `count` nodes, all or none."""
+    def request(self, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
+        """Ask for `count` nodes, all or none, and none of those to be excluded."""
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
         """What became of a waiting request; blocks up to `wait_s` wall seconds for news."""
@@ -75,16 +75,19 @@ class FixedPool:
         self._answers: dict[str, Answer] = {}
         self._lock = Lock()
 
-    def request(self, count: int, key: str) -> Answer:
+    def request(self, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
         with self._lock:
             if key not in self._answers:
-                self._answers[key] = self._take(count)
+                self._answers[key] = self._take(count, exclude)
             return self._answers[key]
 
-    def _take(self, count: int) -> Answer:
-        if count > len(self._idle):
-            return Refused(f"{count} nodes wanted, {len(self._idle)} of the dedicated nodes are idle")
-        nodes = tuple(self._idle.popleft() for _ in range(count))
+    def _take(self, count: int, exclude: tuple[str, ...]) -> Answer:
+        idle = [node for node in self._idle if node not in exclude]
+        if count > len(idle):
+            return Refused(f"{count} nodes wanted, {len(idle)} of the dedicated nodes are idle")
+        nodes = tuple(idle[:count])
+        for node in nodes:
+            self._idle.remove(node)
         self._given.update(nodes)
         return Granted(nodes)
 

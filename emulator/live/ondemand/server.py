@@ -12,6 +12,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
+from emulator.cloud_faults import CloudFaults
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
@@ -22,6 +23,7 @@ from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
+from emulator.live.ondemand.volume import volume_app
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def wsgi_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> WSGIAppl
             "/image": image_app(keyring, config.image),
             "/placement": placement_app(keyring, cloud, config),
             "/network": network_app(keyring),
+            "/volume": volume_app(keyring),
         },
     )
 
@@ -75,6 +78,8 @@ class OndemandServer:
             self.source,
             clock,
             boot_us=micros(config.boot_s),
+            delete_us=micros(config.delete_s),
+            faults=CloudFaults.of(config.cloud_faults),
             release_linger_s=config.release_linger_s,
             memory=Memory(config.memory),
         )

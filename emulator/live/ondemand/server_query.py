@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from emulator.live.ondemand.auth import Account
-    from emulator.live.ondemand.config import Flavor
     from emulator.live.ondemand.servers import Server
 
 
@@ -64,14 +63,14 @@ class ServerQuery:
     args: Mapping[str, str]
     account: Account
 
-    def passes(self, server: Server, flavor: Flavor, now_us: int) -> bool:
+    def passes(self, server: Server, now_us: int) -> bool:
         return all(
             check(server, value)
             for name, value in self.args.items()
-            if (check := self._checks(flavor, now_us).get(name)) is not None
+            if (check := self._checks(now_us).get(name)) is not None
         )
 
-    def _checks(self, flavor: Flavor, now_us: int) -> dict[str, Callable[[Server, str], bool]]:
+    def _checks(self, now_us: int) -> dict[str, Callable[[Server, str], bool]]:
         def tags(server: Server) -> set[str]:
             return {*server.spec.tags}
 
@@ -81,7 +80,7 @@ class ServerQuery:
             "reservation_id": lambda server, value: value == server.reservation.id,
             "uuid": lambda server, value: value == server.id,
             "image": lambda server, value: value == server.spec.image_id,
-            "flavor": lambda _, value: value == flavor.id,
+            "flavor": lambda server, value: value == server.spec.flavor_id,
             "availability_zone": lambda server, value: value == "nova" and server.host is not None,
             "locked": lambda server, value: _true(value) == server.locked,
             "vm_state": lambda server, value: value.lower() == _vm_state(server, now_us),

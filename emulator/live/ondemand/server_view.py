@@ -69,11 +69,11 @@ def detail(
         "updated": iso_z(min(server.updated_us, now_us)),
         "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": "nova" if server.host else "",
-        "config_drive": "",
+        "config_drive": "True" if server.spec.config_drive else "",
         "key_name": server.spec.key_name,
         "OS-SRV-USG:launched_at": iso(server.launched_us) if status in {"ACTIVE", "SHUTOFF"} else None,
         "OS-SRV-USG:terminated_at": None,
-        "OS-EXT-STS:task_state": "scheduling" if status == "BUILD" and server.host is None else None,
+        "OS-EXT-STS:task_state": _task(server, status),
         "OS-EXT-STS:vm_state": _VM_STATES[status],
         "OS-EXT-STS:power_state": _POWER_STATES[status],
         "os-extended-volumes:volumes_attached": [],
@@ -86,6 +86,14 @@ def detail(
         body.update(_admin_part(server, version))
     body.update(_newer_part(server, version, one=one))
     return body
+
+
+def _task(server: Server, status: str) -> str | None:
+    if server.deleting_us is not None:
+        return "deleting"
+    if status != "BUILD":
+        return None
+    return "scheduling" if server.host is None else "spawning"
 
 
 def _flavor(flavor: Flavor, site: str, version: Version) -> dict[str, Any]:

@@ -27,6 +27,10 @@ class ServerSpec:
     request_id: str = ""
     key_name: str | None = None
     group_id: str | None = None
+    flavor_id: str = ""
+    admin_pass: str = ""
+    """Empty: one is made up."""
+    config_drive: bool = False
     impossible: str = ""
     """Why no host can be found, whatever there is."""
 
@@ -61,6 +65,12 @@ class Server:
     host: str | None = None
     launched_us: int | None = None
     fault: str | None = None
+    failed_us: int | None = None
+    """With a fault: since when; None: since it was decided."""
+    failed_on: str | None = None
+    """The node on which it did not start, which goes back."""
+    deleting_us: int | None = None
+    """When its user deleted it; it is there until `deleted_us`."""
     deleted_us: int | None = None
     release_key: str = ""
     """Servers with the same one have given their nodes back in one call, or are about to."""
@@ -71,9 +81,14 @@ class Server:
     locked_reason: str | None = None
     actions: list[Action] = field(default_factory=list)
 
+    @property
+    def owes(self) -> str | None:
+        """The node that goes back with it, or that it could not start on."""
+        return self.host or self.failed_on
+
     def status(self, now_us: int) -> str:
         """BUILD, ACTIVE, SHUTOFF or ERROR; building takes time, so it depends on it."""
-        if self.fault is not None:
+        if self.fault is not None and now_us >= (self.failed_us or 0):
             return "ERROR"
         if self.launched_us is None or now_us < self.launched_us:
             return "BUILD"
@@ -90,6 +105,8 @@ class Reservation:
     decided: bool = False
     to_be_undone: bool = False
     """It was given up unanswered: what the source may have granted goes back."""
+    exclude: tuple[str, ...] = ()
+    """Hosts that were down or disabled when it was made."""
     leaving: list[str] = field(default_factory=list)
     all_left: Event | None = None
     returned: Event = field(default_factory=Event)

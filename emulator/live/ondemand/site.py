@@ -27,7 +27,7 @@ def service_id(binary: str, host: str) -> str:
 
 @dataclass(slots=True)
 class ServiceState:
-    """What an administrator has said about a compute service. Only shown: nodes come from the source."""
+    """What an administrator has said about a compute service."""
 
     disabled: bool = False
     disabled_reason: str | None = None
@@ -53,6 +53,14 @@ class Site:
             if server.host is not None:
                 hosts[server.host] = server
         return dict(sorted(hosts.items()))
+
+    def closed(self) -> set[str]:
+        """Hosts whose compute service an administrator has disabled or forced down: they get no server."""
+        with self._lock:
+            return {host for host, state in self._states.items() if state.disabled or state.forced_down}
+
+    def is_down(self, host: str) -> bool:
+        return self.state(host).forced_down or host in self.cloud.faults.down(self.cloud.clock.now_us())
 
     def state(self, host: str) -> ServiceState:
         with self._lock:

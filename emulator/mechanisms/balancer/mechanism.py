@@ -10,6 +10,9 @@ import numpy as np
 from balancer.clock import micros
 from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
+from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
+from emulator.harness import tables as t
+from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, Deed, LeaseCloud
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.plugins import check_number, make_plugin
@@ -36,7 +39,8 @@ class BalancerMechanism:
     is announced to the Balancer (0: not at all). `predictor`: the plug-in that reserves nodes at the beginning of each
     slot, a name or `{NAME: {PARAMETER: VALUE}}`. For it: `slots_per_day`; `keep`: a reserve lasts as long as its
     `slot`, or is on `hold` for I, as in the paper's text; `history`: nodes requested in the slots before time 0, oldest
-    first (what a service remembers).
+    first (what a service remembers). The cloud: `boot_s`, from grant to the lease's beginning; `delete_s`, from its end
+    to its nodes' return; `cloud_faults`, when servers do not start (`emulator.cloud_faults`).
     """
 
     algorithm: str | dict[str, Any] = "basic"
@@ -50,16 +54,23 @@ class BalancerMechanism:
     slots_per_day: int = 4
     keep: str = "slot"
     history: Sequence[int] = ()
+    boot_s: float = 0
+    delete_s: float = 0
+    cloud_faults: Sequence[Any] = ()
     notice_us: int = field(init=False)
     _algorithm: Algorithm = field(init=False, repr=False)
     _policy: BalancerPolicy = field(init=False, repr=False)
     _forecast: Forecast | None = field(init=False, repr=False, default=None)
+    _cloud: LeaseCloud = field(init=False, repr=False)
     _was_busy: NDArray[np.bool_] = field(init=False, repr=False)
     _since_us: NDArray[np.int64] = field(init=False, repr=False)
+    _seen: int = field(init=False, repr=False, default=-1)
+    """`Cluster.node_changes` at the latest look, without the leases' own."""
+    _own: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         check_number("balancer", "static_reserve", self.static_reserve, at_least=0, whole=True)
-        for name in ("wait_s", "idle_hold_s", "notice_s"):
+        for name in ("wait_s", "idle_hold_s", "notice_s", "boot_s", "delete_s"):
             check_number("balancer", name, getattr(self, name), at_least=0)
         self.notice_us = micros(self.notice_s)
         if self.reserve_rule not in list(ReserveRule):
@@ -73,6 +84,7 @@ class BalancerMechanism:
         except PluginError as error:
             raise ValueError(f"balancer: {error}") from error
         self.settings()
+        self.faults()
         if self.forecasts is not None:
             self.forecasts.begin()
 
@@ -85,6 +97,24 @@ class BalancerMechanism:
             idle_hold_us=micros(self.idle_hold_s),
             pick=PickOrder(self.pick),
         )
+
+    def faults(self) -> CloudFaults:
+        """Raises ValueError."""
+        try:
+            return CloudFaults.of(read_faults(self.cloud_faults))
+        except ValueError as error:
+            raise ValueError(f"balancer: {error}") from error
+
+    def check_nodes(self, names: Sequence[str]) -> None:
+        """Raises ValueError for a step that names a node which the cluster has not."""
+        if strangers := sorted(self.faults().nodes.difference(names)):
+            raise ValueError(f"balancer: cloud_faults: there is no node {strangers[0]}")
+
+    @property
+    def cloud_settings(self) -> dict[str, Any]:
+        """What the manager of a live run must know of it, by the names of its own settings."""
+        told = {"boot_s": self.boot_s, "delete_s": self.delete_s, "cloud_faults": list(self.cloud_faults)}
+        return {name: value for name, value in told.items() if value}
 
     @property
     def forecasts(self) -> PredictorSettings | None:
@@ -106,6 +136,8 @@ class BalancerMechanism:
             _BatchPool(act),
             algorithm_name=name_of(ALGORITHMS, self.algorithm),
         )
+        self._cloud = LeaseCloud(act.node_names, micros(self.boot_s), micros(self.delete_s), self.faults())
+        self.check_nodes(act.node_names)
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
         if self.forecasts is not None:
@@ -120,11 +152,14 @@ class BalancerMechanism:
         count = act.cluster.nodes_wanted(job)
         if self._forecast is not None:
             self._forecast.requested(act.now_us, count)
-        self._carry_out(self._policy.request(act.now_us, job, count), act)
+        down = self._cloud.down(act.now_us)
+        self._carry_out(self._policy.request(act.now_us, job, count, exclude=down), act)
 
-    def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:  # noqa: ARG002
+    def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:
+        self._own += 1
         self._look(act)
-        self._carry_out(self._policy.release(act.now_us, nodes.tolist()), act)
+        self._cloud.ended(act.now_us, job, nodes.tolist())
+        self._carry_out([], act)
 
     def on_notice(self, job: int, act: Actions) -> None:
         self._look(act)
@@ -133,6 +168,7 @@ class BalancerMechanism:
 
     def on_timer(self, act: Actions) -> None:
         self._look(act)
+        self._carry_out([], act)
         # The new slot's reserve first: nodes of the old one then stay where they are.
         self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
@@ -150,6 +186,10 @@ class BalancerMechanism:
     def _look(self, act: Actions) -> None:
         """Tell the policy what changed in the batch pool since it last looked (the service has hooks for it)."""
         cluster = act.cluster
+        changes = cluster.node_changes - self._own
+        if changes == self._seen:
+            return
+        self._seen = changes
         in_batch = cluster.node_offline == 0
         busy = cluster.node_job >= 0
         changed = in_batch & ((busy != self._was_busy) | (~busy & (cluster.node_since_us != self._since_us)))
@@ -163,16 +203,40 @@ class BalancerMechanism:
             self._carry_out(self._policy.observe(act.now_us, states), act)
 
     def _carry_out(self, outcomes: list[Outcome], act: Actions) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, Granted):
-                act.start(outcome.lease_id, outcome.nodes)
-            elif isinstance(outcome, Rejected):
-                act.reject(outcome.lease_id, outcome.reason)
-        wakes_us = (self._policy.next_wake_us, self._forecast.next_us if self._forecast is not None else None)
+        """Answers to leases, and all that is due in the cloud by now."""
+        self._answer(outcomes, act)
+        while (due := self._cloud.pop(act.now_us)) is not None:
+            match due.deed:
+                case Deed.FREE:
+                    self._answer(self._policy.release(act.now_us, due.nodes), act)
+                case Deed.GIVE_UP:
+                    act.reject(due.job, BOOT_FAILED)
+                case Deed.START:
+                    act.start(due.job, due.nodes)
+                    self._own += 1
+        forecast_us = self._forecast.next_us if self._forecast is not None else None
+        wakes_us = (self._policy.next_wake_us, forecast_us, self._cloud.next_us)
         wake_us = min((each for each in wakes_us if each is not None), default=None)
         if wake_us is not None:
             act.wake(wake_us)
         act.watch_ends(self._policy.wants_idle)
+
+    def _answer(self, outcomes: list[Outcome], act: Actions) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, Granted) and self._cloud.is_instant:
+                act.start(outcome.lease_id, outcome.nodes)
+                self._own += 1
+            elif isinstance(outcome, Granted):
+                self._cloud.granted(
+                    act.now_us, outcome.lease_id, outcome.nodes, self._looks(outcome.lease_id, act)
+                )
+            elif isinstance(outcome, Rejected):
+                act.reject(outcome.lease_id, outcome.reason)
+
+    def _looks(self, job: int, act: Actions) -> tuple[int, int, int]:
+        """Of a lease's user: when he asked, how often he looks, and how long he waits for it."""
+        asked_us, run_us = act.cluster.submitted_us(job), int(act.cluster.table[job][t.RUN])
+        return asked_us, max(run_us, LEAST_LOOK_US), asked_us + micros(self.wait_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,10 +113,20 @@ class BalancerPolicy:
         """True while it would take a node the moment it becomes idle: then tell it of job ends at once."""
         return self.lifecycle.wants_idle
 
-    def request(self, now_us: int, lease_id: int, count: int, wait_us: int | None = None) -> list[Outcome]:
-        """A lease wants nodes. Raises Refused for a count below 1 or a lease that waits already."""
+    def request(
+        self,
+        now_us: int,
+        lease_id: int,
+        count: int,
+        wait_us: int | None = None,
+        *,
+        exclude: tuple[str, ...] = (),
+    ) -> list[Outcome]:
+        """A lease wants nodes, none of those excluded. Raises Refused for a count below 1 or one that waits already."""
         key = str(lease_id)
-        outcomes = self._run(NodesRequested(at_us=now_us, request_id=key, count=count, wait_us=wait_us))
+        outcomes = self._run(
+            NodesRequested(at_us=now_us, request_id=key, count=count, wait_us=wait_us, exclude=exclude)
+        )
         record = self.lifecycle.request(key)
         if record is not None:
             outcomes.append(Waiting(lease_id, record.deadline_us))
@@ -189,5 +199,5 @@ class BalancerPolicy:
                         raise BadPlan(name, detail)
                     case _:  # WakeAt: next_wake_us says it
                         pass
-        self.lifecycle.drain_changes()
+        self.lifecycle.forget_changes()
         return outcomes

@@ -6,6 +6,7 @@ One test: what it takes to start all of this is shared by the cases, whichever w
 from __future__ import annotations
 
 import json
+import os
 import random
 
 import pytest
@@ -18,13 +19,13 @@ from nova_kit.script import answers
 from testdata import RECORDED
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
-ROUNDS = 4
+ROUNDS = int(os.environ.get("NOVA_ROUNDS", "4"))
 TRAIT = "CUSTOM_BALANCER_NODE"
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(600 + 30 * ROUNDS),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
@@ -71,6 +72,20 @@ class Site:
     def delete(self, name=""):
         for each in self.servers(name):
             self.admin.compute.delete_server(each, ignore_missing=True)
+
+    def act(self, server, action, version="2.96", **arguments):
+        """What only administrators do to a server."""
+        path = f"/servers/{server.id}/action"
+        answer = self.admin.compute.post(path, json={action: arguments}, microversion=version)
+        assert answer.status_code in (200, 202), answer.text
+
+    def force_down(self, host, is_down):
+        """What a monitoring does to the compute service of a host that is gone: only then may servers be evacuated."""
+        found = self.admin.compute.get("/os-services?binary=nova-compute", microversion="2.96").json()
+        (service,) = (each["id"] for each in found["services"] if each["host"] == host)
+        body = {"forced_down": is_down}
+        answer = self.admin.compute.put(f"/os-services/{service}", json=body, microversion="2.96")
+        assert answer.status_code == 200, answer.text
 
     def states(self):
         return {node.name: node.state for node in self.balancer.nodes()}
@@ -206,6 +221,33 @@ def a_server_that_is_forced_onto_a_batch_node_is_shown_with_what_to_do(site):
     assert f"openstack server migrate {server.id}" in shown["what_to_do"]
     site.delete(name)
     until(lambda: not site.intruders(), "it is gone")
+
+
+@case
+def a_move_to_a_batch_node_waits_as_a_create_does_and_is_refused(site):
+    """Evacuation, cold and live migration, each of a server of its own: no force, so Nova's scheduler is asked."""
+    site.batch.start_job("n06")
+    name = site.create(3)
+    hosts = site.decided(name, 3)["ACTIVE"]
+    gone, cold, live = sorted(site.servers(name), key=lambda each: each.compute_host)
+    site.force_down(gone.compute_host, True)
+    try:
+        site.act(gone, "evacuate", host="n06")
+        site.act(cold, "migrate", host="n06")
+        site.act(live, "os-migrateLive", host="n06", block_migration="auto")
+        until(lambda: len(site.waiting()) == 3, f"all three wait\n{site.nova.log()}")
+        with Balancer(site.batch.url, name="nova", patience_s=30) as balancer:
+            for each in site.waiting():  # as if W were over
+                balancer.withdraw_request(each.id)
+        until(
+            lambda: not site.waiting() and all(each.task_state is None for each in site.servers(name)),
+            f"Nova has given up\n{site.nova.log()}",
+        )
+    finally:
+        site.force_down(gone.compute_host, False)
+    assert sorted(each.compute_host for each in site.servers(name)) == hosts
+    assert (site.allocated(), site.intruders()) == (hosts, [])
+    assert site.states()["n06"] == "OA_BUSY"
 
 
 @case

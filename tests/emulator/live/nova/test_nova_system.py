@@ -121,7 +121,7 @@ def test_the_front_passes_nova_through_once_it_listens(tmp_path):
         urls.write_text(json.dumps({"compute": f"{behind.url}/identity"}))
         seen = requests.get(f"{front.url}/compute/v3", timeout=10)
         assert seen.json()["version"]["id"].startswith("v3")
-        assert requests.get(f"{front.url}/volume", timeout=10).status_code == 404
+        assert requests.get(f"{front.url}/orchestration", timeout=10).status_code == 404
     finally:
         for each, thread in zip((front, behind), threads, strict=True):
             each.stop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from threading import Event
 
 import pytest
 
 from balancer.clock import ManualClock, SystemClock
+from emulator.cloud_faults import CloudFaults, read_faults
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.memory import Memory
@@ -37,11 +39,13 @@ class ScriptedSource:
         self.told = []
         self.heard = Event()
         self.is_away = False
+        self.in_vain = 0
 
-    def request(self, count, key):
+    def request(self, count, key, exclude=()):
         if self.is_away:
+            self.in_vain += 1
             raise SourceUnreachableError("away")
-        self.told.append(("request", count))
+        self.told.append(("request", count, *exclude))
         return self.answers.pop(0)
 
     def poll(self, request_id, wait_s):
@@ -65,10 +69,14 @@ class ScriptedSource:
 
 def settled(cloud, reservation, status):
     """Wait until all servers of the reservation are in this state."""
+    wait_until(lambda: {server.status(cloud.clock.now_us()) for server in reservation.servers} == {status})
+
+
+def wait_until(condition):
     clock = SystemClock()
     end_us = clock.now_us() + 120_000_000
-    while {server.status(cloud.clock.now_us()) for server in reservation.servers} != {status}:
-        assert clock.now_us() < end_us, f"the servers do not become {status}"
+    while not condition():
+        assert clock.now_us() < end_us, "it does not come"
         clock.alarm().wait(0.005)
 
 
@@ -217,6 +225,135 @@ def test_a_manager_that_is_killed_before_it_could_undo_a_request_undoes_it_in_it
         cloud.resume()
         assert cloud._retries.wait_until_done(120)
         assert source.told == told
+
+
+def seen(until, what):
+    clock = SystemClock()
+    end_us = clock.now_us() + 120_000_000
+    while not until():
+        assert clock.now_us() < end_us, what
+        clock.alarm().wait(0.005)
+
+
+def test_deleting_takes_the_time_it_is_told_to(build):
+    source = ScriptedSource(Granted(("n1", "n2")))
+    cloud = build(source, delete_us=30_000_000)
+    reservation = cloud.create(spec(2))
+    settled(cloud, reservation, "ACTIVE")
+    for server in reservation.servers:
+        cloud.delete(server)
+        cloud.delete(server)
+    assert [(server.status(cloud.clock.now_us()), server.host) for server in cloud.servers()] == [
+        ("ACTIVE", "n2"),
+        ("ACTIVE", "n1"),
+    ]
+    assert source.told == [("request", 2)]
+    cloud.clock.advance_to(31_000_000)
+    seen(lambda: len(source.told) > 1, "nothing is returned")
+    assert source.told[1:] == [("release", ("n1", "n2"))]
+    assert [server.deleted_us for server in cloud.past()] == [31_000_000] * 2
+    assert cloud.servers() == []
+
+
+def test_a_waiting_server_is_deleted_at_once_however_long_others_take(build):
+    cloud = build(ScriptedSource(Waiting("r1")), delete_us=30_000_000)
+    (server,) = cloud.create(spec()).servers
+    cloud.delete(server)
+    assert cloud.servers() == []
+
+
+def failing(**step):
+    return CloudFaults.of(read_faults([{"at_s": 0, "do": "fail_boots", "nodes": "n2"} | step]))
+
+
+def test_a_server_that_does_not_start_is_in_error_and_its_node_goes_back_while_the_others_run(build):
+    source = ScriptedSource(Granted(("n1", "n2"), 1_000_000))
+    cloud = build(source, boot_us=5_000_000, faults=failing())
+    reservation = cloud.create(spec(2))
+    seen(lambda: reservation.decided, "nothing is decided")
+    assert [server.status(5_999_999) for server in reservation.servers] == ["BUILD", "BUILD"]
+    cloud.clock.advance_to(6_000_000)
+    seen(lambda: len(source.told) > 1, "nothing is returned")
+    assert source.told == [("request", 2), ("release", ("n2",))]
+    assert [(server.status(6_000_000), server.host) for server in reservation.servers] == [
+        ("ACTIVE", "n1"),
+        ("ERROR", None),
+    ]
+    for server in reservation.servers:
+        cloud.delete(server)
+    assert source.told[2:] == [("release", ("n1",))]
+
+
+@pytest.mark.parametrize(
+    ("step", "status"),
+    [({}, "ERROR"), ({"for_s": 1}, "ACTIVE"), ({"for_s": 1.5}, "ERROR"), ({"at_s": 2}, "ACTIVE")],
+    ids=str,
+)
+def test_starts_fail_for_as_long_as_the_step_lasts(build, step, status):
+    cloud = build(ScriptedSource(Granted(("n2",))), faults=failing(**step))
+    settled(cloud, cloud.create(spec()), status)
+
+
+def test_hosts_that_are_down_or_disabled_are_not_asked_for(build):
+    source = ScriptedSource(Granted(("n1",)))
+    cloud = build(source, faults=failing(do="fail_hosts"))
+    settled(cloud, cloud.create(spec(), exclude={"n4"}), "ACTIVE")
+    assert source.told == [("request", 1, "n2", "n4")]
+    pool = FixedPool(["n1", "n2"])
+    assert pool.request(1, "k", ("n1",)) == Granted(("n2",))
+    assert isinstance(pool.request(1, "other", ("n1",)), Refused)
+
+
+def test_a_manager_that_is_killed_amid_a_deletion_ends_it_in_its_next_life(build, tmp_path):
+    source = ScriptedSource(Granted(("n1", "n2")))
+    killed = build(source, delete_us=30_000_000, memory=Memory(tmp_path / "memory"))
+    reservation = killed.create(spec(2))
+    settled(killed, reservation, "ACTIVE")
+    killed.delete(reservation.servers[0])
+    cloud = build(source, delete_us=30_000_000, memory=Memory(tmp_path / "memory"))
+    cloud.resume()
+    assert len(cloud.servers()) == 2
+    cloud.clock.advance_to(31_000_000)
+    seen(lambda: len(source.told) > 1, "nothing is returned")
+    assert source.told[1:] == [("release", ("n1",))]
+    assert [server.host for server in cloud.servers()] == ["n2"]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({"do": "fail_all"}, "cloud_faults.0.do: Input should be 'fail_boots' or 'fail_hosts'"),
+        ({"for": 3}, "cloud_faults.0.for: Extra inputs are not permitted"),
+        ({"nodes": "n[1"}, "cloud_faults: nodes: "),
+    ],
+    ids=str,
+)
+def test_a_wrong_step_is_named(step, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        failing(**step)
+
+
+def test_a_request_whose_manager_was_stopped_waits_for_a_source_that_comes_up_after_the_manager(
+    build, tmp_path
+):
+    source = ScriptedSource(Waiting("r1"), Granted(("n1",), 1_000_000))
+    stopped = build(source, memory=Memory(tmp_path / "memory"))
+    stopped.create(spec())
+    wait_until(lambda: source.told)
+    stopped.close()
+    source.is_away = True
+    for is_back in (False, True):  # the first of the two lives is stopped before the source is there
+        source.in_vain = 0
+        cloud = build(source, memory=Memory(tmp_path / "memory"))
+        cloud.resume()
+        wait_until(lambda: source.in_vain > 5)
+        (server,) = cloud.servers()
+        assert (server.status(cloud.clock.now_us()), source.told) == ("BUILD", [("request", 1)])
+        source.is_away = not is_back
+        if not is_back:
+            cloud.close()
+    settled(cloud, server.reservation, "ACTIVE")
+    assert source.told == [("request", 1), ("request", 1)]
 
 
 def test_a_fixed_pool_gives_the_node_that_was_idle_the_longest_and_takes_back_only_its_own():

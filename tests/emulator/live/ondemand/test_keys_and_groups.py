@@ -149,7 +149,7 @@ def test_an_administrator_lists_what_keystone_knows(admin):
     assert [each.name for each in identity.domains()] == ["Default"]
     assert [each.id for each in identity.regions()] == ["RegionOne"]
     assert "nova" in [each.name for each in identity.services()]
-    assert len(list(identity.endpoints(interface="public"))) == 5
+    assert len(list(identity.endpoints(interface="public"))) == 6
     demo = identity.find_user("demo")
     assert len(list(identity.role_assignments(user_id=demo.id))) == 2
 

@@ -1,0 +1,126 @@
+"""Host aggregates: kept and shown. Which node a server gets the source decides."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, Flask, Response, g, request
+
+from emulator.live.ondemand.create_rules import is_named
+from emulator.live.ondemand.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.live.ondemand.site import Site
+
+    Error = Callable[[int, str], Exception]
+
+
+def add_aggregates(app: Flask, site: Site, error: Error) -> None:
+    """Routes of /os-aggregates, for administrators only."""
+    routes, known = Blueprint("aggregates", __name__), dict[int, dict[str, Any]]()
+    _add_creation(routes, known, site, error)
+    _add_changes(routes, known, site, error)
+    app.register_blueprint(routes)
+
+
+def _add_changes(routes: Blueprint, known: dict[int, dict[str, Any]], site: Site, error: Error) -> None:
+    def find(wanted: int, policy: str) -> dict[str, Any]:
+        _only_admin(policy, error)
+        if wanted not in known:
+            raise error(404, f"Aggregate {wanted} could not be found.")
+        return known[wanted]
+
+    @routes.get("/v2.1/os-aggregates/<int:wanted>")
+    def one(wanted: int) -> dict[str, Any]:
+        return {"aggregate": _body(find(wanted, "show"))}
+
+    @routes.put("/v2.1/os-aggregates/<int:wanted>")
+    def update(wanted: int) -> dict[str, Any]:
+        found, given = find(wanted, "update"), _part("aggregate", error)
+        found["name"] = given.get("name", found["name"])
+        _set_zone(found, given)
+        return {"aggregate": _body(found)}
+
+    @routes.delete("/v2.1/os-aggregates/<int:wanted>")
+    def delete(wanted: int) -> Response:
+        if find(wanted, "delete")["hosts"]:
+            raise error(409, f"Cannot remove aggregate {wanted}: it has hosts.")
+        del known[wanted]
+        return Response(status=200, content_type="application/json")
+
+    @routes.post("/v2.1/os-aggregates/<int:wanted>/action")
+    def act(wanted: int) -> dict[str, Any]:
+        found, body = find(wanted, "action"), request.get_json(silent=True)
+        _act(found, body, site, error)
+        return {"aggregate": _body(found)}
+
+
+def _add_creation(routes: Blueprint, known: dict[int, dict[str, Any]], site: Site, error: Error) -> None:
+    numbers, lock = count(1), Lock()
+
+    @routes.get("/v2.1/os-aggregates")
+    def listed() -> dict[str, Any]:
+        _only_admin("index", error)
+        return {"aggregates": [_body(each) for each in known.values()]}
+
+    @routes.post("/v2.1/os-aggregates")
+    def create() -> dict[str, Any]:
+        _only_admin("create", error)
+        given = _part("aggregate", error)
+        if not is_named(given.get("name")):
+            raise error(400, f"Invalid input for field/attribute name. Value: {given.get('name')}.")
+        with lock:
+            if any(each["name"] == given["name"] for each in known.values()):
+                raise error(409, f"Aggregate {given['name']} already exists.")
+            number = next(numbers)
+            made = known[number] = {
+                "id": number, "uuid": str(uuid.uuid4()), "name": given["name"], "hosts": [], "metadata": {},
+                "created_at": iso(site.cloud.clock.now_us()), "updated_at": None, "deleted": False, "deleted_at": None,
+            }  # fmt: skip
+        _set_zone(made, given)
+        return {"aggregate": _body(made)}
+
+
+def _part(name: str, error: Error) -> dict[str, Any]:
+    body = request.get_json(silent=True)
+    given = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(given, dict):
+        raise error(400, f"Invalid input for field/attribute {name}. Value: {given}.")
+    return given
+
+
+def _act(aggregate: dict[str, Any], body: object, site: Site, error: Error) -> None:
+    match body:
+        case {"set_metadata": {"metadata": dict(given)}}:
+            told = aggregate["metadata"] | given
+            aggregate["metadata"] = {key: text for key, text in told.items() if text is not None}
+        case {"add_host": {"host": str(host)}} if host in site.hosts():
+            if host in aggregate["hosts"]:
+                raise error(409, f"Aggregate {aggregate['id']} already has host {host}.")
+            aggregate["hosts"].append(host)
+        case {"remove_host": {"host": str(host)}} if host in aggregate["hosts"]:
+            aggregate["hosts"].remove(host)
+        case {"add_host": {"host": str(host)}} | {"remove_host": {"host": str(host)}}:
+            raise error(404, f"Compute host {host} could not be found.")
+        case _:
+            raise error(400, f"There is no such action: {body}.")
+
+
+def _only_admin(policy: str, error: Error) -> None:
+    if not g.account.admin:
+        raise error(403, f"Policy doesn't allow os_compute_api:os-aggregates:{policy} to be performed.")
+
+
+def _set_zone(aggregate: dict[str, Any], given: dict[str, Any]) -> None:
+    if "availability_zone" in given:
+        aggregate["metadata"] = aggregate["metadata"] | {"availability_zone": given["availability_zone"]}
+
+
+def _body(aggregate: dict[str, Any]) -> dict[str, Any]:
+    body = {**aggregate, "availability_zone": aggregate["metadata"].get("availability_zone")}
+    return body if g.version >= (2, 41) else {key: value for key, value in body.items() if key != "uuid"}

@@ -1,0 +1,104 @@
+"""Nova's own view of Glance's image, which old clients use, and its list of extensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, Flask, Response, g, request
+
+from emulator.live.ondemand import server_view
+from emulator.live.ondemand.http import site_url
+from emulator.live.ondemand.image import image_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Error = Callable[[int, str], Exception]
+
+_DATE = "2026-01-01T00:00:00Z"
+_LAST_PROXY = (2, 35)
+"""From 2.36 on Nova passes nothing through to other services."""
+
+
+def add_images(app: Flask, name: str, error: Error) -> None:
+    """`name`: of the one image."""
+    routes = Blueprint("images", __name__)
+    metadata: dict[str, str] = {}
+
+    def check(wanted: str | None = None) -> None:
+        if g.version > _LAST_PROXY:
+            raise error(404, "The resource could not be found.")
+        if wanted not in {None, image_id(name)}:
+            raise error(404, f"Image {wanted} could not be found.")
+
+    @routes.get("/v2.1/extensions")
+    def extensions() -> dict[str, Any]:
+        row = {
+            "name": "Servers",
+            "alias": "servers",
+            "namespace": "http://docs.openstack.org/compute/ext/fake_xml",
+        }
+        return {"extensions": [row | {"updated": "2014-12-03T00:00:00Z", "description": "", "links": []}]}
+
+    @routes.get("/v2.1/images")
+    def listed() -> dict[str, Any]:
+        check()
+        return {"images": [_brief(name)]}
+
+    @routes.get("/v2.1/images/detail")
+    def detailed() -> dict[str, Any]:
+        check()
+        return {"images": [_whole(name, metadata)]}
+
+    @routes.get("/v2.1/images/<wanted>")
+    def one(wanted: str) -> dict[str, Any]:
+        check(wanted)
+        return {"image": _whole(name, metadata)}
+
+    _add_metadata(routes, metadata, check, error)
+    app.register_blueprint(routes)
+
+
+def _add_metadata(
+    routes: Blueprint, metadata: dict[str, str], check: Callable[[str | None], None], error: Error
+) -> None:
+    @routes.get("/v2.1/images/<wanted>/metadata")
+    def shown(wanted: str) -> dict[str, Any]:
+        check(wanted)
+        return {"metadata": metadata}
+
+    @routes.post("/v2.1/images/<wanted>/metadata")
+    def add(wanted: str) -> dict[str, Any]:
+        check(wanted)
+        metadata.update(_given(error))
+        return {"metadata": metadata}
+
+    @routes.delete("/v2.1/images/<wanted>/metadata/<key>")
+    def remove(wanted: str, key: str) -> Response:
+        check(wanted)
+        if metadata.pop(key, None) is None:
+            raise error(404, "Metadata item was not found")
+        return Response(status=204)
+
+
+def _given(error: Error) -> dict[str, str]:
+    body = request.get_json(silent=True)
+    told = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(told, dict) or not all(isinstance(text, str) for text in told.values()):
+        raise error(400, f"Invalid input for field/attribute metadata. Value: {told}.")
+    return told
+
+
+def _brief(name: str) -> dict[str, Any]:
+    return {
+        "id": image_id(name),
+        "name": name,
+        "links": server_view.links(site_url(), "images", image_id(name)),
+    }
+
+
+def _whole(name: str, metadata: dict[str, str]) -> dict[str, Any]:
+    return _brief(name) | {
+        "status": "ACTIVE", "progress": 100, "minDisk": 0, "minRam": 0, "created": _DATE, "updated": _DATE,
+        "OS-EXT-IMG-SIZE:size": 1024, "metadata": metadata,
+    }  # fmt: skip

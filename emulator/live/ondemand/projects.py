@@ -1,0 +1,90 @@
+"""Projects that administrators make: shown, named in quotas and lists, and without a user of their own."""
+
+from __future__ import annotations
+
+import uuid
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, Flask, Response, g, request
+
+from emulator.live.ondemand.auth import DOMAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Forbidden = Callable[[str], Response]
+    Fault = Callable[[int, str, str], Response]
+
+_FIELDS = {"name", "description", "enabled", "domain_id", "tags", "options", "is_domain", "parent_id"}
+
+
+class Projects:
+    """Those that were made, by identifier."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, dict[str, Any]] = {}
+        self.lock = Lock()
+
+
+def add_projects(
+    app: Flask, projects: Projects, names: set[str], *, forbidden: Forbidden, fault: Fault
+) -> None:
+    """Routes that change projects and give roles in them. `names`: of those that are there in any case."""
+    routes = Blueprint("projects", __name__)
+
+    @routes.post("/v3/projects")
+    def create() -> tuple[dict[str, Any], int] | Response:
+        if not g.token.account.admin:
+            return forbidden("identity:create_project")
+        told = _told()
+        if told is None or not isinstance(told.get("name"), str) or not told["name"].strip():
+            return fault(400, "Bad Request", "Invalid input for field 'name'.")
+        with projects.lock:
+            if told["name"] in names | {each["name"] for each in projects.made.values()}:
+                return fault(
+                    409, "Conflict", "Conflict occurred attempting to store project - Duplicate entry."
+                )
+            made = {
+                "id": uuid.uuid4().hex, "name": told["name"], "domain_id": DOMAIN["id"], "description": "",
+                "enabled": True, "parent_id": DOMAIN["id"], "is_domain": False, "tags": [], "options": {}, "links": {},
+            } | told  # fmt: skip
+            projects.made[made["id"]] = made
+        return {"project": made}, 201
+
+    _add_changes(routes, projects, forbidden=forbidden, fault=fault)
+    app.register_blueprint(routes)
+
+
+def _add_changes(routes: Blueprint, projects: Projects, *, forbidden: Forbidden, fault: Fault) -> None:
+    @routes.patch("/v3/projects/<wanted>")
+    def update(wanted: str) -> dict[str, Any] | Response:
+        if not g.token.account.admin:
+            return forbidden("identity:update_project")
+        told = _told()
+        if wanted not in projects.made or told is None:
+            return fault(404, "Not Found", f"Could not find project: {wanted}.")
+        projects.made[wanted] |= told
+        return {"project": projects.made[wanted]}
+
+    @routes.delete("/v3/projects/<wanted>")
+    def delete(wanted: str) -> Response:
+        if not g.token.account.admin:
+            return forbidden("identity:delete_project")
+        if projects.made.pop(wanted, None) is None:
+            return fault(404, "Not Found", f"Could not find project: {wanted}.")
+        return Response(status=204)
+
+    @routes.route("/v3/projects/<wanted>/users/<user>/roles/<role>", methods=["PUT", "DELETE"])
+    def role(wanted: str, user: str, role: str) -> Response:  # noqa: ARG001 - nobody logs in to such a project
+        if not g.token.account.admin:
+            return forbidden("identity:create_grant")
+        if wanted not in projects.made:
+            return fault(404, "Not Found", f"Could not find project: {wanted}.")
+        return Response(status=204)
+
+
+def _told() -> dict[str, Any] | None:
+    body = request.get_json(silent=True)
+    told = body.get("project") if isinstance(body, dict) else None
+    return told if isinstance(told, dict) and told.keys() <= _FIELDS else None
