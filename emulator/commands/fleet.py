@@ -65,7 +65,9 @@ def fleet() -> None:
               help="Folder for the results.")  # fmt: skip
 @click.option("--detach", "-d", is_flag=True, help="Return when all containers are started.")
 @click.option("--keep", is_flag=True, help="Leave the containers when the run is over.")
-@click.option("--images", default="balancer-emulator", show_default=True, help="Images are IMAGES/ROLE.")
+@click.option(
+    "--images", default="balancer-emulator", show_default=True, help="Images are IMAGES/ROLE:VERSION."
+)
 @click.option("--subnet", help="Network of the fleet, like 10.77.0.0/22 (default: a free one).")
 @click.option(
     "--threads", type=click.IntRange(1, 16), default=4, show_default=True, help="Containers at a time."

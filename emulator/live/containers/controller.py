@@ -22,9 +22,11 @@ from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.clock_master import SharedClockMaster
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
+from emulator.live.aftermath import WENT_ON, with_differences
 from emulator.live.collect import STILL_WORKING, collect
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
+from emulator.live.containers.doors import doors
 from emulator.live.containers.faults import STILL, UNDO, Deed, Step, Steps, steps_of
 from emulator.live.containers.gates import EPOCH_S, Gates
 from emulator.live.containers.names import (
@@ -33,8 +35,10 @@ from emulator.live.containers.names import (
     BATCH,
     CONTROLLER,
     CONTROLLER_PORT,
+    MADE,
     REPLAYER,
 )
+from emulator.live.containers.room import Room, is_full
 from emulator.live.containers.state import State
 from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
 from emulator.live.counts import Counts
@@ -60,7 +64,7 @@ _BROKEN_OFF_S = 0.2
 _MORE_SLOTS = 32
 """Places at the clock beside those of the nodes: services, and those that died and were not noticed yet."""
 _RETURN_US = 90_000_000
-"""How long (wall time) a controller that goes on with a run waits for the others to come back."""
+"""How long (wall time) a controller that goes on with a run waits for the next of the others to come back."""
 _STEP_US = 60_000_000
 """A fault that nobody carries out within this wall time is given up."""
 _GONE_US = 300_000_000
@@ -99,6 +103,9 @@ class Controller:
         self._steps = Steps(steps_of(scenario.live.faults), state.steps_done)
         self._step_since_us: int | None = None
         self._is_resumed = bool(state.passed)
+        self._is_paced = False
+        self._stays_away: tuple[set[str], int] = (set(), 0)
+        """Who was missing when a run goes on, and since when (wall time) exactly these are."""
         self._gates = Gates(
             shared,
             scenario,
@@ -108,6 +115,7 @@ class Controller:
             in_batch=self._in_batch,
             slots_per_node=self._slots_per_node,
         )
+        self._room = Room(shared.root)
         self._progress: dict[str, int] = {}
         self._failed_plans = FailedPlans(f"http://{BALANCER}:{BALANCER_PORT}")
         self.now_us = 0
@@ -237,10 +245,12 @@ class Controller:
 
     def _are_back(self, since_us: int) -> bool:
         """A clock that goes on waits for all for whom it waited at first; at last without those that stay away."""
-        missing = self._missing()
+        missing = self._missing() or self._gates.speechless()
         if not missing:
             return True
-        passed_us = wall_us() - since_us
+        if missing != self._stays_away[0]:
+            self._stays_away = missing, wall_us()  # somebody has come: the others may still be on their way
+        passed_us = wall_us() - max(since_us, self._stays_away[1])
         if passed_us < _RETURN_US or BATCH in missing:
             return False
         for name in sorted(missing):
@@ -259,11 +269,20 @@ class Controller:
         self._alarm, self._stopped = alarm, stopped
         self._began_us = self._looked_us = wall_us()
         self._began_us -= self._state.wall_us
+        for door in doors(os.environ, self._state.viewer_token if self._mechanism is not None else ""):
+            sys.stderr.write(f"controller: {door}\n")
         self._clock.start()
+        self._is_paced = True
         try:
+            self._room.take()
             reason = watch(self, self._clock, Counts(self.batch_home, self.replay_log), stopped)
         except _Stopped:
             return None
+        except OSError as error:
+            if not is_full(error):
+                raise
+            reason = self._room.lack() or str(error)
+        self._room.give()
         self._state.wall_us = wall_us() - self._began_us
         # It may have failed since it was last looked at.
         return reason or (self._failed_plans.look() if self._mechanism is not None else "")
@@ -276,6 +295,8 @@ class Controller:
             raise _Stopped
         if self.failure:
             return self.failure.reason
+        if lack := self._room.lack():
+            return lack
         if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
             return failed_plan
         self._see_to_steps()
@@ -354,7 +375,7 @@ class Controller:
         # Who waits for a server that is gone waits in vain.
         if not all_done and batch.offline is not None and not failure:
             self._state.marks.append((self.now_us, STILL_WORKING))
-        record = collect(self, batch, reason)
+        record = with_differences(collect(self, batch, reason), self.prepared.jobs)
         return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
 
     def keep_job_output(self, scratch: Path, folder: Path) -> None:
@@ -365,7 +386,13 @@ class Controller:
                 shutil.copyfile(path, folder / path.name)
 
     def leave(self) -> None:
-        """Told to stop in the middle: the clock stands, and what is there waits for the next controller."""
+        """Told to stop in the middle: the clock stands, and what is there waits for the next controller.
+
+        First all that is due by now is dealt with. Where the controller is stopped before the others, as Compose does,
+        nothing is then under way between them.
+        """
+        if self._is_paced:
+            self._clock.freeze()
         self._clock.stand()
         with self._lock:
             self._state.save(self._shared.state)
@@ -386,12 +413,14 @@ def begin(shared: settings.Shared) -> Controller:
         known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
         if not state.over and known and shared.clock.exists():
             clock = SharedClockMaster.resume(shared.clock, patience_us=micros(wanted.live.patience_s))
-            state.marks.append((clock.now_us(), "the controller was started again"))
+            state.marks.append((clock.now_us(), WENT_ON))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             return Controller(shared, from_mapping(state.scenario), state, clock)
     for folder in (shared.root, Path(settings.SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if lack := Room(shared.root).lack():
+        raise ControllerError(lack)
     nodes = expected_nodes()
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
@@ -443,8 +472,8 @@ def main() -> int:
             return 128 + signals[0]
         record = controller.record(reason)
         name = controller.results_name
-        files.write(record, shared.results / name, bounded_slowdown_threshold_s=controller.threshold_s)
-        controller.keep_job_output(Path(settings.SCRATCH), shared.results / name / files.LOGS / "jobs")
+        files.write(record, MADE / name, bounded_slowdown_threshold_s=controller.threshold_s)
+        controller.keep_job_output(Path(settings.SCRATCH), MADE / name / files.LOGS / "jobs")
         sys.stderr.write(f"controller: {reason or 'done'}; results in runs/{name}\n")
         controller.finish()
         return int(bool(reason))

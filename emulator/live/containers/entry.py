@@ -28,6 +28,7 @@ from emulator.live.containers.names import (
     CONTROLLER,
     CONTROLLER_PORT,
     GID,
+    MADE,
     NODE,
     ONDEMAND,
     PREDICTOR,
@@ -188,11 +189,13 @@ def control(command: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: process.send_signal(got))
     status = process.wait()
-    made = SHARED / "results"
-    if made.is_dir():
-        for folder in made.iterdir():
-            _hand_over(folder, RESULTS / folder.name, RESULTS.stat())
-        shutil.rmtree(made)
+    if MADE.is_dir():
+        try:
+            for folder in MADE.iterdir():
+                _hand_over(folder, RESULTS / folder.name, RESULTS.stat())
+        except OSError as error:
+            sys.stderr.write(f"controller: the results could not be written to {RESULTS}: {error}\n")
+            status = status or 1
         _OVER.touch()
     return status if status >= 0 else 128 - status
 

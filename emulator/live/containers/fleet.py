@@ -20,6 +20,7 @@ import requests
 from docker.types import IPAMConfig, IPAMPool
 
 from balancer.clock import US, seconds, wall_us
+from balancer.version import VERSION
 from emulator.live.containers.docker_engine import (
     FLEET_LABEL,
     NODE_LABEL,
@@ -82,6 +83,7 @@ class Order:
     containers: int | None = None
     """How many nodes have a container of their own; one more plays the others. None: all have."""
     images: str = "balancer-emulator"
+    """Images are IMAGES/ROLE:VERSION, by the version of this package."""
     subnet: str | None = None
     threads: int = 4
     missing: str = "end"
@@ -89,6 +91,9 @@ class Order:
     node_memory_kib: int | None = None
     folders: tuple[Path, ...] = ()
     """Folders that the scenario reads from; they are there under the same names in the controller's container."""
+
+    def image(self, name: str) -> str:
+        return f"{self.images}/{name}:{VERSION}"
 
     @property
     def own(self) -> int:
@@ -153,9 +158,9 @@ def _names(client: Any) -> set[str]:
 
 def _check(client: Any, order: Order) -> None:
     names = dict.fromkeys(IMAGES.values())
-    missing = [name for name in names if not client.images.list(f"{order.images}/{name}")]
+    missing = [name for name in map(order.image, names) if not client.images.list(name)]
     if missing:
-        raise FleetError(f"no image for {', '.join(missing)}: build them with `docker compose build`")
+        raise FleetError(f"there is no image {', '.join(missing)}: build them with scripts/fleet-images")
     count = order.node_containers
     if count > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * count:
         raise FleetError(
@@ -265,7 +270,7 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     endpoint = api.create_endpoint_config(ipv4_address=part.address, aliases=[role, name])
     labels = {FLEET_LABEL: order.fleet, ROLE_LABEL: role, "balancer-emulator.address": part.address}
     made = api.create_container(
-        f"{order.images}/{IMAGES[role]}",
+        order.image(IMAGES[role]),
         entrypoint=[*_ENTRY, role],
         name=_name(order, name),
         hostname=name,

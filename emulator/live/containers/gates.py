@@ -217,6 +217,11 @@ class Gates:
         self.seen_us = wall_us()
         return found
 
+    def speechless(self) -> set[str]:
+        """Services that are asked for something as soon as time goes on, and do not answer (yet)."""
+        asked = {BALANCER: self._balancer_answers, ONDEMAND: self._ondemand_answers}
+        return {name for name, check in asked.items() if self._mechanism is not None and not _passes(check)}
+
     def _predictor_is_ready(self) -> None:
         if not self._shared.predictor_ready.exists():
             raise NotYet("the predictor is not ready yet")
@@ -228,6 +233,14 @@ class Gates:
     @staticmethod
     def _ondemand_answers() -> None:
         _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
+
+
+def _passes(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except NotYet:
+        return False
+    return True
 
 
 def _environ(role: str) -> dict[str, Any]:

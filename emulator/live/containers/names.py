@@ -20,6 +20,8 @@ ONDEMAND_PORT = 8774
 
 SHARED = Path("/fleet")
 """A volume of the run: its clock, and what the services keep across a restart."""
+MADE = Path("/run/fleet/results")
+"""Where the controller makes the results, in its own container: the volume may be full."""
 RESULTS = Path("/runs")
 """Where the results go: a folder of the user's."""
 

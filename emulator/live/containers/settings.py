@@ -87,10 +87,6 @@ class Shared:
     def predictor_ready(self) -> Path:
         return self.root / "predictor.ready"
 
-    @property
-    def results(self) -> Path:
-        return self.root / "results"
-
 
 @dataclass(frozen=True, slots=True)
 class Facts:

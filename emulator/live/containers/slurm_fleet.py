@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.laws import check
 from emulator.live.containers.entry import bring_kernels, control
-from emulator.live.containers.names import BALANCER, ONDEMAND, PREDICTOR, REPLAYER, SHARED
+from emulator.live.containers.names import BALANCER, MADE, ONDEMAND, PREDICTOR, REPLAYER, SHARED
 from emulator.live.containers.places import SOCKETS, PlacedProcess, send_home
 from emulator.live.containers.wanted import read_scenario
 from emulator.live.fleet import Fleet, FleetError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _SHM = Path("/dev/shm")  # noqa: S108 - a volume of the containers
 _TMP = SHARED / "tmp"
 """$TMPDIR of this container: Slurm's programs, who are in others, are told of paths in it."""
-_RESULTS = SHARED / "results"
 _NODES, _CONTROLLER = "slurmd", "slurmctld"
 _PLACES = {BALANCER: BALANCER, PREDICTOR: BALANCER, ONDEMAND: ONDEMAND, REPLAYER: REPLAYER}
 
@@ -115,10 +114,9 @@ def main() -> int:
         _SHM.chmod(0o1777)
         return control([sys.executable, "-m", "emulator.live.containers.slurm_fleet"])
     bring_kernels()
-    for left in (_TMP, _RESULTS):  # of a run that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(_TMP, ignore_errors=True)  # of a run that was killed
     _TMP.mkdir()
-    return run(_RESULTS)
+    return run(MADE)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,17 @@ PREDICTED = {
     "slots_per_day": 40,
     "history": [0, 3, 2, 1, 4, 2] * 7,
 }
+SLOW_CLOUD = {
+    "balancer": WAITING["balancer"]
+    | {
+        "boot_s": 45,
+        "delete_s": 30,
+        "cloud_faults": [
+            {"at_s": 1000, "for_s": 4000, "do": "fail_boots", "nodes": "n[003-006]"},
+            {"at_s": 6000, "for_s": 4000, "do": "fail_hosts", "nodes": "n[001-004]"},
+        ],
+    }
+}
 HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
 
 
@@ -164,6 +175,7 @@ def assert_same(scenario, record):
         pytest.param(WAITING, 12_000, id="wait"),
         pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
         pytest.param(HINT, 12_000, id="hint-with-notice"),
+        pytest.param(SLOW_CLOUD, 12_000, id="a-cloud-that-takes-its-time-and-fails"),
         pytest.param(BASIC, 12_000, id="no-wait-fast"),
         pytest.param(WAITING, 3000, id="wait-slow"),
         pytest.param(HINT, 3000, id="hint-with-notice-slow"),

@@ -165,7 +165,7 @@ class SlowPool:
         self.requests = {}
         self.released = []
 
-    def request(self, count, key):
+    def request(self, count, key, exclude=()):
         after_s, is_granted = self.verdicts[len(self.requests)]
         self.requests[key] = (count, self.clock.now_us() + round(after_s * US), is_granted)
         return Waiting(key)

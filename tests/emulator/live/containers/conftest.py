@@ -15,11 +15,12 @@ import pytest
 from pytest_docker.plugin import get_docker_services
 
 from balancer.clock import US, micros, wall_us
+from balancer.version import VERSION
 from fleet_kit.short_trace import NODES, write_scenario
 
 ROOT = Path(__file__).parents[4]
 IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
-OUR_IMAGES = "balancer-emulator"
+OUR_IMAGES = os.environ.get("FLEET_IMAGES", "balancer-emulator")
 _EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
 _LIMIT_S = 600
 _TOY = Path(__file__).parents[1] / "toy"
@@ -41,7 +42,8 @@ def _succeeds(*command):
 @pytest.fixture(scope="session")
 def engine():
     """A Docker engine with the fleet's images; in CI there must be one (`.ci/run`)."""
-    missing = [name for name in IMAGES if not _succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/{name}")]
+    names = [f"{OUR_IMAGES}/{name}:{VERSION}" for name in IMAGES]
+    missing = [name for name in names if not _succeeds("docker", "image", "inspect", name)]
     if missing and "CI" not in os.environ:
         pytest.skip(
             "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
@@ -56,7 +58,9 @@ def _docker(*words):
 @pytest.fixture
 def slurm_image(engine):
     """What is in the environment of a run on the real Slurm."""
-    if "CI" not in os.environ and not _succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/slurm"):
+    if "CI" not in os.environ and not _succeeds(
+        "docker", "image", "inspect", f"{OUR_IMAGES}/slurm:{VERSION}"
+    ):
         pytest.skip("no image with Slurm: apt-get install slurmctld slurmd libfaketime, scripts/fleet-images")
     return {"COMPOSE_PROFILES": "slurm"}
 
@@ -76,15 +80,15 @@ def toy_images(engine, toy, tmp_path):
                 "build",
                 "-q",
                 "--build-arg",
-                f"IMAGE={OUR_IMAGES}/{name}",
+                f"IMAGE={OUR_IMAGES}/{name}:{VERSION}",
                 "-t",
-                f"{made}/{name}",
+                f"{made}/{name}:{VERSION}",
                 str(context),
             )
         else:
-            _docker("tag", f"{OUR_IMAGES}/{name}", f"{made}/{name}")
+            _docker("tag", f"{OUR_IMAGES}/{name}:{VERSION}", f"{made}/{name}:{VERSION}")
     yield made
-    _docker("rmi", *(f"{made}/{name}" for name in IMAGES))
+    _docker("rmi", *(f"{made}/{name}:{VERSION}" for name in IMAGES))
 
 
 @pytest.fixture
@@ -114,12 +118,18 @@ def docker_compose_command():
 class Compose:
     """One project of docker-compose.yml, with a scenario of its own and free ports."""
 
-    def __init__(self, command, folder, scenario, images):
+    def __init__(self, command, folder, scenario, images, changes):
         self.project = f"fleettest{os.getpid()}{scenario.stem}"
+        self.files = [str(ROOT / "docker-compose.yml")]
+        if changes:
+            (folder / "changes.json").write_text(json.dumps(changes))
+            self.files.append(str(folder / "changes.json"))
         self.runs = folder / "runs"
         self.runs.mkdir()
         self.scenario = scenario
-        self._command = [*command.split(), "-p", self.project, "-f", str(ROOT / "docker-compose.yml")]
+        self._command = [*command.split(), "-p", self.project]
+        for file in self.files:
+            self._command += ["-f", file]
         ports = {f"FLEET_{name}_PORT": "" for name in ("CONTROLLER", "BATCH", "BALANCER", "ONDEMAND")}
         self.environ = os.environ | ports | {
             "FLEET_SCENARIOS": str(scenario.parent),
@@ -136,6 +146,23 @@ class Compose:
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return done.stdout
+
+    def ctrl_c(self, *arguments, seen):
+        """`docker compose ARGUMENTS...` at a terminal, where somebody sees this text, types Ctrl-C and waits."""
+        at_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+        command = [sys.executable, "-c", at_terminal, *self._command, *arguments]
+        with tempfile.TemporaryFile() as shown:
+            process = subprocess.Popen(
+                command, env=self.environ, stdin=subprocess.PIPE, stdout=shown, stderr=shown, bufsize=0
+            )
+            try:
+                until(lambda: seen in os.pread(shown.fileno(), 1 << 24, 0), f"no {seen} to be seen", self)
+                process.stdin.write(b"\x03")
+                process.wait(_LIMIT_S)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdin.close()
 
     def docker(self, *words):
         """`docker WORDS...`, the last of which is a service (its first container)."""
@@ -176,8 +203,15 @@ class Compose:
         return said[-1]["cluster_time_s"]
 
     def wait_for_jobs(self, count):
-        """Until so many jobs have ended."""
-        until(lambda: self.status().get("jobs_ended", 0) >= count, f"{count} jobs have not ended", self)
+        """Until so many jobs have ended; how many have."""
+        said = [0]
+
+        def is_so():
+            said[0] = self.status().get("jobs_ended", 0)
+            return said[0] >= count
+
+        until(is_so, f"{count} jobs have not ended", self)
+        return said[0]
 
     def wait_for_silence(self, *, of_nobody=False):
         """Until the clock goes on without somebody who says nothing, or again with everybody."""
@@ -232,8 +266,11 @@ def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
     folder.mkdir()
     made = []
 
-    def start(name, *, write=write_scenario, images=OUR_IMAGES, environ=None, service="", **live):
-        fleet = Compose(docker_compose_command, tmp_path, write(folder, name=name, **live), images)
+    def start(
+        name, *, write=write_scenario, images=OUR_IMAGES, environ=None, service="", changes=None, **live
+    ):
+        scenario = write(folder, name=name, **live)
+        fleet = Compose(docker_compose_command, tmp_path, scenario, images, changes)
         fleet.environ |= environ or {}
         made.append(fleet)
         for key, value in fleet.environ.items():
@@ -241,7 +278,7 @@ def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
         stack.enter_context(
             get_docker_services(
                 docker_compose_command,
-                str(ROOT / "docker-compose.yml"),
+                fleet.files,
                 fleet.project,
                 [f"up -d --no-build {service}"],
                 ["down -v -t 5"],
