@@ -247,10 +247,11 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("makespan", duration(summary["makespan_s"])))
     pace = summary.get("pace", {})
     if "held_s" in pace:
-        longest = f"at most {duration(pace['longest_hold_s'])} at once"
-        waited = f"{duration(pace['held_s'])} in all, {longest}"
-        is_held = summary["scenario"].get("live", {}).get("pace") == "held"
-        rows.append(("clock waited", waited) if is_held else ("behind the clock", waited))
+        in_all, most = duration(pace["held_s"]), duration(pace["longest_hold_s"])
+        if summary["scenario"].get("live", {}).get("pace") == "held":
+            rows.append(("clock waited", f"{in_all} in all, at most {most} at once"))
+        else:
+            rows.append(("behind the clock", f"for {in_all} in all, by at most {most} (wall time)"))
     rows += _cost_rows(pace, summary["scenario"].get("live", {}))
     speed = summary["jobs_per_s"]
     rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))

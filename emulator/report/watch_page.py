@@ -68,11 +68,18 @@ class WatchPage:
         return f"127.0.0.1:{self._server.server_port}"
 
     def offer(self, make: Callable[[], RunRecord]) -> None:
-        """The run goes on: `make` gives its record so far, and is called only where somebody looks."""
+        """The run goes on: `make` gives its record so far, and is called only where somebody looks.
+
+        Where it fails (a live run's files may be half-written) the page says so: a look must not end the run.
+        """
         now_us = self._wall()
         if now_us < self._due_us or not self._is_watched(now_us):
             return
-        self._show(make(), over=False)
+        try:
+            self._show(make(), over=False)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told on the page
+            said = f"{UNDER_WAY}: what there is so far cannot be shown: {type(error).__name__}: {error}"
+            self._tell({"over": False, "now": said})
         took_us = self._wall() - now_us
         self._due_us = now_us + took_us + max(_LEAST_US, _SHARE * took_us)
 
@@ -90,13 +97,18 @@ class WatchPage:
 
     def _show(self, record: RunRecord, *, over: bool) -> None:
         summary = summarize(record, bounded_slowdown_threshold_s=self._threshold_s)
-        state: dict[str, Any] = {
-            "number": self._number + 1,
-            "over": over,
-            "now": _now(record, summary, over=over),
-            "figures": [list(row) for row in summary_rows(summary) if row[0] != "wall time" or over],
-            "chart": gantt.chart_data(record),
-        }
+        self._tell(
+            {
+                "over": over,
+                "now": _now(record, summary, over=over),
+                "figures": [list(row) for row in summary_rows(summary) if row[0] != "wall time" or over],
+                "chart": gantt.chart_data(record),
+            }
+        )
+
+    def _tell(self, state: dict[str, Any]) -> None:
+        """A new state: without figures and chart those of the last one stay."""
+        state["number"] = self._number + 1
         text = json.dumps(state, separators=(",", ":"), ensure_ascii=False).encode()
         with self._changed:
             self._state, self._number = text, self._number + 1

@@ -219,6 +219,18 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             until(lambda: master.pace.holds > 0)
             assert seconds(master.pace.held_us) * FAST > 1000
 
+    def test_who_is_behind_for_long_at_a_free_pace_is_as_late_as_its_latest_alarm(self, tmp_path):
+        with SharedClockMaster(tmp_path / "clock", speed=FAST, held=False) as master:
+            clock = SharedClock(master.path)
+            alarm = clock.alarm()
+            while (
+                now_us := clock.now_us()
+            ) < 150_000 * US:  # one alarm after the other, each of them just past
+                alarm.set(max(0, now_us - 1))
+            alarm.close()
+            until(lambda: master.pace.holds == 1)
+            assert master.pace.longest_hold_us < master.pace.held_us / 2
+
     def test_at_a_free_pace_ranks_keep_nobody_waiting(self, tmp_path):
         with SharedClockMaster(tmp_path / "clock", speed=FAST, held=False) as master:
             clock = SharedClock(master.path)

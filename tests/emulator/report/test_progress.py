@@ -118,4 +118,4 @@ def test_the_summary_names_an_interruption_and_the_hold_of_a_live_clock(live_wee
     out.print(render_summary(summarize(live_week)))
 
     assert out.file.getvalue().startswith("Interrupted: stopped by SIGINT")
-    assert "4.2 s in all, at most" in out.file.getvalue()
+    assert "for 4.2 s in all, by at most 0.031 s (wall time)" in out.file.getvalue()

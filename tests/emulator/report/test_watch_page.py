@@ -110,6 +110,22 @@ def test_who_looks_is_given_what_is_newer_than_what_they_have(page, hand):
     assert len(state(page, seen=1)["chart"]["start"]) == 4
 
 
+def test_what_cannot_be_read_is_told_and_the_run_goes_on(page, hand):
+    def half_written():
+        raise ValueError("a line of the log is half-written")
+
+    assert state(page) == 204
+    page.offer(half_written)
+    said = state(page)
+    assert said["now"] == (
+        "under way: what there is so far cannot be shown: ValueError: a line of the log is half-written"
+    )
+    assert "chart" not in said  # the last one stays
+    hand.now_us += US
+    page.offer(lambda: so_far(4))
+    assert (state(page)["number"], len(state(page)["chart"]["start"])) == (2, 4)
+
+
 def test_it_takes_a_twentieth_of_the_runs_time_at_most(page, hand):
     def slow():
         hand.now_us += 3 * US
