@@ -190,8 +190,11 @@ class SharedClockMaster:
     def _party(self, place: int) -> Party:
         return Party.at(slot_file(self.path, self._places.index(place)))
 
-    def _look_for_silence(self, at_us: int) -> None:
-        """See for whom the clock waits and who does not move; `at_us`: wall time."""
+    def look_for_silence(self, at_us: int) -> None:
+        """See for whom the clock waits and who does not move since; `at_us`: wall time.
+
+        The thread that paces does it a few times a second while the clock is held.
+        """
         words = self._words
         for place, limit in list(self._silent.items()):
             if words[place + 1] != limit or words[place] != EXCUSED:
@@ -267,7 +270,7 @@ class SharedClockMaster:
             tick_us = wall_us()
             if self.held and tick_us - looked_us > _LOOK_US:
                 looked_us = tick_us
-                self._look_for_silence(tick_us)
+                self.look_for_silence(tick_us)
             if self.follow is None:
                 wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
             else:
