@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
+from emulator.harness.cluster import Cluster
 from emulator.harness.failure import PluginError, plugin_error
+from emulator.harness.happenings import Happenings
+from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.run import make_cluster
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
+from emulator.workload.relations import has_relations, ready_to_run
 from emulator.workload.rules import TOO_WIDE, to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
@@ -89,6 +93,10 @@ def _prepare(scenario: Scenario) -> Prepared:
         jobs = jobs.take(fits)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
+    try:
+        jobs = ready_to_run(jobs)
+    except ValueError as error:
+        raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
 
 
@@ -105,6 +113,8 @@ def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) 
         size=part.size,
         origin_s=part.origin_s,
         zero_run=part.zero_run,
+        dependencies=part.dependencies,
+        cancelled=part.cancelled,
     )
 
 
@@ -149,6 +159,30 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     return machine
 
 
+def make_happenings(prepared: Prepared, machine: Machine) -> Happenings | None:
+    """What happens to these jobs and nodes whoever schedules; None if nothing does. Raises ScenarioError."""
+    if not has_relations(prepared.jobs):
+        return None
+    if type(machine) is not Cluster:
+        raise ScenarioError(
+            f"workload: dependencies, arrays, cancellations and deadlines go with plain schedulers on whole nodes; "
+            f"{type(machine).__name__} decides over its jobs itself"
+        )
+    try:
+        return Happenings(JobRules(prepared.jobs))
+    except ValueError as error:
+        raise ScenarioError(f"workload: {error}") from error
+
+
+def check_live(prepared: Prepared) -> None:
+    """Raises ScenarioError for jobs with rules that only virtual time keeps to."""
+    if has_relations(prepared.jobs):
+        raise ScenarioError(
+            "workload: dependencies, arrays, cancellations and deadlines are kept in virtual time only; "
+            "leave out `relations`, `dependencies` and `cancelled` to run live"
+        )
+
+
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
     try:
         return make()
@@ -188,6 +222,7 @@ def run_or_fail(
         mechanism,
         node_names=getattr(machine, "node_names", None),
         name=plugin_name(scenario.mechanism),
+        happenings=make_happenings(prepared, machine),
     )
     complete = False
 

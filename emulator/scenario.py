@@ -33,6 +33,8 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
+_LATER_KEYS = ("dependencies", "cancelled")
+"""Of `workload`: earlier results have them not."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
 
@@ -42,7 +44,12 @@ class _Part(BaseModel):
 
 
 class WorkloadPart(_Part):
-    """Where the jobs come from: a trace, generators or both, then transforms, in order."""
+    """Where the jobs come from: a trace, generators or both, then transforms, in order.
+
+    `dependencies`: whether a job starts after its preceding job (SWF field 17), or is submitted think time (field 18)
+    after its end. `cancelled`: jobs that were cancelled end after their recorded run time, or are cancelled when
+    they were.
+    """
 
     trace: Path | None = None
     generate: list[Any] = Field(default_factory=list)
@@ -53,6 +60,8 @@ class WorkloadPart(_Part):
     origin_s: float | None = Field(default=None, ge=0)
     zero_run: Literal["leave_out", "one_second"] = "leave_out"
     lenient: bool = False
+    dependencies: Literal["start", "submit"] | None = None
+    cancelled: Literal["as_run", "at_time"] = "as_run"
 
     @model_validator(mode="after")
     def _a_source(self) -> WorkloadPart:
@@ -160,13 +169,16 @@ class Scenario(Pluggable, _Part):
     def as_json(self) -> dict[str, Any]:
         """The scenario with all defaults filled in, as it is stored with the results.
 
-        Without files and with our own batch system and manager these keys are left out: earlier results, which have
-        them not, are those of the same scenario.
+        Keys that came later are left out where nobody uses them: earlier results, which have them not, are those of the
+        same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys
+        part = self.workload
+        if keys := {key for key in _LATER_KEYS if getattr(part, key) == type(part).model_fields[key].default}:
+            left_out["workload"] = keys
         return self.model_dump(mode="json", exclude=left_out)
 
 

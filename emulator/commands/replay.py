@@ -59,14 +59,16 @@ def replay(  # noqa: PLR0917
     import yaml  # noqa: PLC0415 - slow imports only when they are needed
 
     from emulator.live.own_cluster import ALIASES, Replay  # noqa: PLC0415
-    from emulator.runner import prepare  # noqa: PLC0415
+    from emulator.runner import check_live, prepare  # noqa: PLC0415
 
     try:
         scenario = scenario_of(scenario_file, changes, trace=trace, nodes=nodes)
         asked = yaml.safe_load(submit)
         how = ALIASES.get(asked, asked) if isinstance(asked, str) else asked
         replayed = Replay(out or Path("runs") / f"{scenario.name}-replay", how, compress)
-        replayer = replayed.prepare(scenario, prepare(scenario))
+        prepared = prepare(scenario)
+        check_live(prepared)
+        replayer = replayed.prepare(scenario, prepared)
         if cancel:
             replayed.cancel_command()
     except (ValueError, TypeError, OSError, yaml.YAMLError) as error:

@@ -156,6 +156,19 @@ class Accounting:
         self.rejected += 1
         self._effects.job_rejected(job, reason)
 
+    def cancel(self, job: int, *, lost: bool = False) -> None:
+        """A batch job goes for good, whether it waits or runs; `lost`: with all that it has done."""
+        cluster = self.cluster
+        if cluster.state[job] != JobState.RUNNING:
+            cluster.cancel(job, self.now_us)
+            return
+        nodes = cluster.nodes_of(job)
+        if lost or self._running is not None:
+            self.running.cancel(job, self.now_us, lost=lost)
+        else:
+            cluster.end(job, self.now_us, RunOutcome.CANCELLED)
+        self._stopped(job, nodes)
+
     # Jobs that run.
 
     def requeue(self, job: int, *, front: bool = False) -> None:

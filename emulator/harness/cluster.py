@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_LATER = 1 << 54
+"""More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""
+_MOST_PRIORITY = 256
 
 
 class Stop(IntEnum):
@@ -82,6 +85,7 @@ class Cluster(TableViews):
             )
         self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
         self._known = JobTable.empty() if jobs is None else jobs
+        self._keys_have_submits = False
         self._returns = 0
         """How often nodes were put back into the pool."""
         self._added: list[tuple[int, ...]] = []
@@ -346,6 +350,36 @@ class Cluster(TableViews):
         self.must_be(job, JobState.HELD, "be released from a hold")
         self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def hold_back(self, job: int) -> None:
+        """A job that is submitted now is held at once."""
+        self.must_be(job, JobState.FUTURE, "be held back")
+        self._job[job, t.STATE] = JobState.HELD
+
+    def submit_later(self, job: int, now_us: int) -> None:
+        """A held job counts as submitted only now, which is no earlier than it did."""
+        self.must_be(job, JobState.HELD, "be submitted later")
+        self._job[job, t.SUBMIT] = now_us
+        if self._asked is None:
+            one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
+            key = self._order(one, self.scheduler)[0]
+            self._job[job, t.KEY] = key * _LATER + now_us if self._keys_have_submits else key
+
+    def expect_later_submits(self) -> None:
+        """Call it before anything happens, if `submit_later` will be called: rows are not in order of submit then.
+
+        First come, first served goes by the submits then, and by rows only between equal ones. Other orders leave it at
+        that: of equal keys the lower row comes first. Raises ValueError for priorities that leave no room for this.
+        """
+        if self.scheduler.order_name not in ("fcfs", "priority"):
+            return
+        keys = self._job[: len(self), t.KEY]
+        if np.abs(keys).max(initial=0) >= _MOST_PRIORITY:
+            raise ValueError(
+                f"priorities beyond {_MOST_PRIORITY - 1} do not go with jobs that are submitted after others' ends"
+            )
+        self._job[: len(self), t.KEY] = keys * _LATER + self._job[: len(self), t.SUBMIT]
+        self._keys_have_submits = True
 
     def cancel(self, job: int, now_us: int) -> None:
         """Take a job that does not run out of the queue for good."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.happenings import Happenings
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.points import Point
@@ -52,6 +53,7 @@ class Loop:
     """A machine, a mechanism and virtual time. `run` to the end; `record` whenever wanted.
 
     `name`: the mechanism's, for errors. Raises PluginError when it raises.
+    `happenings`: what happens to jobs and nodes whoever schedules.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Loop:
         *,
         node_names: tuple[str, ...] | None = None,
         name: str = "",
+        happenings: Happenings | None = None,
     ) -> None:
         self.machine = machine
+        self._happenings = happenings
         ahead = (
             _Ahead()
         )  # and not the loop itself: a circle would keep the tables of a run until the next collection
@@ -78,8 +82,10 @@ class Loop:
         """
         actions, machine = self.decisions.actions, self.machine
         self.decisions.begin(bad_input=ValueError)
+        if self._happenings is not None:
+            self._happenings.begin(actions)
         pause_after = _PAUSE_AFTER
-        while self._next_point_us() != NEVER_US or machine.next_event_us != NEVER_US:
+        while self.next_us != NEVER_US:
             began_us = wall_us()
             if self.step(pause_after=pause_after) == Stop.PAUSED:
                 pause_after = _next_pause(pause_after, wall_us() - began_us)
@@ -96,38 +102,54 @@ class Loop:
     @property
     def next_us(self) -> int:
         """When something will happen, NEVER_US if nothing will."""
-        return min(self._next_point_us(), self.machine.next_event_us)
+        return min(self._next_point_us(), self.machine.next_event_us, self._next_happening_us())
+
+    def _next_happening_us(self) -> int:
+        happenings = self._happenings
+        return NEVER_US if happenings is None else happenings.next_us(self.decisions.actions)
 
     def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""
-        decisions, machine = self.decisions, self.machine
+        decisions, machine, happenings = self.decisions, self.machine, self._happenings
         actions = decisions.actions
-        point_us = self._next_point_us()
-        until_us = min(point_us, limit_us)
+        until_us = min(self._next_point_us(), limit_us, self._next_happening_us())
         seen_ends = machine.ended_count
         try:
             stop = machine.advance(
                 until_us,
-                stop_on_end=actions.needs_ends,
-                stop_on_pass=actions.watches_passes,
+                stop_on_end=actions.needs_ends or (happenings is not None and happenings.watches_ends),
+                stop_on_pass=actions.watches_passes or (happenings is not None and happenings.watches_passes),
                 pause_after=pause_after,
             )
         except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
             decisions.machine_failed("advance", error)
         actions.now_us = machine.now_us
         if stop == Stop.AT_PASS:
-            decisions.pass_over()
+            self._pass_over()
         elif stop == Stop.AT_ENDS or (stop == Stop.AT_UNTIL and until_us != NEVER_US):
             if actions.needs_ends:
                 decisions.jobs_ended(actions.cluster.ended_since(seen_ends))
+            if happenings is not None:
+                ended = actions.cluster.ended_since(seen_ends) if happenings.watches_ends else []
+                happenings.at(ended, actions)
             if stop == Stop.AT_UNTIL:
                 self._handle_points(until_us)
-            try:
-                machine.finish_instant(actions.now_us)
-            except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
-                decisions.machine_failed("finish_instant", error)
-            decisions.pass_over()
+            self._finish_instant()
+            self._pass_over()
         return stop
+
+    def _finish_instant(self) -> None:
+        decisions = self.decisions
+        try:
+            self.machine.finish_instant(decisions.actions.now_us)
+        except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
+            decisions.machine_failed("finish_instant", error)
+
+    def _pass_over(self) -> None:
+        self.decisions.pass_over()
+        while self._happenings is not None and self._happenings.after_pass(self.decisions.actions):
+            self._finish_instant()
+            self.decisions.pass_over()
 
     def _next_point_us(self) -> int:
         """When the next decision point is due; what was put off or called off is no instant of its own."""

@@ -204,6 +204,16 @@ class RunningJobs:
         done, _ = self._done_and_saved(job, now_us)
         return self._stop(job, done, 0, now_us, RunOutcome.REQUEUED, front=front)
 
+    def cancel(self, job: int, now_us: int, *, lost: bool = False) -> None:
+        """A running job leaves its nodes for good; `lost`: nobody has what it did."""
+        self._may(job, "be preempted")
+        done, _ = self._done_and_saved(job, now_us)
+        begun = int(w.phase_of(self._job, self._work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done if lost else 0, done)
+        self._forget(job)
+        self._work[job, w.SAVED] = 0 if lost else done
+        self.cluster.end(job, now_us, RunOutcome.CANCELLED)
+
     def begin_save(self, job: int, write_us: int, now_us: int) -> int:
         """A running job stops computing and writes everything down. Returns when it is written."""
         self._may(job, "save and stop")

@@ -36,7 +36,7 @@ from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.qsub import SUBMITTERS
 from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import UNDER_WAY, describe, make_machine, make_mechanism
+from emulator.runner import UNDER_WAY, check_live, describe, make_machine, make_mechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
 
@@ -88,6 +88,7 @@ class Fleet:
     def __init__(
         self, scenario: Scenario, prepared: Prepared, work: Path, page: WatchPage | None = None
     ) -> None:
+        check_live(prepared)
         mechanism = make_mechanism(scenario)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
         if scenario.live.faults:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from emulator.rl import kernel
-from emulator.runner import prepare
+from emulator.runner import check_live, prepare
 from emulator.scenario import scenario_of
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
@@ -158,6 +158,7 @@ def _jobs_of(source: Source | JobTable, nodes: int | None, overrun: str | None) 
         return source, nodes
     given = {"nodes": nodes, "workload.overrun": overrun}
     prepared = prepare(scenario_of(source, {key: value for key, value in given.items() if value is not None}))
+    check_live(prepared)
     return prepared.jobs, prepared.nodes
 
 

@@ -12,6 +12,13 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.workload.files import TraceError
+from emulator.workload.relations import (
+    CANCEL,
+    CANCELLED_AT_A_TIME,
+    PRECEDING_GONE,
+    cancelled_at,
+    preceding,
+)
 from emulator.workload.swf import UNKNOWN, SwfLog
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.workload import Workload
@@ -50,6 +57,8 @@ def to_jobs(
     size: Literal["nodes", "procs"] = "nodes",
     origin_s: float | None = None,
     zero_run: Literal["leave_out", "one_second"] = "leave_out",
+    dependencies: Literal["start", "submit"] | None = None,
+    cancelled: Literal["as_run", "at_time"] = "as_run",
 ) -> Workload:
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
@@ -62,6 +71,8 @@ def to_jobs(
       log is 0 and what was submitted before is left out. A number that is taken (or missing) is
       replaced by one behind the largest.
     * `nodes=None` takes the size in the header, see `cluster_size`.
+    * `dependencies` and `cancelled`: the columns of `relations.py` from fields 17 and 18, and of jobs that were
+      cancelled (status 5); those would have run for what they asked for.
     * User, group, queue or status numbers beyond 32 bits (hashes) are replaced by 1, 2, ... in their order.
 
     Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
@@ -85,6 +96,8 @@ def to_jobs(
     run_s = log.column("run_s")
     is_instant = (run_s >= 0) & (run_s < 1) & (zero_run == "one_second")
     run_s = np.where(is_instant, 1, run_s)
+    cancel_s = cancelled_at(log) if cancelled == "at_time" else np.full(len(log), -1.0)
+    run_s = np.where(cancel_s >= 0, np.maximum(run_s, log.column("requested_s")), run_s)
     rows, left_out = _replayable(log, run_s, sizes, cluster, origin_s)
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
@@ -101,6 +114,10 @@ def to_jobs(
     labels: dict[str, Any] = {
         name: _labels(log, name, rows, counted)[order] for name in ("queue", "user", "group", "status")
     }
+    extra = _cancellations(cancel_s[rows], counted)
+    if dependencies is not None:
+        waits, counted[PRECEDING_GONE] = preceding(log, rows, number, dependencies)
+        extra |= waits
     jobs = JobTable(
         number=number[order],
         submit_us=submit_us[order],
@@ -109,6 +126,7 @@ def to_jobs(
         nodes=sizes[rows][order].astype(np.int32),
         kind=np.full(len(rows), Kind.BATCH, np.int8),
         **labels,
+        extra={name: values[order] for name, values in extra.items()},
     )
     return Workload(
         jobs=jobs,
@@ -119,6 +137,15 @@ def to_jobs(
         counted={what: count for what, count in counted.items() if count},
         source=log.source,
     )
+
+
+def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> dict[str, NDArray[np.int64]]:
+    """The further column of jobs that are cancelled so long after their submit (-1: never)."""
+    known = cancel_s >= 0
+    if not known.any():
+        return {}
+    counted[CANCELLED_AT_A_TIME] = int(known.sum())
+    return {CANCEL: np.where(known, _micros(cancel_s), -1)}
 
 
 def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:

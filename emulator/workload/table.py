@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from emulator.workload import relations
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -117,7 +119,9 @@ class JobTable:
         """
         joined = {name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS}
         if len(self) and len(other) and np.intersect1d(self.number, other.number).size:
-            joined["number"][len(self) :] = self.number.max() + 1 + np.arange(len(other))
+            numbers = self.number.max() + 1 + np.arange(len(other))
+            joined["number"][len(self) :] = numbers
+            other = relations.renumbered(other, other.number, numbers)
         names = [*self.extra, *(name for name in other.extra if name not in self.extra)]
         extra = {name: np.concatenate((self.column(name), other.column(name))) for name in names}
         return JobTable.build(**joined, extra=extra)

@@ -49,7 +49,7 @@ from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.ranks import Rank
 from emulator.report import files
-from emulator.runner import Prepared, describe, make_mechanism, prepare
+from emulator.runner import Prepared, check_live, describe, make_mechanism, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.shared_clock import SharedClock
 from emulator.workload import store
@@ -83,6 +83,7 @@ class Controller:
     ) -> None:
         mechanism = make_mechanism(scenario)
         self.prepared: Prepared = prepare(scenario)
+        check_live(self.prepared)
         self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
         self._in_batch: HasNotice | bool = False
         self.batch_decides = False

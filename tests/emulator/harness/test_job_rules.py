@@ -1,0 +1,254 @@
+"""Dependencies, arrays, cancellations and deadlines: equal to the slow reference job by job, and each by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from balancer.clock import US
+from emulator.harness.happenings import Happenings
+from emulator.harness.job_rules import JobRules
+from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
+from emulator.harness.record import JobState
+from emulator.harness.run import make_cluster
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.relations import KIND_NAMES, ready_to_run
+from emulator.workload.table import JobTable
+from gates import GATE
+from oracle.job_rules import After, Rule, RuledMachine
+from oracle.reference import BACKFILLS, CHOICES, Options
+from oracle.workloads import job_table, random_workload
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+    from oracle.reference import Job
+
+_ORDERS = ("fcfs", "sjf", "f1", "wfp3")
+
+
+def random_rules(rng: np.random.Generator, jobs: list[Job]) -> dict[int, Rule]:
+    """Rules for many of the jobs; each waits only for jobs with smaller numbers, so nobody waits for himself."""
+    longest = 1 + max(job.submit_us + job.run_us for job in jobs) // US
+    limits = {array: int(rng.integers(1, 4)) for array in range(3)}
+    has = {name: rng.random() < 0.6 for name in ("after", "cancel", "deadline", "array")}
+    rules = {}
+    for job in jobs:
+        before = [other.number for other in jobs if other.number < job.number]
+        after = tuple(
+            After(
+                int(rng.choice(before)), str(rng.choice(list(KIND_NAMES))), int(rng.choice((0, 0, 1, 7))) * US
+            )
+            for _ in range(int(rng.choice((0, 0, 1, 1, 2, 3))))
+            if before and has["after"]
+        )
+        array = int(rng.integers(3)) if has["array"] and rng.random() < 0.5 else None
+        rules[job.number] = Rule(
+            after=after,
+            cancel_us=int(rng.integers(0, longest)) * US if has["cancel"] and rng.random() < 0.3 else None,
+            deadline_us=int(rng.integers(0, longest)) * US
+            if has["deadline"] and rng.random() < 0.3
+            else None,
+            array=array,
+            limit=None if array is None else limits[array],
+            status=int(rng.choice((-1, 0, 1, 1, 5))),
+        )
+    return rules
+
+
+def ruled_table(jobs: list[Job], rules: dict[int, Rule]) -> JobTable:
+    table = job_table(jobs)
+    mine = [rules.get(number, Rule()) for number in table.number.tolist()]
+
+    def column(values: list[int | None]) -> np.ndarray:
+        return np.array([-1 if value is None else value for value in values], np.int64)
+
+    columns = {
+        "cancel_after_us": column([rule.cancel_us for rule in mine]),
+        "deadline_after_us": column([rule.deadline_us for rule in mine]),
+        "array": column([rule.array for rule in mine]),
+        "array_limit": column([rule.limit for rule in mine]),
+    }
+    for k in range(max((len(rule.after) for rule in mine), default=0)):
+        suffix = "" if k == 0 else f"_{k + 1}"
+        kth = [rule.after[k] if len(rule.after) > k else None for rule in mine]
+        columns["after_number" + suffix] = column([each and each.number for each in kth])
+        columns["after_kind" + suffix] = column(
+            [None if each is None else KIND_NAMES[each.kind] for each in kth]
+        )
+        columns["after_delay_us" + suffix] = column([None if each is None else each.delay_us for each in kth])
+    status = np.array([rule.status for rule in mine], np.int32)
+    return ready_to_run(replace(table, status=status).with_extra(**columns))
+
+
+def run_ruled(jobs: JobTable, nodes: int, scheduler: SchedulerConfig) -> RunRecord:
+    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(JobRules(jobs)))
+    loop.run()
+    return loop.record()
+
+
+def told(record: RunRecord) -> dict[int, tuple[int | None, int | None, bool]]:
+    """Of each job when it started and ended, and whether it was cancelled."""
+    rows = zip(
+        record.jobs.number.tolist(),
+        record.start_us.tolist(),
+        record.end_us.tolist(),
+        record.state.tolist(),
+        strict=True,
+    )
+    return {
+        number: (
+            None if start < 0 else start,
+            None if end < 0 else end,
+            state == JobState.CANCELLED,
+        )
+        for number, start, end, state in rows
+    }
+
+
+def compare(rng: np.random.Generator, order: str, backfill: str, choice: str) -> None:
+    jobs, nodes = random_workload(rng, jobs=25)
+    rules = random_rules(rng, jobs)
+    table = ruled_table(jobs, rules)
+    earliest = dict(zip(table.number.tolist(), table.submit_us.tolist(), strict=True))
+    options = Options(choice=choice)
+    record = run_ruled(table, nodes, SchedulerConfig(order=order, backfill=backfill, choice=choice))  # type: ignore[arg-type]
+    moved = [job._replace(submit_us=earliest[job.number]) for job in jobs]
+    expected = RuledMachine(moved, nodes, order, backfill, options, rules).run()
+    found = told(record)
+    wrong = {n: (found[n], expected[n], rules[n]) for n in found if found[n] != expected[n]}
+    assert not wrong, f"{order}+{backfill}+{choice} on {nodes} nodes: kernel, reference, rule: {wrong}"
+    assert_lawful(record, jobs_in=len(jobs))
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("order", _ORDERS)
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_jobs_with_rules_start_and_end_when_the_reference_says(order: str, backfill: str) -> None:
+    rng = np.random.default_rng([25, *f"{order}+{backfill}".encode()])
+    for _ in range(60):
+        choice = str(rng.choice(CHOICES)) if backfill == "easy" else "first_fit"
+        compare(rng, order, backfill, choice)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", _ORDERS)
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_hundreds_of_workloads_with_rules_run_like_the_reference(order: str, backfill: str) -> None:
+    rng = np.random.default_rng([26, *f"{order}+{backfill}".encode()])
+    for _ in range(GATE.reference_workloads // 4):
+        choice = str(rng.choice(CHOICES)) if backfill == "easy" else "first_fit"
+        compare(rng, order, backfill, choice)
+
+
+# By hand: two nodes, jobs of ten seconds on both of them unless it says otherwise, times in seconds.
+
+
+def by_hand(
+    submits_s: list[int], *, nodes: int = 2, run_s: int = 10, **extra: list[int]
+) -> dict[int, object]:
+    """When each job started and ended, in seconds; `cancelled` behind those that were."""
+    jobs = JobTable.build(
+        submit_us=[at_s * US for at_s in submits_s],
+        run_us=[run_s * US] * len(submits_s),
+        nodes=[nodes] * len(submits_s),
+        extra=extra,
+    )
+    record = run_ruled(ready_to_run(jobs), 2, SchedulerConfig())
+    assert_lawful(record)
+    return {
+        number: tuple(None if at_us is None else at_us // US for at_us in times)
+        + (("cancelled",) if gone else ())
+        for number, (*times, gone) in sorted(told(record).items())
+    }
+
+
+def test_a_job_starts_after_the_end_of_the_one_it_waits_for_and_lets_others_pass() -> None:
+    schedule = by_hand(
+        [0, 1, 2],
+        after_number=[-1, 1, -1],
+        after_kind=[-1, KIND_NAMES["afterany"], -1],
+        after_delay_us=[-1, 7 * US, -1],
+    )
+    assert schedule == {1: (0, 10), 2: (20, 30), 3: (10, 20)}
+
+
+def test_a_job_that_thinks_is_submitted_after_the_end_and_not_when_the_log_says() -> None:
+    jobs = JobTable.build(
+        submit_us=[0, 500 * US],
+        run_us=[10 * US, 10 * US],
+        nodes=[1, 1],
+        extra={
+            "after_number": [-1, 1],
+            "after_kind": [-1, KIND_NAMES["think"]],
+            "after_delay_us": [-1, 5 * US],
+        },
+    )
+    record = run_ruled(ready_to_run(jobs), 2, SchedulerConfig())
+    assert told(record) == {1: (0, 10 * US, False), 2: (15 * US, 25 * US, False)}
+    assert record.jobs.submit_us.tolist() == [0, 15 * US]
+
+
+def test_what_waits_for_the_success_of_a_cancelled_job_is_cancelled_with_it() -> None:
+    ok, not_ok = KIND_NAMES["afterok"], KIND_NAMES["afternotok"]
+    schedule = by_hand(
+        [0, 0, 0, 0],
+        after_number=[-1, 1, 2, 2],
+        after_kind=[-1, ok, ok, not_ok],
+        cancel_after_us=[4 * US, -1, -1, -1],
+    )
+    assert schedule == {
+        1: (0, 4, "cancelled"),
+        2: (None, 4, "cancelled"),
+        3: (None, 4, "cancelled"),
+        4: (4, 14),
+    }
+
+
+def test_no_more_tasks_of_an_array_run_than_its_limit_allows() -> None:
+    schedule = by_hand([0, 0, 0, 0], nodes=1, array=[1, 1, 1, -1], array_limit=[1, 1, 1, -1])
+    assert schedule == {1: (0, 10), 2: (10, 20), 3: (20, 30), 4: (0, 10)}
+
+
+def test_a_job_is_cancelled_while_it_waits_and_when_it_cannot_meet_its_deadline() -> None:
+    schedule = by_hand(
+        [0, 0, 0, 0], cancel_after_us=[-1, 3 * US, -1, -1], deadline_after_us=[-1, -1, 19 * US, 20 * US]
+    )
+    assert schedule == {
+        1: (0, 10),
+        2: (None, 3, "cancelled"),
+        3: (None, pytest.approx(9), "cancelled"),
+        4: (10, 20),
+    }
+
+
+def test_a_job_released_by_a_start_joins_a_pass_at_that_very_time() -> None:
+    schedule = by_hand([0, 0], nodes=1, after_number=[-1, 1], after_kind=[-1, KIND_NAMES["after"]])
+    assert schedule == {1: (0, 10), 2: (0, 10)}
+
+
+def test_jobs_that_wait_for_each_other_are_named() -> None:
+    jobs = JobTable.build(
+        submit_us=[0, 0, 0], run_us=[US] * 3, nodes=[1] * 3, extra={"after_number": [2, 1, -1]}
+    )
+    with pytest.raises(ValueError, match=r"jobs wait for each other, so none of them can start: 1, 2$"):
+        ready_to_run(jobs)
+
+
+def test_an_array_has_one_limit() -> None:
+    jobs = JobTable.build(
+        submit_us=[0, 0], run_us=[US] * 2, nodes=[1] * 2, extra={"array": [4, 4], "array_limit": [1, 2]}
+    )
+    with pytest.raises(ValueError, match="array 4 has limits of 1 and 2 running jobs; give it one"):
+        JobRules(jobs)
+
+
+def test_numbers_of_dependencies_move_with_the_jobs_when_tables_are_merged() -> None:
+    chain = JobTable.build(submit_us=[0, 1], run_us=[1, 1], nodes=[1, 1], extra={"after_number": [-1, 1]})
+    merged = chain.merge(chain)
+    assert dict(zip(merged.number.tolist(), merged.column("after_number").tolist(), strict=True)) == {
+        1: -1, 2: 1, 3: -1, 4: 3,
+    }  # fmt: skip
