@@ -16,7 +16,7 @@ from emulator.harness.run import simulate
 from emulator.metrics.intervals import blocks, mean_interval
 from emulator.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.rules import INFINITE
+from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.rules import to_jobs
 
@@ -183,16 +183,10 @@ def _waits(site: Site, said: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 def _allowed(jobs: JobTable, slurm: Slurm, nodes: int) -> NDArray[np.bool_]:
-    """Which jobs their partition would ever start."""
-    rules = slurm.rules(nodes)
-    by_name = {each.name: each for each in rules.partitions}
-    allowed = np.zeros(len(jobs), np.bool_)
-    limit_min = -(-jobs.estimate_us // (60 * US))
-    for number in np.unique(jobs.queue).tolist():
-        partition = by_name[slurm.queues.get(number, rules.default_partition)]
-        widest = min(partition.max_nodes, nodes if partition.nodes is None else len(partition.nodes))
-        fits = (jobs.nodes >= partition.min_nodes) & (jobs.nodes <= widest)
-        allowed |= (jobs.queue == number) & fits & (limit_min <= min(partition.max_time, INFINITE))
+    """Which jobs their partition and QOS would ever start."""
+    allowed = np.ones(len(jobs), np.bool_)
+    for _, wrong in refusals(jobs, slurm, slurm.rules(nodes), nodes):
+        allowed &= ~wrong
     return allowed
 
 

@@ -32,6 +32,7 @@ class SlurmReference:
     jobs: list[Job]
     queues: dict[int, str] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
+    user_qos: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))
@@ -39,10 +40,13 @@ class SlurmReference:
         self.running: dict[Job, Running] = {}
         self.runs: dict[Job, Running] = {}
         self.priority: dict[Job, int] = {}
+        self.qos = {each.name: each for each in self.rules.qos}
         self.partitions = {each.name: each for each in self.rules.partitions}
         self.pass_at: float = NEVER
         self.last_pass: float = -NEVER
-        self.full_changed = self.fill_changed = False
+        self.full_changed = False
+        self.fill_at: float = NEVER
+        self.last_fill: float = -NEVER
 
     def run(self) -> dict[int, tuple[int, int, frozenset[int]]]:
         now: float = 0
@@ -57,8 +61,7 @@ class SlurmReference:
         times += [run.end for run in self.running.values()]
         if self.queue:
             times.append(self.pass_at)
-            if self.rules.backfills and self.fill_changed:
-                times.append(after(now, self.rules.bf_interval))
+            times.append(self.fill_at)
             if self.rules.sched_interval > 0 and self.full_changed:
                 times.append(after(now, self.rules.sched_interval))
             if self.rules.changes_priorities and (self.running or self.future):
@@ -67,6 +70,8 @@ class SlurmReference:
 
     def instant(self, now: int) -> None:
         rules = self.rules
+        if self.fill_at < now:  # a cycle at which nobody waited
+            self.last_fill, self.fill_at = self.fill_at, NEVER
         ending = [job for job, run in self.running.items() if run.end == now]
         for job in ending:
             del self.running[job]
@@ -76,7 +81,7 @@ class SlurmReference:
             self.queue.append(job)
             self.priority[job] = self.priority_of(job, now)
         if ending or submitted:
-            self.full_changed = self.fill_changed = True
+            self.note_change(now)
             if (ending or not rules.defer) and self.pass_at == NEVER:
                 self.pass_at = whole(max(now, self.last_pass + rules.sched_min_interval))
         if not self.queue:
@@ -84,16 +89,24 @@ class SlurmReference:
             return
         if rules.changes_priorities and on(now, rules.priority_calc_period):
             self.priority |= {job: self.priority_of(job, now) for job in self.queue}
-            self.full_changed = self.fill_changed = True
+            self.note_change(now)
         self.queue.sort(key=lambda job: (*self.place(job), job.submit_us, job.number))
         if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
             self.full_changed = False
             self.main_pass(now, NEVER)
         elif self.pass_at <= now:
             self.main_pass(now, rules.default_queue_depth)
-        if rules.backfills and self.fill_changed and on(now, rules.bf_interval):
-            self.fill_changed = False
+        if self.fill_at <= now:
+            self.last_fill, self.fill_at = now, NEVER
             self.backfill(now)
+
+    def note_change(self, now: float) -> None:
+        """A cycle follows at once if there was none for an interval, else when that has passed."""
+        rules = self.rules
+        self.full_changed = True
+        if rules.backfills and self.fill_at == NEVER:
+            due, soon = self.last_fill + rules.bf_interval * US, whole(now)
+            self.fill_at = due if due > soon else soon + min(rules.bf_after_quiet, rules.bf_interval) * US
 
     # -- the queue -----------------------------------------------------------------------------------------
 
@@ -118,6 +131,9 @@ class SlurmReference:
             rules.priority_weight_job_size * (size / self.node_count)
             + rules.priority_weight_partition * factor
         )
+        if self.qos:
+            best = max(each.priority for each in self.qos.values()) or 1
+            fixed += rules.priority_weight_qos * (self.qos[self.qos_of(job)].priority / best)
         value = fixed + rules.priority_weight_age * min(
             (now - job.submit_us) / (rules.priority_max_age * US), 1
         )
@@ -142,14 +158,37 @@ class SlurmReference:
         half_life = self.rules.priority_decay_half_life * US
         return len(run.nodes) * (2 ** ((end - now) / half_life) - 2 ** ((run.start - now) / half_life))
 
+    # -- limits --------------------------------------------------------------------------------------------
+
+    def qos_of(self, job: Job) -> str:
+        return self.user_qos.get(job.user, "normal")
+
+    def all_qos(self, job: Job) -> list[str]:
+        """The QOS whose limits count for a job, the partition's first."""
+        named = [self.partitions[self.partition(job)].qos, self.qos_of(job)]
+        return [name for name in named if name in self.qos]
+
+    def is_over_limit(self, job: Job) -> bool:
+        if not self.rules.enforce_limits:
+            return False
+        for kind in ("grp_jobs", "grp_nodes", "user_jobs", "user_nodes"):
+            for name in self.all_qos(job):
+                most = getattr(self.qos[name], kind)
+                if most < 0:
+                    continue
+                theirs = [each for each in self.running if name in self.all_qos(each)]
+                if kind.startswith("user"):
+                    theirs = [each for each in theirs if each.user == job.user]
+                sizes = [each.nodes if kind.endswith("nodes") else 1 for each in [*theirs, job]]
+                if sum(sizes) > most:
+                    return True
+                break
+        return False
+
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def busy(self) -> set[int]:
         return {node for run in self.running.values() for node in run.nodes}
-
-    def free_at(self, node: int, now: int) -> int:
-        ends = [max(run.limit_end, now + US) for run in self.running.values() if node in run.nodes]
-        return ends[0] if ends else now
 
     def start(self, job: Job, nodes: frozenset[int], now: int) -> None:
         limit_end = now + limit(job)
@@ -157,7 +196,7 @@ class SlurmReference:
         killed = -(-latest // (30 * US)) * 30 * US
         self.queue.remove(job)
         self.runs[job] = self.running[job] = Running(now, limit_end, min(now + job.run_us, killed), nodes)
-        self.full_changed = self.fill_changed = True
+        self.note_change(now)
 
     # -- the main loop -------------------------------------------------------------------------------------
 
@@ -172,6 +211,8 @@ class SlurmReference:
             if tested == depth:
                 break
             tested += 1
+            if self.is_over_limit(job):
+                continue
             idle = self.nodes_of(job) - self.busy() - kept
             if len(idle) >= job.nodes:
                 self.start(job, best_fit(idle, job.nodes), now)
@@ -192,6 +233,8 @@ class SlurmReference:
             if rules.bf_max_job_user and len(same_user) == rules.bf_max_job_user:
                 continue
             tested.append(job)
+            if self.is_over_limit(job):
+                continue
             found = self.earliest(job, reserved, now)
             if found is None:
                 continue
@@ -199,26 +242,37 @@ class SlurmReference:
             if begin == now:
                 self.start(job, nodes, now)
             elif now - job.submit_us >= rules.bf_min_age_reserve * US:
-                block = rules.bf_resolution * US
-                first, last = begin // block * block, -(-(begin + limit(job)) // block) * block
-                reserved.append((max(first, now), last, nodes))
+                reserved.append((*self.blocks(job, begin, now), nodes))
+
+    def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
+        """What is reserved for a job: the blocks of time from the one it begins in to before the one it ends in."""
+        block = self.rules.bf_resolution * US
+        return max(begin // block * block, now), max((begin + limit(job)) // block * block, now)
 
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        ends = {now, *(self.free_at(node, now) for node in range(self.node_count))}
-        times = ends | {time for first, last, _ in reserved for time in (first, last)}
-        for begin in sorted(times):
-            if now <= begin <= now + self.rules.bf_window * MINUTE_US:
-                taken = {
-                    node
-                    for first, last, nodes in reserved
-                    if first < begin + limit(job) and last > begin
-                    for node in nodes
-                }
-                found = self.first_free(self.nodes_of(job) - taken, job.nodes, now)
-                if found is not None and found[0] <= begin:
-                    return begin, best_fit(found[1], job.nodes)
+        for tried in sorted({now, *(time for first, last, _ in reserved for time in (first, last))}):
+            taken = {
+                node
+                for first, last, nodes in reserved
+                if first < last and first <= tried + limit(job) and last > tried
+                for node in nodes
+            }
+            found = self.first_free(self.nodes_of(job) - taken, job.nodes, now)
+            if found is None:
+                continue
+            begin, chosen = max(found[0], tried), best_fit(found[1], job.nodes)
+            if begin > now + self.rules.bf_window * MINUTE_US:
+                continue
+            begin_block, end_block = self.blocks(job, begin, now)
+            met = [
+                nodes
+                for first, last, nodes in reserved
+                if begin_block < end_block and first < last and first < end_block and last > begin_block
+            ]
+            if begin == now or not any(nodes & chosen for nodes in met):
+                return begin, chosen
         return None
 
     def first_free(self, allowed: set[int], needed: int, now: int) -> tuple[int, set[int]] | None:

@@ -22,12 +22,14 @@ from emulator.harness.tables import (
     QUEUE_LO,
     SUBMIT,
 )
+from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.nodes import pick, start_picked
 from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
-    FILL_CHANGED,
+    FILL_AT,
     HOLDER,
+    LAST_FILL,
     MAX_TEST,
     MAX_USER,
     MIN_AGE,
@@ -138,40 +140,59 @@ def free_by_ends(nodes: Ints, masks: Bytes, needed: int, now: int) -> int:
 
 
 @inner
+def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool:
+    """Whether one of the picked nodes is reserved in the blocks of a time."""
+    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _, _ = twin
+    first = max(begin // own[RESOLUTION] * own[RESOLUTION], now)
+    last = end // own[RESOLUTION] * own[RESOLUTION]
+    for slot in range(own[SLOTS_N] if last > first else 0):
+        if slots[slot, AT_] < last and (slot + 1 == own[SLOTS_N] or slots[slot + 1, AT_] > first):
+            for k in range(needed):
+                if not kept[slots[slot, ROW], nodes[k, CHOSEN]]:
+                    return True
+    return False
+
+
+@inner
 def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> int:
-    """When a job can start by the plan, with its nodes marked in the second mask; NEVER if not in the window."""
-    own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _ = twin
+    """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
+
+    It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
+    until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
+    """
+    own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
     count = parts.shape[1]
-    begin: int = now
-    slot = 0
-    while begin - now <= own[WINDOW]:
-        while slot + 1 < own[SLOTS_N] and slots[slot + 1, AT_] <= begin:
-            slot += 1
+    for slot in range(own[SLOTS_N]):
+        tried: int = slots[slot, AT_]
+        if tried - now > own[WINDOW]:
+            break
         for which in range(count):
             masks[0, which] = parts[partition, which]
         later = slot
-        while later < own[SLOTS_N] and (later == slot or slots[later, AT_] - begin < limit):
+        while later < own[SLOTS_N] and slots[later, AT_] - tried <= limit:
             row = slots[later, ROW]
             for which in range(count):
                 masks[0, which] &= kept[row, which]
             later += 1
         free_at = free_by_ends(nodes, masks, needed, now)
-        if free_at <= begin:
+        if free_at == NEVER:
+            continue
+        begin = max(free_at, tried)
+        if begin - now > own[WINDOW]:
+            continue
+        pick(masks[1], nodes, needed)
+        if begin == now or not is_reserved(twin, needed, begin, begin + limit, now):
             return begin
-        next_slot = slots[slot + 1, AT_] if slot + 1 < own[SLOTS_N] else NEVER
-        begin = min(free_at, next_slot)
-        if begin == NEVER:
-            break
     return NEVER
 
 
 @inner
 def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
     """Take the picked nodes out of the plan, for whole blocks of time."""
-    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _ = twin
+    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _, _ = twin
     block = own[RESOLUTION]
     first = slot_from(own, slots, kept, max(begin // block * block, now))
-    last = slot_from(own, slots, kept, (end + block - 1) // block * block)
+    last = slot_from(own, slots, kept, max(end // block * block, now))
     for slot in range(first, last):
         row = slots[slot, ROW]
         for k in range(needed):
@@ -182,11 +203,13 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, node, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, _, nodes, slots, kept, masks, tests, _, _, _, _, _, spare = twin
-    own[FILL_CHANGED] = 0
+    own, mine, _, _, nodes, slots, kept, _, tests, _, _, _, _, _, spare, _ = twin
+    own[FILL_AT] = NEVER
+    own[LAST_FILL] = now
     if reg[FREE] == 0:
         return
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    count_running(state, twin)
     narrowest = spare
     narrowest[waiting] = node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
@@ -208,19 +231,21 @@ def fill(state: State, twin: Twin, now: int) -> None:
                 continue
             tests[mine[who, WHOSE]] += 1
         tested += 1
+        if is_over_limit(job, twin, who):
+            place += 1
+            continue
         needed = job[who, NODES]
         limit = job[who, ESTIMATE]
         begin = earliest(twin, mine[who, PARTITION], needed, limit, now)
         if begin == now:
-            pick(masks[1], nodes, needed)
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)
+            count_job(job, twin, who)
             for taken in range(needed):
                 nodes[nodes[taken, CHOSEN], WHEN] = now + limit
                 nodes[nodes[taken, CHOSEN], HOLDER] = who
             sort_nodes(nodes)
             continue
         if begin != NEVER and now - job[who, SUBMIT] >= own[MIN_AGE]:
-            pick(masks[1], nodes, needed)
             reserve(twin, needed, begin, begin + limit, now)
         place += 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NEVER_KILLED = 1 << 30
 _PHASES = 6
-"""So many times within a `bf_interval` at which its cycles are tried."""
+"""So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ class Difference:
 class Calibration:
     """Real Slurm and twin on the same jobs; waits and differences in seconds, `mean_wait_off` a fraction.
 
-    `twin_least_mean_wait_s`, `twin_most_mean_wait_s`: of the twin where its backfill cycles come some seconds earlier.
-    When Slurm's came no log tells, and a job that misses one by a second may wait for hours: what is within is chance.
+    `twin_least_mean_wait_s`, `twin_most_mean_wait_s`: of the twin where its first backfill cycle after a pause comes
+    some seconds later, and its minutes begin elsewhere. When Slurm's did no log tells, and a job that misses one by a
+    second may wait for hours: what is within is chance.
     """
 
     jobs: int
@@ -83,10 +84,14 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     submit_us = jobs.submit_us // US * US
     run_us = np.maximum(record.end_us[batch] - real_us, 1)
     node_count = len(record.node_names)
-    every_s = Slurm(**slurm).rules(node_count).bf_interval
+    rules = Slurm(**slurm).rules(node_count)
+    every_s = rules.bf_interval
 
-    def starts_us(later_us: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Starts and ends in the twin if everything happened so much later, told as if it had not."""
+    def starts_us(later_us: int, quiet_s: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and ends in the twin if everything happened so much later, told as if it had not.
+
+        `quiet_s`: so long after a change the first cycle comes where there was none for a while.
+        """
         table = JobTable.build(
             number=jobs.number.tolist(),
             submit_us=(submit_us + later_us).tolist(),
@@ -97,14 +102,17 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
             user=jobs.user.tolist(),
             group=jobs.group.tolist(),
         )
-        twin = simulate(table, node_count, SchedulerConfig(decide={"slurm": slurm}))
+        said = {"bf_after_quiet": quiet_s, **slurm}
+        twin = simulate(table, node_count, SchedulerConfig(decide={"slurm": said}))
         place = {int(number): row for row, number in enumerate(twin.jobs.number)}
         rows = [place[int(number)] for number in jobs.number]
         return twin.start_us[rows] - later_us, twin.end_us[rows] - later_us
 
     twin_us, twin_end_us = starts_us(0)
-    step_us = max(every_s, 0) * US // _PHASES
-    phases = [twin_us, *(starts_us(number * step_us)[0] for number in range(1, _PHASES) if step_us)]
+    phases = [twin_us]
+    for number in range(1, _PHASES if rules.backfills else 1):
+        block_us, quiet_s = rules.bf_resolution * US * number // _PHASES, every_s * number // _PHASES
+        phases.append(starts_us(block_us // US * US, quiet_s)[0])
     means_s = [seconds(int((each - submit_us).mean())) for each in phases]
     real_s = seconds(int((real_us - submit_us).mean()))
     twin_s = means_s[0]

@@ -13,7 +13,8 @@ from emulator.harness.cluster import Cluster, Stop
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
-from emulator.workload.table import Kind
+from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.refusals import refusals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _NO_HALF_LIFE_US = 1e30
+_LONG_AGO_US = -(1 << 50)
 
 
 class SlurmCluster(Cluster):
@@ -63,6 +65,11 @@ class SlurmCluster(Cluster):
         self._open_runs = np.zeros(node_count + 8, np.int64)
         self._count = np.zeros(reorder.COUNTERS, np.int64)
         self._view = np.zeros((room, reorder.VIEW_COLUMNS), np.int64)
+        table = self._rules.qos or (Qos(""),)
+        self._limits = np.array([each.limits for each in table], np.int64)
+        if not self._rules.enforce_limits:
+            self._limits[:] = -1
+        self._own[s.LIMITS_N] = np.count_nonzero(self._limits >= 0)
         super().__init__(node_count, SchedulerConfig(backfill="none"), jobs)
         self.scheduler = scheduler
         self._keep_nodes()
@@ -76,12 +83,13 @@ class SlurmCluster(Cluster):
         default = self._place[rules.default_partition]
         named = {number: self._place[name] for number, name in self._slurm.queues.items()}
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
-        self._check(jobs, places)
+        self._check(jobs)
         self._mine[rows, s.PARTITION] = places
         self._mine[rows, s.TIER] = np.array([each.priority_tier for each in rules.partitions])[places]
         self._mine[rows, s.WHOSE] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
+        self._fill_qos(jobs, places)
         self._view[rows, reorder.V_ACCOUNT] = self._mine[rows, s.WHOSE]
         self._tests = np.zeros(len(self._users) + len(rules.partitions), np.int64)
         shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
@@ -93,33 +101,42 @@ class SlurmCluster(Cluster):
         keys = -self._mine[rows, s.TIER] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
         self._job[rows, t.KEY] = keys
 
+    def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
+        """Each job's QOS and its partition's."""
+        rows, rules = slice(len(jobs)), self._rules
+        index = {each.name: place for place, each in enumerate(rules.qos)}
+        self._mine[rows, s.FIRST_QOS] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
+            places
+        ]
+        self._mine[rows, s.OWN_QOS] = [
+            index.get(self._slurm.qos_name(user, queue), -1)
+            for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
+        ]
+        self._used = np.zeros((len(self._limits) * (1 + max(len(self._users), 1)), 2), np.int64)
+
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The size and partition factors, weighted."""
+        """The size, partition and QOS factors, weighted."""
         rules, total = self._rules, len(self._nodes_seen)
         size = (total - jobs.nodes if rules.priority_favor_small else jobs.nodes) / total
         factors = np.array([each.priority_job_factor for each in rules.partitions], np.float64)
         factors /= factors.max() or 1.0
-        return np.asarray(
-            rules.priority_weight_job_size * size + rules.priority_weight_partition * factors[places]
-        )
+        value = rules.priority_weight_job_size * size + rules.priority_weight_partition * factors[places]
+        if rules.qos:
+            best = max(each.priority for each in rules.qos) or 1
+            parts = np.array([each.priority / best for each in rules.qos])
+            value = value + rules.priority_weight_qos * parts[self._mine[: len(jobs), s.OWN_QOS]]
+        return np.asarray(value)
 
-    def _check(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
-        """Slurm would let such a job wait for ever: its partition does not allow it."""
+    def _check(self, jobs: JobTable) -> None:
+        """Slurm would let such a job wait for ever."""
         limit = self._job[: len(jobs), t.ESTIMATE] // s.MINUTE
-        for place, each in enumerate(self._rules.partitions):
-            widest = min(each.max_nodes, int(self._parts[place].sum()))
-            for what, wrong in (
-                (f"no more than {widest} nodes", jobs.nodes > widest),
-                (f"no fewer than {each.min_nodes} nodes", jobs.nodes < each.min_nodes),
-                (f"limits up to {each.max_time} minutes", limit > each.max_time),
-            ):
-                refused = np.flatnonzero((places == place) & wrong & (jobs.kind == Kind.BATCH))
-                if len(refused):
-                    raise ValueError(
-                        f"scheduler slurm: partition {each.name} takes {what}, and {len(refused)} of its jobs ask for "
-                        f"something else, the first is job {jobs.number[refused[0]]} ({jobs.nodes[refused[0]]} nodes, "
-                        f"{limit[refused[0]]} minutes): change the partition, or leave them out by a transform"
-                    )
+        for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
+            first = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"scheduler slurm: {what}, and {wrong.sum()} of its jobs ask for something else, the first is job "
+                f"{jobs.number[first]} ({jobs.nodes[first]} nodes, {limit[first]} minutes): change that, or leave them "
+                "out by a transform"
+            )
 
     def _make_state(self) -> None:
         super()._make_state()
@@ -127,7 +144,7 @@ class SlurmCluster(Cluster):
         self._twin: Any = (
             self._own, self._mine, self._fixed, self._parts, self._nodes_seen, self._slots, self._kept, self._masks,
             self._tests, self._weights, self._accounts, self._open_runs, self._count, self._view,
-            np.zeros(room, np.int32),
+            np.zeros(room, np.int32), (self._limits, self._used),
         )  # fmt: skip
 
     def advance(
@@ -169,7 +186,10 @@ def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
         (s.OVER, rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
         (s.CALC_EVERY, rules.priority_calc_period * US if rules.changes_priorities else 0),
         (s.PASS_AT, t.NEVER),
-        (s.LAST_PASS, -(1 << 50)),
+        (s.LAST_PASS, _LONG_AGO_US),
+        (s.FILL_AT, t.NEVER),
+        (s.LAST_FILL, _LONG_AGO_US),
+        (s.QUIET_WAIT, rules.bf_after_quiet * US),
         (s.PARTITIONS, len(rules.partitions)),
     ):
         own[register] = value

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from balancer.nodelist import expand
 from emulator.harness.decisions import default_node_names
 from emulator.live.slurm.conf import ConfError, read_fragment
-from emulator.schedulers.slurm.rules import INFINITE, Partition
+from emulator.schedulers.slurm.rules import Partition
+from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_UNLIMITED = {"infinite", "unlimited", "-1"}
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-
-
-def minutes(text: str) -> int:
-    """A time of slurm.conf: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
-
-    Seconds count as a minute, as Slurm rounds them up. Raises ValueError.
-    """
-    if text.lower() in _UNLIMITED:
-        return INFINITE
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no time; write minutes, hours:minutes:seconds or days-hours")
-    days, *rest = match.groups()
-    numbers = [int(each) for each in rest if each is not None]
-    if days is not None:
-        hours, minute, second = [*numbers, 0, 0][:3]
-    elif len(numbers) == 3:  # noqa: PLR2004 - hours:minutes:seconds
-        hours, minute, second = numbers
-    else:
-        hours, minute, second = 0, *[*numbers, 0][:2]
-    return int(days or 0) * 1440 + hours * 60 + minute + (second > 0)
-
 
 def _whole(text: str) -> int:
-    return INFINITE if text.lower() in _UNLIMITED else int(text)
+    return INFINITE if text.lower() in UNLIMITED else int(text)
 
 
 def _yes(text: str) -> bool:
@@ -62,6 +38,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "priorityweightfairshare": ("priority_weight_fairshare", int),
     "priorityweightjobsize": ("priority_weight_job_size", int),
     "priorityweightpartition": ("priority_weight_partition", int),
+    "priorityweightqos": ("priority_weight_qos", int),
     "prioritymaxage": ("priority_max_age", _seconds),
     "priorityfavorsmall": ("priority_favor_small", _yes),
     "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
@@ -72,6 +49,8 @@ _PARAMETERS = (
     "bf_resolution", "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
 )  # fmt: skip
 _SWITCHES = ("defer", "bf_continue")
+_ENFORCE_LIMITS = {"limits", "safe", "all"}
+"""Words of AccountingStorageEnforce under which limits count (slurm.conf's manual page)."""
 
 
 def read_conf(path: Path, node_count: int) -> dict[str, Any]:
@@ -79,7 +58,8 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
     names = default_node_names(node_count)
     found: dict[str, Any] = {}
     partitions: list[Partition] = []
-    for line in read_fragment(path, names).lines:
+    found["enforce_limits"] = False
+    for line in read_fragment(path, names, has_database=True).lines:
         key, _, value = line.partition("=")
         try:
             if key.lower() == "partitionname":
@@ -111,6 +91,8 @@ def _setting(key: str, value: str) -> dict[str, Any]:
         return {"backfill": value.lower() != "sched/builtin"}
     if key == "prioritytype":
         return {"priority_type": value.lower().removeprefix("priority/")}
+    if key == "accountingstorageenforce":
+        return {"enforce_limits": bool(_ENFORCE_LIMITS & set(value.lower().split(",")))}
     if key in _KEYS:
         name, read = _KEYS[key]
         return {name: read(value)}
@@ -132,5 +114,6 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
         max_time=minutes(said.get("maxtime", "INFINITE")),
         max_nodes=_whole(said.get("maxnodes", "UNLIMITED")),
         min_nodes=_whole(said.get("minnodes", "0")),
+        qos=said.get("qos", ""),
     )
     return partition, _yes(said.get("default", "NO"))

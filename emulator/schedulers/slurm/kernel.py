@@ -46,17 +46,18 @@ from emulator.harness.tables import (
     SUBMIT,
 )
 from emulator.schedulers.slurm.backfill import fill
-from emulator.schedulers.slurm.nodes import idle_of, pick, start_picked
+from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
+from emulator.schedulers.slurm.nodes import idle_of, note_change, pick, start_picked
 from emulator.schedulers.slurm.tables import (
     AGE_WEIGHT,
     CALC_EVERY,
     DEFER,
     DEPTH,
     FAIR_WEIGHT,
-    FILL_CHANGED,
-    FILL_EVERY,
+    FILL_AT,
     FULL_CHANGED,
     HALF_LIFE,
+    LAST_FILL,
     LAST_PASS,
     MAX_AGE,
     MIN_AGE,
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
 def look_at_usage(state: State, twin: Twin, now: int) -> float:
     """Bring the usage of all users to `now`. Returns all of it, 0 where fair share does not count."""
     _, _, _, _, _, _, _, runs, _, _, _, reg = state
-    _, _, _, _, _, _, _, _, _, weights, accounts, open_runs, count, view, _ = twin
+    _, _, _, _, _, _, _, _, _, weights, accounts, open_runs, count, view, _, _ = twin
     total = 0.0
     if weights[FAIR_WEIGHT] > 0.0:
         count_usage(runs, view, accounts, open_runs, count, reg, now, weights[HALF_LIFE])
@@ -92,7 +93,7 @@ def look_at_usage(state: State, twin: Twin, now: int) -> float:
 @inner
 def key_of(job: Ints, twin: Twin, who: int, used: float, now: int) -> int:
     """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
-    _, mine, fixed, _, _, _, _, _, _, weights, accounts, _, _, _, _ = twin
+    _, mine, fixed, _, _, _, _, _, _, weights, accounts, _, _, _, _, _ = twin
     value = fixed[who] + weights[AGE_WEIGHT] * min((now - job[who, SUBMIT]) / weights[MAX_AGE], 1.0)
     if weights[FAIR_WEIGHT] > 0.0:
         part = accounts[mine[who, WHOSE], USAGE] / used if used > 0.0 else 0.0
@@ -140,7 +141,8 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after."""
     job, _, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, parts, nodes, _, _, masks, tests, _, _, _, _, _, _ = twin
+    own, mine, _, parts, nodes, _, _, masks, tests, _, _, _, _, _, _, _ = twin
+    count_running(state, twin)
     marks = tests.shape[0] - own[PARTITIONS]
     for k in range(own[PARTITIONS]):
         tests[marks + k] = 0
@@ -158,10 +160,14 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         if tested == depth:
             return
         tested += 1
+        if is_over_limit(job, twin, who):
+            place += 1
+            continue
         if job[who, NODES] <= reg[FREE] and idle_of(state, twin, partition) >= job[who, NODES]:
             pick(masks[1], nodes, job[who, NODES])
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)
+            count_job(job, twin, who)
             continue
         if now - job[who, SUBMIT] >= own[MIN_AGE]:
             tests[marks + partition] = 1
@@ -174,8 +180,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
 @inner
 def note_event(own: Ints, now: int, makes_pass: bool) -> None:
     """Something happened that may let a job start: a pass is due at the next whole second that is late enough."""
-    own[FULL_CHANGED] = 1
-    own[FILL_CHANGED] = 1
+    note_change(own, now)
     if makes_pass and own[PASS_AT] == NEVER:
         earliest = max(now, own[LAST_PASS] + own[PASS_GAP])
         own[PASS_AT] = (earliest + SECOND - 1) // SECOND * SECOND
@@ -188,6 +193,9 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     own = twin[0]
     reg[NOW] = now
     reg[STARTED_N] = 0
+    if own[FILL_AT] < now:  # nobody waited then
+        own[LAST_FILL] = own[FILL_AT]
+        own[FILL_AT] = NEVER
     submitted = submit_due(state, twin, now) > 0
     if submitted or other_event:
         note_event(own, now, other_event or own[DEFER] == 0)
@@ -196,8 +204,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         return
     if own[CALC_EVERY] and now > 0 and now % own[CALC_EVERY] == 0:
         look_at_priorities(state, twin, now)
-        own[FULL_CHANGED] = 1
-        own[FILL_CHANGED] = 1
+        note_change(own, now)
     depth = own[DEPTH]
     if own[SCHED_EVERY] and own[FULL_CHANGED] and now > 0 and now % own[SCHED_EVERY] == 0:
         own[FULL_CHANGED] = 0
@@ -207,7 +214,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         own[PASS_AT] = NEVER
         own[LAST_PASS] = now
         main_pass(state, twin, now, depth)
-    if own[FILL_EVERY] and own[FILL_CHANGED] and now > 0 and now % own[FILL_EVERY] == 0:
+    if own[FILL_AT] <= now:
         fill(state, twin, now)
 
 
@@ -218,8 +225,7 @@ def next_timer(job: Ints, reg: Ints, own: Ints) -> int:
         return NEVER
     now = reg[NOW]
     at: int = own[PASS_AT]
-    if own[FILL_EVERY] and own[FILL_CHANGED]:
-        at = min(at, (now // own[FILL_EVERY] + 1) * own[FILL_EVERY])
+    at = min(at, own[FILL_AT])
     if own[SCHED_EVERY] and own[FULL_CHANGED]:
         at = min(at, (now // own[SCHED_EVERY] + 1) * own[SCHED_EVERY])
     if own[CALC_EVERY] and (reg[HEAP_N] or next_submit(job, reg) != NEVER):

@@ -7,8 +7,29 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.structures import heap_push, heap_remove
-from emulator.harness.tables import ESTIMATE, FREE, JOB, NODES, OFFLINE, PLACE, RUN, SIMULATED, STARTED_N
-from emulator.schedulers.slurm.tables import CHECK_EVERY, CHOSEN, FILL_CHANGED, FULL_CHANGED, OVER
+from emulator.harness.tables import (
+    ESTIMATE,
+    FREE,
+    JOB,
+    NEVER,
+    NODES,
+    OFFLINE,
+    PLACE,
+    RUN,
+    SIMULATED,
+    STARTED_N,
+)
+from emulator.schedulers.slurm.tables import (
+    CHECK_EVERY,
+    CHOSEN,
+    FILL_AT,
+    FILL_EVERY,
+    FULL_CHANGED,
+    LAST_FILL,
+    OVER,
+    QUIET_WAIT,
+    SECOND,
+)
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -51,7 +72,7 @@ def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
 def idle_of(state: State, twin: Twin, partition: int) -> int:
     """Mark the idle nodes of a partition that are not kept from it (first mask) in the second one. Returns how many."""
     _, node, _, _, _, _, _, _, _, _, _, _ = state
-    _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _ = twin
+    _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _, _ = twin
     count = 0
     for which in range(node.shape[0]):
         is_open = parts[partition, which] and not masks[0, which]
@@ -62,10 +83,21 @@ def idle_of(state: State, twin: Twin, partition: int) -> int:
 
 
 @inner
+def note_change(own: Ints, now: int) -> None:
+    """Something happened that a pass over all jobs and a backfill cycle have to look at."""
+    own[FULL_CHANGED] = 1
+    if own[FILL_EVERY] and own[FILL_AT] == NEVER:
+        soon = (now + SECOND - 1) // SECOND * SECOND
+        own[FILL_AT] = max(own[LAST_FILL] + own[FILL_EVERY], soon)
+        if own[FILL_AT] == soon:
+            own[FILL_AT] = min(soon + own[QUIET_WAIT], soon + own[FILL_EVERY])
+
+
+@inner
 def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
     job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
-    own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _ = twin
+    own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _, _ = twin
     needed = job[who, NODES]
     base = reg[FREE] - needed
     for k in range(needed):
@@ -85,5 +117,4 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     if reg[SIMULATED] and killed_at < now + job[who, RUN]:
         heap_remove(heap, reg, who)
         heap_push(heap, reg, killed_at, who)
-    own[FULL_CHANGED] = 1
-    own[FILL_CHANGED] = 1
+    note_change(own, now)

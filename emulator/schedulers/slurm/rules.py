@@ -6,19 +6,21 @@ Names and units are those of slurm.conf (its manual page), in lower case with un
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from emulator.plugins import check_number
+from emulator.schedulers.slurm.times import INFINITE
+
+if TYPE_CHECKING:
+    from emulator.schedulers.slurm.qos import Qos
 
 PriorityType = Literal["basic", "multifactor"]
 _DAY_S = 86_400
-INFINITE = 1 << 40
-"""Stands for INFINITE and UNLIMITED, in any unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition. `nodes`: indices, None for all. `max_time` is in minutes."""
+    """A partition. `nodes`: indices, None for all. `max_time` is in minutes. `qos`: whose limits come first."""
 
     name: str = "batch"
     nodes: tuple[int, ...] | None = None
@@ -27,6 +29,7 @@ class Partition:
     max_time: int = INFINITE
     max_nodes: int = INFINITE
     min_nodes: int = 0
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Rules:
 
     `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
-    microseconds, `bf_window` and `over_time_limit` in minutes.
+    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS count.
     """
 
     backfill: bool = True
@@ -50,6 +53,7 @@ class Rules:
     bf_max_job_user: int = 0
     bf_continue: bool = False
     bf_min_age_reserve: int = 0
+    bf_after_quiet: int = 0
     over_time_limit: int = 0
     kill_wait: int = 30
     priority_type: PriorityType = "basic"
@@ -57,21 +61,25 @@ class Rules:
     priority_weight_fairshare: int = 0
     priority_weight_job_size: int = 0
     priority_weight_partition: int = 0
+    priority_weight_qos: int = 0
     priority_max_age: int = 7 * _DAY_S
     priority_favor_small: bool = False
     priority_decay_half_life: int = 7 * _DAY_S
     priority_calc_period: int = 300
     partitions: tuple[Partition, ...] = field(default=(Partition(),))
     default_partition: str = "batch"
+    qos: tuple[Qos, ...] = ()
+    enforce_limits: bool = True
 
     def __post_init__(self) -> None:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):
             check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
         for name in (
             "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user",
-            "bf_min_age_reserve",
+            "bf_min_age_reserve", "bf_after_quiet",
             "over_time_limit", "kill_wait", "priority_weight_age", "priority_weight_fairshare",
-            "priority_weight_job_size", "priority_weight_partition", "priority_decay_half_life",
+            "priority_weight_job_size", "priority_weight_partition", "priority_weight_qos",
+            "priority_decay_half_life",
         ):  # fmt: skip
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
         for name in ("sched_interval", "bf_interval"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.conf import read_conf
+from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Slurm:
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
     not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
-    ones, are lent for the whole run. The rest: `rules.py`.
+    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
+    `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
+    limits in `cpu`. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -31,6 +34,11 @@ class Slurm:
     shares: dict[int, float] = field(default_factory=dict)
     ignores_term: bool = False
     nodes_lent: int = 0
+    qos: Path | dict[str, dict[str, int | float | str]] | None = None
+    queue_qos: dict[int, str] = field(default_factory=dict)
+    user_qos: dict[int, str] = field(default_factory=dict)
+    cpus_per_node: int | None = None
+    enforce_limits: bool | None = None
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -43,6 +51,7 @@ class Slurm:
     bf_max_job_user: int | None = None
     bf_continue: bool | None = None
     bf_min_age_reserve: int | None = None
+    bf_after_quiet: int | None = None
     over_time_limit: int | None = None
     kill_wait: int | None = None
     priority_type: PriorityType | None = None
@@ -50,6 +59,7 @@ class Slurm:
     priority_weight_fairshare: int | None = None
     priority_weight_job_size: int | None = None
     priority_weight_partition: int | None = None
+    priority_weight_qos: int | None = None
     priority_max_age: int | None = None
     priority_favor_small: bool | None = None
     priority_decay_half_life: int | None = None
@@ -61,23 +71,50 @@ class Slurm:
         for number, share in self.shares.items():
             check_number("slurm", f"shares of {number}", share, above=0)
         object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
-        object.__setattr__(self, "queues", {int(number): str(each) for number, each in self.queues.items()})
+        if self.cpus_per_node is not None:
+            check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
+        for name in ("queues", "queue_qos", "user_qos"):
+            said = getattr(self, name)
+            object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
 
     def _said(self) -> dict[str, Any]:
         known = {each.name for each in fields(Rules)}
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name in known}
+        names = [each.name for each in fields(self) if each.name in known and each.name != "qos"]
+        values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
     def rules(self, node_count: int) -> Rules:
         """All settings for a machine of so many nodes. Raises ValueError."""
         read = {} if self.conf is None else read_conf(self.conf, node_count)
-        rules = Rules(**read | self._said())
+        rules = self._with_qos(Rules(**read | self._said()))
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
             if name not in known:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def qos_name(self, user: int, queue: int) -> str:
+        """The QOS of a job."""
+        return self.queue_qos.get(queue) or self.user_qos.get(user) or NORMAL
+
+    def _with_qos(self, rules: Rules) -> Rules:
+        """With the table; where there is none, QOS that partitions name have no limits."""
+        if self.qos is None:
+            if self.queue_qos or self.user_qos:
+                raise ValueError(
+                    "slurm: queue_qos and user_qos name QOS, and there is no table of them: set qos"
+                )
+            return rules
+        table = read_qos(self.qos, self.cpus_per_node)
+        known = {each.name for each in table}
+        named = [(f"queue_qos {number}", name) for number, name in self.queue_qos.items()]
+        named += [(f"user_qos {number}", name) for number, name in self.user_qos.items()]
+        named += [(f"partition {each.name}", each.qos) for each in rules.partitions if each.qos]
+        for who, name in named:
+            if name not in known:
+                raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
+        return replace(rules, qos=table)
 
     def _without_lent(self, rules: Rules, node_count: int) -> Rules:
         left = range(node_count - self.nodes_lent)

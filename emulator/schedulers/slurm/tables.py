@@ -14,16 +14,24 @@ if TYPE_CHECKING:
 # Settings, then what changes. DEPTH: jobs that a pass on an event tests; SCHED_EVERY: between two passes that test all,
 # 0 for none; PASS_GAP: the least time between two passes; DEFER: a submit alone makes no pass; FILL_EVERY: between two
 # backfill cycles, 0 for none; OVER: how long past its limit a job may run; CALC_EVERY: between two looks at priorities,
-# 0 where they do not change. PASS_AT: when the next pass on an event is due; LAST_PASS; FULL_CHANGED, FILL_CHANGED:
-# something happened since the last pass over all jobs, the last cycle.
+# 0 where they do not change. PASS_AT: when the next pass on an event is due; LAST_PASS; FULL_CHANGED:
+# something happened since the last pass over all jobs. FILL_AT: when the next cycle is due, NEVER while nothing has
+# happened since the last one; LAST_FILL; QUIET_WAIT: how long after a change it is due if none came for FILL_EVERY.
+# LIMITS_N: limits of QOS that there are; LOOKS: how often what runs was counted for them.
 (
     DEPTH, SCHED_EVERY, PASS_GAP, DEFER, FILL_EVERY, WINDOW, RESOLUTION, MAX_TEST, MAX_USER, MIN_AGE, OVER,
-    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, FILL_CHANGED, SLOTS_N, PARTITIONS,
-) = range(18)  # fmt: skip
-TWIN_REGISTERS = 18
-# Columns of the jobs: partition, the partition's tier and the index of the user.
-PARTITION, TIER, WHOSE = range(3)
-TWIN_COLUMNS = 3
+    CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, SLOTS_N, PARTITIONS, LIMITS_N, LOOKS,
+    FILL_AT, LAST_FILL, QUIET_WAIT,
+) = range(22)  # fmt: skip
+TWIN_REGISTERS = 22
+# Columns of the jobs: partition, the partition's tier, the index of the user, the QOS whose limits count, first the
+# partition's (-1: none), then the job's own; the last look at limits that counted it.
+PARTITION, TIER, WHOSE, FIRST_QOS, OWN_QOS, COUNTED = range(6)
+TWIN_COLUMNS = 6
+# Limits of a QOS, -1 where there is none: of all its jobs together and of a user's. An even one is of jobs, the next
+# one of their nodes.
+GRP_JOBS, GRP_NODES, USER_JOBS, USER_NODES = range(4)
+LIMITS = 4
 # Numbers of the priorities.
 AGE_WEIGHT, MAX_AGE, FAIR_WEIGHT, HALF_LIFE = range(4)
 # Columns of the nodes: when each is free again by the limit of what runs on it, which is HOLDER (a job's row), the
@@ -36,13 +44,16 @@ AT_, ROW = range(2)
 Bytes: TypeAlias = "NDArray[np.int8]"
 _I: TypeAlias = "NDArray[np.int64]"
 _F: TypeAlias = "NDArray[np.float64]"
-Twin: TypeAlias = "tuple[_I, _I, _F, Bytes, _I, _I, Bytes, Bytes, _I, _F, _F, _I, _I, _I, NDArray[np.int32]]"
-"""(reg, job, fixed, parts, nodes, slots, kept, masks, tests, weights, accounts, open, count, view, spare)
+Twin: TypeAlias = (
+    "tuple[_I, _I, _F, Bytes, _I, _I, Bytes, Bytes, _I, _F, _F, _I, _I, _I, NDArray[np.int32], tuple[_I, _I]]"
+)
+"""(reg, job, fixed, parts, nodes, slots, kept, masks, tests, weights, accounts, open, count, view, spare, bounds)
 
 `fixed`: what of a job's priority never changes. `parts`: the nodes of each partition. `slots`, `kept`: the plan.
 `masks`: two rows, the nodes that a job may be planned on (in a pass of the main loop: those that are kept from it), and
 those it is put on. `tests`: jobs of each user in this cycle, then a mark for each partition. `accounts`, `open`,
-`count`, `view`: of `harness/reorder.py`. `spare`: to sort.
+`count`, `view`: of `harness/reorder.py`. `spare`: to sort. `bounds`: limits of each QOS, and what runs in it (jobs,
+nodes): a row for all of it, then one for each user.
 """
 
 SECOND, MINUTE = 1_000_000, 60_000_000

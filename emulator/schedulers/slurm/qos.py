@@ -1,0 +1,159 @@
+"""QOS of Slurm's twin: priorities and limits, as `sacctmgr show qos --parsable2` prints them or a scenario says them.
+
+What each means: sacctmgr's manual page, Resource Limits (slurm.schedmd.com). The rules: `docs/slurm-twin.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from emulator.schedulers.slurm.times import INFINITE, minutes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNDEFINED = -1
+NORMAL = "normal"
+"""The QOS of those who ask for none, and have no other default (sacctmgr's manual page)."""
+_LIMIT = re.compile(r"(\w+(?:/[\w:]+)?)=(\d+)")
+_KEYS = {
+    "priority": "priority",
+    "grpjobs": "grp_jobs",
+    "grptres": "grp_nodes",
+    "maxjobspu": "user_jobs",
+    "maxjobsperuser": "user_jobs",
+    "maxtrespu": "user_nodes",
+    "maxtresperuser": "user_nodes",
+    "maxtres": "max_nodes",
+    "maxtresperjob": "max_nodes",
+    "mintres": "min_nodes",
+    "mintresperjob": "min_nodes",
+    "maxwall": "max_wall",
+    "maxwalldurationperjob": "max_wall",
+}
+_NOT_SCHEDULING = {
+    "name", "id", "description", "descr", "preemptmode", "preemptexempttime", "gracetime", "rawusage",
+    "deleted",
+}  # fmt: skip
+"""Of no meaning where nobody preempts; who does (`Preempt`) is refused."""
+_HARMLESS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
+"""Columns that may be there if they say what they say by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A quality of service. Limits are counts of jobs and whole nodes, `max_wall` minutes; UNDEFINED: none.
+
+    `grp_`: of what runs in it together, `user_`: of what runs in it for each user; the others are of a single job.
+    """
+
+    name: str
+    priority: int = 0
+    grp_jobs: int = UNDEFINED
+    grp_nodes: int = UNDEFINED
+    user_jobs: int = UNDEFINED
+    user_nodes: int = UNDEFINED
+    max_nodes: int = UNDEFINED
+    min_nodes: int = UNDEFINED
+    max_wall: int = UNDEFINED
+
+    @property
+    def limits(self) -> tuple[int, int, int, int]:
+        """Those that make a job wait for others to end, in the order of `tables.GRP_JOBS`, ..."""
+        return self.grp_jobs, self.grp_nodes, self.user_jobs, self.user_nodes
+
+
+def read_qos(said: Path | Mapping[str, Mapping[str, Any]], cpus_per_node: int | None) -> tuple[Qos, ...]:
+    """All QOS of a table, `normal` among them, by name. Raises ValueError that names QOS and column.
+
+    A file is what `sacctmgr show qos --parsable2` printed. In a scenario the columns have the same names.
+    """
+    rows = _rows(said) if isinstance(said, Path) else said
+    found = {name: _qos(name, columns, cpus_per_node) for name, columns in rows.items()}
+    found.setdefault(NORMAL, Qos(NORMAL))
+    return tuple(found[name] for name in sorted(found))
+
+
+def _rows(path: Path) -> dict[str, dict[str, str]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"qos: {path} cannot be read: {error}") from error
+    heading = lines[0].rstrip("|").split("|") if lines else []
+    if "Name" not in heading:
+        raise ValueError(
+            f"qos: {path}:1: no heading with Name|...; write what `sacctmgr show qos --parsable2` prints"
+        )
+    found = {}
+    for number, line in enumerate(lines[1:], 2):
+        values = line.split("|")
+        if len(values) < len(heading):
+            raise ValueError(f"qos: {path}:{number}: {len(values)} columns, the heading has {len(heading)}")
+        row = dict(zip(heading, values, strict=False))
+        found[row["Name"]] = row
+    return found
+
+
+def _qos(name: str, columns: Mapping[str, Any], cpus_per_node: int | None) -> Qos:
+    values: dict[str, int] = {}
+    for column, said in columns.items():
+        key, text = column.lower(), str(said).strip()
+        if key in _NOT_SCHEDULING or not text:
+            continue
+        where = f"qos {name}: {column}={text}"
+        if key in _HARMLESS:
+            if _number(text, where) != _HARMLESS[key]:
+                raise ValueError(f"{where}: the twin does not know it; leave it out to do without")
+        elif key == "flags" and text.lower() == "denyonlimit":
+            continue  # jobs beyond a limit of single jobs are refused before the run in any case
+        elif key not in _KEYS:
+            raise ValueError(f"{where}: the twin does not know this; leave it out to do without")
+        else:
+            values[_KEYS[key]] = _value(_KEYS[key], text, where, cpus_per_node)
+    return Qos(name, **values)
+
+
+def _value(key: str, text: str, where: str, cpus_per_node: int | None) -> int:
+    if text == "-1":
+        return 0 if key == "priority" else UNDEFINED
+    if key.endswith("_nodes"):
+        return _nodes(text, where, cpus_per_node, at_least=key == "min_nodes")
+    if key == "max_wall":
+        try:
+            limit = minutes(text)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        return UNDEFINED if limit == INFINITE else limit
+    return int(_number(text, where))
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if value < 0:
+        raise ValueError(f"{where}: expected a number that is not negative")
+    return value
+
+
+def _nodes(text: str, where: str, cpus_per_node: int | None, *, at_least: bool) -> int:
+    """Whole nodes that a list of TRES allows (or asks for). Raises ValueError for what is no matter of nodes."""
+    found: list[int] = []
+    for each in text.split(","):
+        match = _LIMIT.fullmatch(each)
+        if match is None:
+            raise ValueError(f"{where}: expected TRES=NUMBER, such as node=4")
+        kind, count = match[1].lower(), int(match[2])
+        if kind == "node":
+            found.append(count)
+        elif kind == "cpu" and cpus_per_node is not None:
+            found.append(-(-count // cpus_per_node) if at_least else count // cpus_per_node)
+        elif kind == "cpu":
+            raise ValueError(f"{where}: set cpus_per_node, because jobs have whole nodes here")
+        else:
+            raise ValueError(f"{where}: the twin knows node and cpu; leave {kind} out to do without")
+    return max(found) if at_least else min(found)

@@ -1,0 +1,83 @@
+"""Jobs that Slurm would let wait for ever: what their partition or QOS does not allow a single job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.schedulers.slurm.qos import UNDEFINED, Qos
+from emulator.schedulers.slurm.tables import MINUTE
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.slurm.rules import Partition, Rules
+    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.workload.table import JobTable
+
+_Bound = tuple[str, str, int | None, int | None]
+"""Who says it, of nodes or minutes, at least, at most."""
+
+
+def refusals(
+    jobs: JobTable, slurm: Slurm, rules: Rules, node_count: int
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """(who takes what, the jobs that ask for something else); a job may come more than once."""
+    by_name = {each.name: each for each in rules.qos}
+    pairs = {
+        (queue, user): (
+            slurm.queues.get(queue, rules.default_partition),
+            slurm.qos_name(user, queue) if rules.qos else "",
+        )
+        for queue, user in set(zip(jobs.queue.tolist(), jobs.user.tolist(), strict=True))
+    }
+    kinds = sorted(set(pairs.values()))
+    number = {kind: place for place, kind in enumerate(kinds)}
+    kind_of = np.array(
+        [number[pairs[pair]] for pair in zip(jobs.queue.tolist(), jobs.user.tolist(), strict=True)], np.int64
+    )
+    partitions = {each.name: each for each in rules.partitions}
+    limit_min = -(-jobs.estimate_us // MINUTE)
+    for place, (partition, qos) in enumerate(kinds):
+        mine = (kind_of == place) & (jobs.kind == Kind.BATCH)
+        own = partitions[partition]
+        bounds = [*_of_partition(own, node_count)]
+        if rules.enforce_limits:
+            bounds += _of_qos([by_name[each] for each in dict.fromkeys((own.qos, qos)) if each in by_name])
+        for who, column, least, most in bounds:
+            values = np.asarray(jobs.nodes if column == "nodes" else limit_min, np.int64)
+            if least is not None and (wrong := mine & (values < least)).any():
+                yield f"{who} takes no fewer than {least} {column}", wrong
+            if most is not None and (wrong := mine & (values > most)).any():
+                what = f"no more than {most} nodes" if column == "nodes" else f"limits up to {most} minutes"
+                yield f"{who} takes {what}", wrong
+
+
+def _of_partition(partition: Partition, node_count: int) -> Iterator[_Bound]:
+    who = f"partition {partition.name}"
+    there = node_count if partition.nodes is None else len(partition.nodes)
+    yield who, "nodes", partition.min_nodes, min(partition.max_nodes, there)
+    yield who, "minutes", None, partition.max_time
+
+
+def _of_qos(found: list[Qos]) -> Iterator[_Bound]:
+    """Each limit is that of the first who has one; limits on what runs together are limits on one job, too."""
+    for key in ("max_nodes", "grp_nodes", "user_nodes", "min_nodes", "grp_jobs", "user_jobs", "max_wall"):
+        said = next(
+            ((each.name, value) for each in found if (value := getattr(each, key)) != UNDEFINED), None
+        )
+        if said is None:
+            continue
+        who, value = f"QOS {said[0]}", said[1]
+        if key == "min_nodes":
+            yield who, "nodes", value, None
+        elif key == "max_wall":
+            yield who, "minutes", None, value
+        elif key.endswith("_nodes"):
+            yield who, "nodes", None, value
+        elif value == 0:  # no job at all
+            yield who, "nodes", None, 0
