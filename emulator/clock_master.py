@@ -8,7 +8,7 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from balancer.clock import US, micros, seconds, wall_us
 from emulator.clock_file import (
@@ -237,10 +237,18 @@ class SharedClockMaster:
         """Wait again for the processes of a host."""
         return self._say_of(host, EXPECTED)
 
-    def _say_of(self, host: str, word: int) -> int:
+    def excuse_process(self, name: str) -> int:
+        """As `excuse`, of the processes that go by this name."""
+        return self._say_of(name, EXCUSED, "name")
+
+    def expect_process(self, name: str) -> int:
+        """Wait again for the processes of this name."""
+        return self._say_of(name, EXPECTED, "name")
+
+    def _say_of(self, who: str, word: int, what: Literal["host", "name"] = "host") -> int:
         found = 0
         for slot, place in enumerate(self._places):
-            if self._words[place] and Party.at(slot_file(self.path, slot)).host == host:
+            if self._words[place] and getattr(Party.at(slot_file(self.path, slot)), what) == who:
                 self._words[place] = word
                 found += 1
         return found

@@ -71,7 +71,7 @@ class WorkloadPart(_Part):
 
 
 class FaultPart(_Part):
-    """A fault of a fleet in containers (docs/containers.md): `do` it to `target` at `at_s`, undo it `for_s` later.
+    """A fault of a live run (docs/containers.md): `do` it to `target` at `at_s`, undo it `for_s` later.
 
     `target`: a service, or a node by its name. Without `for_s` it lasts. `rate_kbit_s` (1000 without
     either) and `delay_ms` are of `slow`.
@@ -95,7 +95,7 @@ class LivePart(_Part):
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
     without a process, or each is an `emulator-job`, a process that does its work and proves it, or, where jobs share
     cores, `cpu-bound`: it computes all the time on this machine's processors, and is measured. `faults`: what goes
-    wrong, in a fleet of containers. `patience_s` (wall time; 0: without end): how long a held clock waits for a process
+    wrong, to a process or a container. `patience_s` (wall time; 0: without end): how long a held clock waits for a process
     that does nothing; then it goes on without it, and the report says so.
     """
 

@@ -300,7 +300,7 @@ def fault(
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """
     from emulator.live.containers import docker_engine as on  # noqa: PLC0415
-    from emulator.live.containers.faults import Deed, Slow  # noqa: PLC0415
+    from emulator.live.faults import Deed, Slow  # noqa: PLC0415
 
     def act() -> None:
         client = on.docker_client()

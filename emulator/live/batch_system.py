@@ -6,7 +6,7 @@ A batch system is a plug-in (`emulator.batch_systems`, named by `live.batch`): i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from emulator.plugins import PluginError, make_plugin
 from emulator.scenario import Scenario, ScenarioError
@@ -44,6 +44,10 @@ class Site(Protocol):
     """The mechanism is the batch system's, not a service of its own."""
 
     @property
+    def apart(self) -> tuple[str, ...]:
+        """Nodes that need an agent of their own, since the scenario does something to them (`live.faults`)."""
+
+    @property
     def has_balancer(self) -> bool: ...
     @property
     def balancer_ready(self) -> Path:
@@ -64,6 +68,9 @@ class Site(Protocol):
 
     def config(self, name: str, settings: dict[str, Any]) -> Path:
         """Write a process's settings."""
+
+    def lasting_port(self) -> int:
+        """Where a server is to listen that is found there again when it was killed; 0: anywhere, since none will be."""
 
     def launch(
         self,
@@ -116,6 +123,20 @@ class Batch(Protocol):
 
     def close(self) -> None:
         """All processes are gone; tidy up. Also after a start that failed half-way."""
+
+
+@runtime_checkable
+class ComesBack(Protocol):
+    """A `Batch` whose server and agents may be killed and started again in mid-run (`live.faults`)."""
+
+    def serves_all_but(self, absent: int) -> bool:
+        """The server has heard of the agents of all nodes but so many."""
+
+    def prepare_return(self) -> None:
+        """The server is about to be started again."""
+
+    def is_back(self) -> bool:
+        """The server that was started again answers."""
 
 
 class BatchSystem(Protocol):

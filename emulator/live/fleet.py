@@ -20,19 +20,22 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
 from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
+from emulator.clock_file import SLOTS
 from emulator.clock_master import SharedClockMaster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.machine import HasSlots, tells_work
 from emulator.harness.mechanism import HasMachine, ability
 from emulator.harness.record import Mark
 from emulator.live import services, shares
-from emulator.live.batch_system import make_batch_system
+from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import STILL_WORKING, collect, replayed
 from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
 from emulator.live.ondemand_system import make_ondemand_system
+from emulator.live.process import lasting_port
+from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
 from emulator.live.qsub import SUBMITTERS
 from emulator.live.watch import lag, watch
 from emulator.mechanisms.balancer import BalancerMechanism
@@ -91,8 +94,6 @@ class Fleet:
         check_live(prepared)
         mechanism = make_mechanism(scenario)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
-        if scenario.live.faults:
-            raise ScenarioError("live.faults need a fleet in containers; see `emulator fleet up`")
         self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
         self.slots_per_node, slotted, machine = 1, None, None
@@ -130,13 +131,28 @@ class Fleet:
         self.now_us = 0
         self._page = page
         self._batch, self._ondemand = system.at(self), cloud.at(self)
+        self.apart = check_faults(scenario.live.faults, self._batch, self.names, self._services())
+        self._faults: ProcessFaults | None = None
         self.logs.mkdir()
+
+    def _services(self) -> set[str]:
+        """What a fault may be done to besides nodes."""
+        if self.mechanism is None:
+            return {"batch", "replayer"}
+        predictor = {"predictor"} if self.mechanism.forecasts is not None else set()
+        return {"batch", "replayer", "balancer"} | predictor | self._ondemand.names
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
         began_us = wall_us()
         held, patience_us = live.pace == "held", micros(live.patience_s)
-        clock = SharedClockMaster(self.clock_file, speed=live.speed, held=held, patience_us=patience_us)
+        clock = SharedClockMaster(
+            self.clock_file,
+            speed=live.speed,
+            held=held,
+            slots=SLOTS + len(self.apart),
+            patience_us=patience_us,
+        )
         self._clock, self._interrupted = clock, interrupted
         with ExitStack() as stack:
             self._guard = Guard()
@@ -146,9 +162,13 @@ class Fleet:
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             clock.follow = self._batch.own_time()
+            if live.faults and isinstance(self._batch, ComesBack):
+                self._faults = ProcessFaults(self, self._batch, live.faults)
             stack.enter_context(clock)
             counts = self._batch.counts(self.replay_log)
             reason = watch(self, clock, counts, threading.Event(), quiet=quiet)
+            if self._faults is not None:
+                self._faults.close()
             # From here on nothing happens any more: the record is that of one moment.
             failure = self._batch.failure
             if not reason and self._failed_plans is not None:
@@ -214,6 +234,16 @@ class Fleet:
         self.processes[name] = process
         return process
 
+    def start_again(self, name: str) -> FleetProcess:
+        """A process that was killed, with the settings that it had."""
+        if name == BATCH and isinstance(self._batch, ComesBack):
+            self._batch.prepare_return()
+        process = self.processes[name] = self.processes[name].again()
+        return process
+
+    def lasting_port(self) -> int:
+        return lasting_port() if self.scenario.live.faults else 0
+
     def end_with(self, tag: str, files: Iterable[Path]) -> None:
         assert self._guard is not None  # noqa: S101 - the first thing that a run has
         self._guard.watch_tag(tag)
@@ -271,7 +301,7 @@ class Fleet:
         settings, environ = self._batch.balancer_settings()
         own = {
             "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
-            "port": 0,
+            "port": self.lasting_port(),
             "ready_file": self.balancer_ready,
         }
         given = services.balancer(mechanism, self.places) | self._ondemand.balancer_settings()
@@ -306,6 +336,7 @@ class Fleet:
             "result": self.replay_log,
             "clock": self.clock_file,
             "ready_file": self.work / "replayer.ready",
+            "resume": bool(self.scenario.live.faults),
             "plugins": [each.model_dump(mode="json") for each in self._plugins(SUBMITTERS)],
         }
         submitting, environ = self._batch.replayer_settings()
@@ -342,11 +373,17 @@ class Fleet:
             return failed_plan
         if behind := lag(self.scenario.live, self._clock):
             return behind
+        if self._faults is not None:
+            self._faults.look(self._clock)
         lost = self._look_at_processes(self._clock)
         return self._batch.failure.reason if lost and self._batch.failure else lost
 
     def is_replayed(self) -> bool:
-        return self.processes["replayer"].exit_status is not None
+        return self.processes["replayer"].exit_status is not None and not self._is_away("replayer")
+
+    def _is_away(self, name: str) -> bool:
+        """A step of the scenario has killed it, and that is no reason to end."""
+        return self._faults is not None and self._faults.is_away(name)
 
     def is_settled(self) -> bool:
         return self._batch.is_settled()
@@ -376,7 +413,7 @@ class Fleet:
         """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""
         for name, process in list(self.processes.items()):
             status = process.exit_status
-            if status is None or (name in {"replayer", "predictor"} and status == 0):
+            if status is None or (name in {"replayer", "predictor"} and status == 0) or self._is_away(name):
                 continue
             if name in {"balancer", "predictor"} | self._ondemand.names:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))

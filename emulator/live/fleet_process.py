@@ -38,11 +38,14 @@ class FleetProcess:
         guard: Guard | None = None,
     ) -> None:
         self.name = name
+        self._command = list(command)
+        self._environ = environ
         self._guard = guard
+        self._is_paused = False
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                list(command),
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -83,10 +86,29 @@ class FleetProcess:
         text = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(f"  {line}" for line in text[-lines:])
 
+    def again(self) -> FleetProcess:
+        """A new one with the same command, whose output goes to the same file. This one must have ended."""
+        return FleetProcess(self.name, self._command, self.log.parent, self._environ, self._guard)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole session; returns when the process is gone."""
+        self._kill_session()
+
+    def pause(self) -> None:
+        """SIGSTOP to the whole session."""
+        self._is_paused = True
+        self._signal_session(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        self._is_paused = False
+        self._signal_session(signal.SIGCONT)
+
     def terminate(self) -> None:
         """SIGTERM, without waiting for what it does."""
         if self.exit_status is None:
             self._process.terminate()
+            if self._is_paused:  # else it does not hear of it
+                self.unpause()
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL to the whole session whatever that does. Harmless when it has ended."""
@@ -98,9 +120,12 @@ class FleetProcess:
         finally:
             self._kill_session()
 
+    def _signal_session(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # nobody of the session is left
+            os.killpg(self._process.pid, number)
+
     def _kill_session(self) -> None:
-        with suppress(ProcessLookupError):  # nobody of the session is left: what we want
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._signal_session(signal.SIGKILL)
         self._process.wait()
         if self._guard is not None:
             self._guard.forget(self._process.pid)

@@ -122,7 +122,10 @@ class Manager:
 
     def _start(self, mechanism: BalancerMechanism) -> None:
         site = self._site
-        config = site.config("ondemand", self.settings(mechanism) | {"ready_file": self._ready})
+        settings = self.settings(mechanism) | {"ready_file": self._ready}
+        if (port := site.lasting_port()) != 0:
+            settings |= {"port": port, "memory": site.work / "ondemand.memory"}
+        config = site.config("ondemand", settings)
         process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self._ready) is not None)
 

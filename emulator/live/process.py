@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import socket
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_EPHEMERAL, _FIRST_FREE, _PORTS = 32_768, 1024, 8192
+
+
+def lasting_port() -> int:
+    """A free port that nobody is given by chance: a server that is started again finds it free again.
+
+    It is below those that the kernel gives to connections, which ask the dead server's port again and again meanwhile.
+    """
+    low = int(_EPHEMERAL.read_text(encoding="ascii").split()[0]) if _EPHEMERAL.exists() else _FIRST_EPHEMERAL
+    ports = list(range(max(_FIRST_FREE, low - _PORTS), low))
+    random.SystemRandom().shuffle(ports)
+    for port in ports:
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 def write_address(path: Path, address: tuple[str, int]) -> None:

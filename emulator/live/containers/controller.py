@@ -27,7 +27,6 @@ from emulator.live.collect import STILL_WORKING, collect
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.doors import doors
-from emulator.live.containers.faults import STILL, UNDO, Deed, Step, Steps, steps_of
 from emulator.live.containers.gates import EPOCH_S, Gates
 from emulator.live.containers.names import (
     BALANCER,
@@ -43,6 +42,7 @@ from emulator.live.containers.state import State
 from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
 from emulator.live.counts import Counts
 from emulator.live.failure import FailedPlans, Failure, read_failure
+from emulator.live.faults import STILL, UNDO, Deed, Step, Steps, steps_of
 from emulator.live.replay_log import read_replay
 from emulator.live.torque.accounting_read import batch_side
 from emulator.live.watch import lag, watch

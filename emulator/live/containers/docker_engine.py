@@ -17,8 +17,8 @@ import docker.errors
 import requests
 
 from balancer.clock import seconds, wall_us
-from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
+from emulator.live.faults import Deed, Slow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

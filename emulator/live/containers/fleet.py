@@ -32,7 +32,6 @@ from emulator.live.containers.docker_engine import (
     member,
     members,
 )
-from emulator.live.containers.faults import Deed, Slow, text_of
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -53,6 +52,7 @@ from emulator.live.containers.names import (
 from emulator.live.containers.removal import remove, remove_network
 from emulator.live.containers.settings import SCRATCH
 from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
+from emulator.live.faults import Deed, Slow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

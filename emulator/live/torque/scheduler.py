@@ -93,9 +93,17 @@ class QueueScheduler:
         self.cluster = Cluster(len(config.nodes), config.scheduler, simulated=False)
         self.cluster.take_offline(range(len(config.nodes)), 0)
         self._users: dict[str, int] = {}
+        self._pool: set[int] = set()
+        self._is_in_use = False
+        """A job has started, or all nodes have been there: from now on a node that comes back is used first."""
 
     def nodes_are_up(self, now_us: int) -> None:
-        """It takes each node when it comes."""
+        """It takes each node when it comes; before they are used, the order in which they came is forgotten."""
+        if not self._is_in_use:
+            self._is_in_use = True
+            self.cluster.take_offline(sorted(self._pool), now_us)
+            # The first node is used first, as in virtual time.
+            self.cluster.bring_online(sorted(self._pool, reverse=True), now_us)
 
     def row_of(self, request: JobRequest, number: int, now_us: int) -> int:
         queue, user, group = trace_numbers(dict(request.variables)) or (
@@ -141,6 +149,7 @@ class QueueScheduler:
 
     def schedule_pass(self, now_us: int) -> Sequence[int]:
         rows: list[int] = self.cluster.schedule_pass(now_us).tolist()
+        self._is_in_use |= bool(rows)
         return rows
 
     def pass_over(self, now_us: int) -> None:
@@ -154,10 +163,12 @@ class QueueScheduler:
         self.cluster.requeue(row, now_us)
 
     def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:  # noqa: ARG002 - as Torque: jobs stay R
+        self._pool.discard(node)
         self.cluster.take_offline([node], now_us)
         return True
 
     def node_back(self, node: int, now_us: int) -> None:
+        self._pool.add(node)
         self.cluster.bring_online([node], now_us)
 
     def nodes_of(self, row: int) -> Sequence[int]:

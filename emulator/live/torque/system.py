@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from emulator.harness.mechanism import HasNotice, ability
@@ -33,6 +34,7 @@ _COMPILES_S = 600.0
 """The first time after an installation a mechanism's kernels may have to be compiled."""
 _EPOCH_S = 1_767_225_600
 _CONFIRM_POLL_S = 0.005
+_DAY_S = 86_400
 
 
 class TorqueSystem:
@@ -57,7 +59,15 @@ class TorqueBatch:
         self.home = site.work / "torque"
 
     def start_steps(self) -> Sequence[Callable[[], None]]:
-        return [self._start_server, self._start_agent]
+        site = self._site
+        apart = [partial(self._start_agent, name, (name,)) for name in site.apart]
+        rest = tuple(name for name in site.names if name not in site.apart)
+        return [
+            self._start_server,
+            *([partial(self._start_agent, "agent", rest)] if rest else []),
+            *apart,
+            self._wait_for_agents,
+        ]
 
     def _start_server(self) -> None:
         site = self._site
@@ -71,6 +81,9 @@ class TorqueBatch:
             "cycle_after_offline": True,
             "plugins": site.scenario.as_json().get("plugins", []),
         }
+        if (port := site.lasting_port()) != 0:
+            # A replayer that was killed asks what became of the job that it was about to submit.
+            settings |= {"port": port, "keep_jobs": True, "keep_completed_s": _DAY_S}
         if site.batch_decides:
             store.save(site.prepared.jobs, site.workload)
             settings |= services.batch_mechanism(site.scenario, site.workload)
@@ -83,21 +96,24 @@ class TorqueBatch:
         assert address is not None  # noqa: S101 - waited for
         install_commands(site.bin, address)
 
-    def _start_agent(self) -> None:
+    def _start_agent(self, name: str, nodes: tuple[str, ...]) -> None:
         site = self._site
+        is_apart = name in site.apart
         settings: dict[str, Any] = {
-            "home": site.work / "mom",
-            "nodes": site.names,
+            "home": site.work / (f"mom-{name}" if is_apart else "mom"),
+            "nodes": nodes,
             "np": site.slots_per_node,
             "server_home": self.home,
             "walltime_check_s": 0,
         }
+        if is_apart:
+            settings["restart"] = "requeue"  # whoever kills it kills the node
         if site.has_balancer:
             settings["hooks"] = self._hooks()
-        process = site.launch(
-            "agent",
+        site.launch(
+            name,
             "-m", "emulator.live.agent",
-            "--config", site.config("agent", settings),
+            "--config", site.config(name, settings),
             "--clock", site.clock_file,
             environ={
                 "BALANCER_READY_FILE": str(site.balancer_ready),
@@ -105,9 +121,22 @@ class TorqueBatch:
                 "BALANCER_HOOK_KEY_FILE": str(site.node_keys),
             },
         )  # fmt: skip
-        process.wait_until(self._agent_has_registered)
 
-    def _agent_has_registered(self) -> bool:
+    def _wait_for_agents(self) -> None:
+        processes = self._site.processes
+        agents = [processes[name] for name in ("agent", *self._site.apart) if name in processes]
+
+        def have_ended() -> list[FleetProcess]:
+            return [agent for agent in agents if agent.exit_status is not None]
+
+        agents[0].wait_until(lambda: bool(have_ended()) or self._is_whole())
+        for agent in have_ended():
+            agent.wait_until(self._has_failed)  # which tells why
+
+    def _has_failed(self) -> bool:
+        return self.failure is not None
+
+    def _is_whole(self) -> bool:
         address = read_address(self.home)
         if self.failure:  # as the run began; who watches tells
             return True
@@ -152,6 +181,20 @@ class TorqueBatch:
 
     def counts(self, replay_log: Path) -> Counts:
         return Counts(self.home, replay_log)
+
+    def serves_all_but(self, absent: int) -> bool:
+        address = read_address(self.home)
+        try:
+            served = -1 if address is None else request(address, {"do": "state"})["nodes_served"]
+        except OSError:
+            return False
+        return bool(served == len(self._site.names) - absent)
+
+    def prepare_return(self) -> None:
+        (self.home / "address").unlink(missing_ok=True)
+
+    def is_back(self) -> bool:
+        return read_address(self.home) is not None
 
     @property
     def failure(self) -> Failure | None:

@@ -1,5 +1,6 @@
 """How the server behaves: scheduling cycles, holds, faults. No process, no socket."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -192,6 +193,24 @@ def test_an_agent_that_comes_back_is_told_what_it_should_run(world):
     answer = world.batch.register(world.agent, ["n01", "n02", "n03"], 2, [(1, 1), (77, 1)], 0)
     assert [(start["job"], start["adopt"]) for start in answer["start"]] == [(0, True)]
     assert answer["drop"] == [(77, 1)]
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1), (3, 6, 1, 5, 2, 4)])
+def test_nodes_are_used_in_their_order_whoever_of_their_agents_registers_first(make_world, order):
+    world = make_world()
+    for number in order:
+        world.agents_up([f"n{number:02}"])
+    jobs = [world.qsub("-l nodes=2") for _ in range(3)]
+    assert [job.exec_nodes for job in jobs] == [(1, 0), (3, 2), (5, 4)]
+    check(world)
+
+
+def test_a_node_that_comes_back_later_is_used_first(world):
+    job = world.qsub("-l nodes=1")
+    world.do("pbsnodes -o n05")
+    world.do("pbsnodes -c n05")
+    assert (job.exec_nodes, world.qsub("-l nodes=1").exec_nodes) == ((0,), (4,))
+    check(world)
 
 
 def test_an_agent_with_unknown_nodes_is_refused(world):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.live.containers.faults import Slow, Steps, steps_of
+from emulator.live.faults import Slow, Steps, steps_of
 from emulator.scenario import FaultPart
 
 
