@@ -95,8 +95,8 @@ class LivePart(_Part):
     prologue and epilogue `in_process` in the node agent, or as `script`s, which take longer. `jobs`: they `sleep`,
     without a process, or each is an `emulator-job`, a process that does its work and proves it, or, where jobs share
     cores, `cpu-bound`: it computes all the time on this machine's processors, and is measured. `faults`: what goes
-    wrong, to a process or a container. `patience_s` (wall time; 0: without end): how long a held clock waits for a process
-    that does nothing; then it goes on without it, and the report says so.
+    wrong, to a process or a container. `patience_s` (wall time; 0: without end): how long a held clock waits for a
+    process that does nothing; then it goes on without it, and the report says so.
     """
 
     batch: str | dict[str, Any] = OUR_BATCH_SYSTEM
