@@ -19,6 +19,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.topologies": (("layout",),),
     "emulator.contention": (("speed",),),
     "emulator.speedups": (("of",),),
+    "emulator.failures": (("outages",),),
     "emulator.schedulers": (("decide",), ("make_cluster",), ("decide(now, view)",)),
     "emulator.backfills": (("may_start",), ("may_start(job, reservation)",)),
     "emulator.queue_orders": (

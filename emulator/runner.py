@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
+from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
+from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.happenings import Happenings
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.run import make_cluster
+from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
@@ -26,19 +30,22 @@ from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from balancer.plugins import Plugins
     from emulator.harness.loop import OnProgress
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
+    from emulator.harness.node_failures import Outage
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
 
 UNDER_WAY = "under way"
 """Why the record of a run that goes on is not whole."""
+_RULES = "workload: dependencies, arrays, cancellations and deadlines"
+_OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -159,28 +166,71 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     return machine
 
 
-def make_happenings(prepared: Prepared, machine: Machine) -> Happenings | None:
-    """What happens to these jobs and nodes whoever schedules; None if nothing does. Raises ScenarioError."""
-    if not has_relations(prepared.jobs):
+def make_happenings(
+    scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
+) -> Happenings | None:
+    """What happens to these jobs and nodes whoever schedules; None if nothing does.
+
+    Raises ScenarioError, TraceError.
+    """
+    fails = bool(scenario.failures or scenario.maintenance)
+    has_rules = has_relations(prepared.jobs)
+    if not (fails or has_rules):
         return None
+    what = _RULES if has_rules else _OUTAGES
     if type(machine) is not Cluster:
         raise ScenarioError(
-            f"workload: dependencies, arrays, cancellations and deadlines go with plain schedulers on whole nodes; "
-            f"{type(machine).__name__} decides over its jobs itself"
+            f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
+        )
+    if fails and mechanism is not None:
+        raise ScenarioError(
+            f"{_OUTAGES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} would give away "
+            "nodes that are down (hybrid has failures of its own, mtbf_s)"
         )
     try:
-        return Happenings(JobRules(prepared.jobs))
+        rules = JobRules(prepared.jobs) if has_rules else None
+        outages = _outages(scenario, prepared.nodes) if fails else None
     except ValueError as error:
-        raise ScenarioError(f"workload: {error}") from error
+        raise ScenarioError(str(error)) from error
+    return Happenings(rules, outages)
 
 
-def check_live(prepared: Prepared) -> None:
-    """Raises ScenarioError for jobs with rules that only virtual time keeps to."""
-    if has_relations(prepared.jobs):
-        raise ScenarioError(
-            "workload: dependencies, arrays, cancellations and deadlines are kept in virtual time only; "
-            "leave out `relations`, `dependencies` and `cancelled` to run live"
+def _outages(scenario: Scenario, nodes: int) -> NodeOutages:
+    names = default_node_names(nodes)
+    failures: Iterator[Outage] = iter(())
+    lost = False
+    if scenario.failures is not None:
+        with scenario.plugged_in():
+            try:
+                model = make_plugin(node_failures.GROUP, scenario.failures.model)
+            except ValueError as error:
+                raise ScenarioError(f"failures: {error}") from error
+        failures = _guarded(
+            plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
         )
+        lost = scenario.failures.jobs == "lost"
+    windows = [window_of(part, names) for part in scenario.maintenance]
+    return NodeOutages(nodes, failures, lost=lost, windows=windows)
+
+
+def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
+    """The same, whose failure is the plug-in's. Bad input, told of before the first, stays what it is."""
+    try:
+        yield from outages
+    except ValueError:
+        raise
+    except Exception as error:
+        raise plugin_error(f"failure model {name}", "outages", 0, error) from error
+
+
+def check_live(scenario: Scenario, prepared: Prepared) -> None:
+    """Raises ScenarioError for what happens in virtual time only."""
+    for what, is_there, keys in (
+        (_RULES, has_relations(prepared.jobs), "`relations`, `dependencies` and `cancelled`"),
+        (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
+    ):
+        if is_there:
+            raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
@@ -222,7 +272,7 @@ def run_or_fail(
         mechanism,
         node_names=getattr(machine, "node_names", None),
         name=plugin_name(scenario.mechanism),
-        happenings=make_happenings(prepared, machine),
+        happenings=make_happenings(scenario, prepared, machine, mechanism),
     )
     complete = False
 

@@ -120,6 +120,38 @@ class LivePart(_Part):
         return data
 
 
+class FailuresPart(_Part):
+    """Nodes that fail, in virtual time (docs/failures.md). `model` is a plug-in as `name: {parameters}`.
+
+    `jobs`: those on a node that fails wait again (`requeue`), or are `lost`.
+    """
+
+    model: str | dict[str, Any]
+    jobs: Literal["requeue", "lost"] = "requeue"
+
+
+class MaintenancePart(_Part):
+    """Nodes that are down from `begin_s` to `end_s`, and again every `every_s`.
+
+    `nodes`: all, or their names. No new job gets them from `drain_s` before the begin on. `jobs` as for failures.
+    """
+
+    begin_s: float = Field(ge=0)
+    end_s: float
+    nodes: Literal["all"] | tuple[str, ...] = "all"
+    drain_s: float = Field(default=0, ge=0)
+    every_s: float | None = None
+    jobs: Literal["requeue", "lost"] = "requeue"
+
+    @model_validator(mode="after")
+    def _is_a_span(self) -> MaintenancePart:
+        if self.end_s <= self.begin_s:
+            raise ValueError(f"end_s must lie behind begin_s, {self.begin_s:g}, not {self.end_s:g}")
+        if self.every_s is not None and self.every_s < self.end_s - self.begin_s + self.drain_s:
+            raise ValueError(f"every_s, {self.every_s:g}, is shorter than what comes again, drain_s included")
+        return self
+
+
 class ResultsPart(_Part):
     """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep.
 
@@ -152,6 +184,8 @@ class Scenario(Pluggable, _Part):
     workload: WorkloadPart
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
+    failures: FailuresPart | None = None
+    maintenance: tuple[MaintenancePart, ...] = ()
     live: LivePart = LivePart()
     results: ResultsPart = ResultsPart()
 
@@ -173,6 +207,7 @@ class Scenario(Pluggable, _Part):
         same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
+        left_out |= {key: True for key in ("failures", "maintenance") if not getattr(self, key)}
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys
@@ -250,8 +285,33 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
     except ValueError as error:
         raise ScenarioError(f"{where}: plugins: {reason(error)}") from error
     scenario = from_mapping(document, where)
-    files = {"workload": _with_files(scenario.workload, folder)}
+    files: dict[str, Any] = {"workload": _with_files(scenario.workload, folder)}
+    files["failures"] = _with_record(scenario.failures, folder)
     return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, folder)})
+
+
+def _with_record(part: FailuresPart | None, folder: Path) -> FailuresPart | None:
+    """A model's parameter `trace` is a file, named relative to the scenario, or to where the user stands."""
+    if part is None or not isinstance(part.model, dict):
+        return part
+    return part.model_copy(update={"model": _plugin_with_file(part.model, folder)})
+
+
+def _found(name: str | Path, folder: Path) -> Path:
+    beside = folder / name  # which is `name` itself if that is absolute
+    return beside if beside.exists() else Path(name)
+
+
+def _plugin_with_file(item: Any, folder: Path) -> Any:
+    """A plug-in whose parameter `trace` is a file, such as the transform `preload`."""
+    if not isinstance(item, dict):
+        return item
+    return {
+        name: {**params, "trace": str(_found(params["trace"], folder))}
+        if isinstance(params, dict) and isinstance(params.get("trace"), str)
+        else params
+        for name, params in item.items()
+    }
 
 
 def _with_conf(part: LivePart, folder: Path) -> LivePart:
@@ -268,27 +328,11 @@ def _with_conf(part: LivePart, folder: Path) -> LivePart:
 
 def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
     """Traces are named relative to the scenario that uses them, or to where the user stands."""
-
-    def found(name: str | Path) -> Path:
-        beside = folder / name  # which is `name` itself if that is absolute
-        return beside if beside.exists() else Path(name)
-
-    def plugin(item: Any) -> Any:
-        """A generator or transform whose parameter `trace` is a file, such as `preload`."""
-        if not isinstance(item, dict):
-            return item
-        return {
-            name: {**params, "trace": str(found(params["trace"]))}
-            if isinstance(params, dict) and isinstance(params.get("trace"), str)
-            else params
-            for name, params in item.items()
-        }
-
     return part.model_copy(
         update={
-            "trace": None if part.trace is None else found(part.trace),
-            "generate": [plugin(item) for item in part.generate],
-            "transforms": [plugin(item) for item in part.transforms],
+            "trace": None if part.trace is None else _found(part.trace, folder),
+            "generate": [_plugin_with_file(item, folder) for item in part.generate],
+            "transforms": [_plugin_with_file(item, folder) for item in part.transforms],
         }
     )
 

@@ -67,7 +67,7 @@ def replay(  # noqa: PLR0917
         how = ALIASES.get(asked, asked) if isinstance(asked, str) else asked
         replayed = Replay(out or Path("runs") / f"{scenario.name}-replay", how, compress)
         prepared = prepare(scenario)
-        check_live(prepared)
+        check_live(scenario, prepared)
         replayer = replayed.prepare(scenario, prepared)
         if cancel:
             replayed.cancel_command()

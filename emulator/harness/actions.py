@@ -109,6 +109,27 @@ class Accounting:
     def repair(self, nodes: Iterable[int]) -> None:
         self.release(nodes)
 
+    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]:
+        """As `take_down`, and the jobs on these nodes are lost for good. Returns them."""
+        failed = [int(node) for node in nodes]
+        lost = sorted({int(job) for job in self.cluster.node_job[failed] if job >= 0})
+        for job in lost:
+            self.cancel(job, lost=True)
+        self.take_down(failed)
+        return lost
+
+    def drain(self, nodes: Iterable[int]) -> list[int]:
+        """Nodes get no new jobs: idle ones are down at once. Returns the others, to be told of by `drained`."""
+        chosen = [int(node) for node in nodes]
+        busy = [node for node in chosen if self.cluster.node_job[node] >= 0]
+        self.cluster.take_offline(chosen, self.now_us)
+        self._moved([node for node in chosen if node not in set(busy)], NodePool.DOWN)
+        return busy
+
+    def drained(self, nodes: Iterable[int]) -> None:
+        """The last jobs have left these nodes, which were drained."""
+        self._moved(_listed(nodes), NodePool.DOWN)
+
     def _lend(self, nodes: Iterable[int]) -> None:
         """A batch job has begun on these nodes: those that are reserved are in the batch pool until it leaves."""
         is_offline = self.cluster.node_offline

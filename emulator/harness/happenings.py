@@ -7,39 +7,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from balancer.clock import NEVER_US
+
 if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
     from emulator.harness.job_rules import JobRules
+    from emulator.harness.node_outages import NodeOutages
 
 
 class Happenings:
-    """The rules of jobs (`job_rules.py`). `begin` once, then `at` at each time at which something is due."""
+    """The rules of jobs and the outages of nodes. `begin` once, then `at` at each time at which something is due."""
 
-    def __init__(self, rules: JobRules) -> None:
+    def __init__(self, rules: JobRules | None = None, outages: NodeOutages | None = None) -> None:
         self._rules = rules
+        self._outages = outages
 
     @property
     def watches_ends(self) -> bool:
         """Whether it must be told of every end of a batch job."""
-        return self._rules.watches_ends
+        rules, outages = self._rules, self._outages
+        return (rules is not None and rules.watches_ends) or (outages is not None and outages.watches_ends)
 
     @property
     def watches_passes(self) -> bool:
         """Whether it must be told of every pass."""
-        return self._rules.watches_passes
+        return self._rules is not None and self._rules.watches_passes
 
     def next_us(self, act: Accounting) -> int:
         """When something is due, NEVER_US if nothing is."""
-        return self._rules.next_us(act)
+        next_us = NEVER_US if self._rules is None else self._rules.next_us(act)
+        if self._outages is None:
+            return next_us
+        goes_on = next_us != NEVER_US or act.cluster.next_event_us != NEVER_US
+        return min(next_us, self._outages.next_us(goes_on=goes_on, waiting=len(act.cluster.queue)))
 
     def begin(self, act: Accounting) -> None:
         """The run begins; nothing is submitted yet. Raises ValueError for what cannot be done."""
-        self._rules.begin(act)
+        if self._rules is not None:
+            self._rules.begin(act)
 
     def at(self, ended: list[int], act: Accounting) -> None:
         """These jobs have ended now, and whatever is due happens; submits and a pass follow."""
-        self._rules.at(ended, (), act)
+        if self._rules is not None:
+            self._rules.at(ended, (), act)
+        if self._outages is None:
+            return
+        lost = self._outages.at(act)
+        if lost and self._rules is not None:
+            self._rules.at((), lost, act)
+            self._outages.at(act)
 
     def after_pass(self, act: Accounting) -> bool:
         """The scheduler has started what it could. Returns whether another pass must follow at the same time."""
-        return self._rules.watches_passes and self._rules.after_pass(act)
+        return self.watches_passes and self._rules is not None and self._rules.after_pass(act)

@@ -121,34 +121,29 @@ class JobRules:
             latest_us = max(submit_us + self._deadline_us[row] - self._estimate_us[row], submit_us - 1)
             heapq.heappush(self._agenda, (latest_us + 1, _DEADLINE, row))
 
-    def at(self, ended: Iterable[int], gone: Iterable[int], act: Accounting) -> list[int]:
-        """What the rules do now that these jobs have ended, and those were stopped for good.
-
-        Returns the running jobs that a rule has stopped for good.
-        """
+    def at(self, ended: Iterable[int], gone: Iterable[int], act: Accounting) -> None:
+        """What the rules do now that these jobs have ended, and those were stopped for good."""
         touched: set[int] = set()
-        stopped: list[int] = []
         for job in ended:
-            self._over(job, act, touched, stopped, succeeded=self._run_ok[job])
+            self._over(job, act, touched, succeeded=self._run_ok[job])
         for job in gone:
-            self._over(job, act, touched, stopped, succeeded=False)
+            self._over(job, act, touched, succeeded=False)
         while touched or (self._agenda and self._agenda[0][0] <= act.now_us):
             while self._agenda and self._agenda[0][0] <= act.now_us:
                 _, what, row = heapq.heappop(self._agenda)
-                self._due(what, row, act, touched, stopped)
+                self._due(what, row, act, touched)
             self._fill(touched, act)
             touched.clear()
-        return stopped
 
-    def _due(self, what: int, row: int, act: Accounting, touched: set[int], stopped: list[int]) -> None:
+    def _due(self, what: int, row: int, act: Accounting, touched: set[int]) -> None:
         state = act.cluster.state[row]
         if what == _SUBMIT:
             act.cluster.hold_back(row)
             if row in self._doomed:
-                self._cancel(row, act, touched, stopped)
+                self._cancel(row, act, touched)
         elif what == _CANCEL or (what == _DEADLINE and state in _WAITS):
             if state not in _OVER:
-                self._cancel(row, act, touched, stopped)
+                self._cancel(row, act, touched)
         elif what == _READY and state == JobState.HELD:
             array = self._array.get(row, -1)
             if array in self._limit:
@@ -173,9 +168,7 @@ class JobRules:
 
     # What becomes of jobs.
 
-    def _over(
-        self, job: int, act: Accounting, touched: set[int], stopped: list[int], *, succeeded: bool
-    ) -> None:
+    def _over(self, job: int, act: Accounting, touched: set[int], *, succeeded: bool) -> None:
         """A job will never run again."""
         if job in self._is_released:
             array = self._array[job]
@@ -193,7 +186,7 @@ class JobRules:
                 if act.cluster.state[each.row] == JobState.FUTURE:
                     self._doomed.add(each.row)
                 else:
-                    self._cancel(each.row, act, touched, stopped)
+                    self._cancel(each.row, act, touched)
             else:
                 self._met(each, act.now_us)
 
@@ -204,12 +197,10 @@ class JobRules:
         if not self._unmet[row]:
             heapq.heappush(self._agenda, (max(self._ready_us[row], self._submit_us[row]), _READY, row))
 
-    def _cancel(self, row: int, act: Accounting, touched: set[int], stopped: list[int]) -> None:
-        if act.cluster.state[row] == JobState.RUNNING:
-            stopped.append(row)
+    def _cancel(self, row: int, act: Accounting, touched: set[int]) -> None:
         act.cancel(row)
         self.cancelled += 1
-        self._over(row, act, touched, stopped, succeeded=False)
+        self._over(row, act, touched, succeeded=False)
 
     def _fill(self, touched: set[int], act: Accounting) -> None:
         """As many tasks of each array as its limit allows, those first that were submitted first."""

@@ -131,12 +131,18 @@ class Loop:
                 decisions.jobs_ended(actions.cluster.ended_since(seen_ends))
             if happenings is not None:
                 ended = actions.cluster.ended_since(seen_ends) if happenings.watches_ends else []
-                happenings.at(ended, actions)
+                self._happen(happenings, ended)
             if stop == Stop.AT_UNTIL:
                 self._handle_points(until_us)
             self._finish_instant()
             self._pass_over()
         return stop
+
+    def _happen(self, happenings: Happenings, ended: list[int]) -> None:
+        try:
+            happenings.at(ended, self.decisions.actions)
+        except Exception as error:  # noqa: BLE001 - raised again; the record tells of a plug-in that failed
+            self.decisions.machine_failed("happenings", error)
 
     def _finish_instant(self) -> None:
         decisions = self.decisions

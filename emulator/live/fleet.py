@@ -91,7 +91,7 @@ class Fleet:
     def __init__(
         self, scenario: Scenario, prepared: Prepared, work: Path, page: WatchPage | None = None
     ) -> None:
-        check_live(prepared)
+        check_live(scenario, prepared)
         mechanism = make_mechanism(scenario)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
         self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)

@@ -157,8 +157,9 @@ def _jobs_of(source: Source | JobTable, nodes: int | None, overrun: str | None) 
             raise ValueError("nodes: how many nodes? (a job table does not tell)")
         return source, nodes
     given = {"nodes": nodes, "workload.overrun": overrun}
-    prepared = prepare(scenario_of(source, {key: value for key, value in given.items() if value is not None}))
-    check_live(prepared)
+    scenario = scenario_of(source, {key: value for key, value in given.items() if value is not None})
+    prepared = prepare(scenario)
+    check_live(scenario, prepared)
     return prepared.jobs, prepared.nodes
 
 

@@ -146,6 +146,15 @@ def test_a_speedup(run):
     assert summary["jobs_run"] == 12
 
 
+def test_a_failure_model(run):
+    summary = run(
+        {"workload": {"generate": [CLOCKWORK]}, "failures": {"model": {"one_by_one": {"every_h": 1}}}},
+        "failure.py:OneByOne",
+        "generator.py:Clockwork",
+    )
+    assert summary["node_time_h"]["DOWN"] > 0
+
+
 def test_the_strategies_of_the_mechanism_hybrid(run):
     summary = run(
         {

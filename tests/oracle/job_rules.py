@@ -115,15 +115,14 @@ class RuledMachine(_Machine):
         )
 
     def settle(self) -> None:
-        """Cancel whatever must be cancelled, then release whatever may be, until nothing changes."""
+        """Cancel until nobody must be cancelled any more, release whoever may be, and again until nothing changes."""
+        in_order = sorted(self.jobs, key=self.place.__getitem__)
         changed = True
         while changed:
             changed = False
-            for number in sorted(self.jobs, key=self.place.__getitem__):
-                if number not in self.over and self.must_go(number):
-                    self.cancel(number)
-                    changed = True
-            for number in sorted(self.held(), key=self.place.__getitem__):
+            while going := [n for n in in_order if n not in self.over and self.must_go(n)]:
+                self.cancel(going[0])
+            for number in [n for n in in_order if n in self.held()]:
                 if self.is_due(number):
                     self.release(number)
                     changed = True

@@ -83,7 +83,7 @@ class Controller:
     ) -> None:
         mechanism = make_mechanism(scenario)
         self.prepared: Prepared = prepare(scenario)
-        check_live(self.prepared)
+        check_live(scenario, self.prepared)
         self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
         self._in_batch: HasNotice | bool = False
         self.batch_decides = False

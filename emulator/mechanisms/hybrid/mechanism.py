@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import NEVER_US, micros, wall_us
 from emulator.harness.cluster import Cluster
 from emulator.harness.loop import Loop
+from emulator.harness.node_failures import Failures
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
-from emulator.mechanisms.hybrid.failures import Failures
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook
 from emulator.mechanisms.hybrid.machine import HybridCluster
