@@ -64,6 +64,10 @@ class FleetDriver(fake.MediumFakeDriver):  # type: ignore[misc]
             raise exception.ComputeResourcesUnavailable(reason="told to fail")
         super().spawn(context, instance, *arguments, **options)
 
+    def post_live_migration(self, context: Any, instance: Any, *_: Any, **__: Any) -> None:
+        """A server that moved alive is no more where it was, as Nova's FakeLiveMigrateDriver has it."""
+        self.destroy(context, instance, network_info=None)
+
 
 # Nova loads drivers from its own package only; the name is all that is put there.
 sys.modules["nova.virt.fleet"] = sys.modules[__name__]

@@ -1,0 +1,127 @@
+"""The profiles `slurm` and `nova` of docker-compose.yml and what runs in their containers say the same."""
+
+import re
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from emulator.live.containers.nova_fleet import Nova
+from emulator.live.containers.slurm_fleet import Slurm
+from emulator.live.nova.system import NovaRun
+from emulator.scenario import ScenarioError, load
+
+ROOT = Path(__file__).parents[4]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+PLACES = ["python", "-m", "emulator.live.containers.places"]
+PROFILES = [Slurm(), Nova()]
+
+
+def services(profile):
+    return {
+        name: service
+        for name, service in COMPOSE["services"].items()
+        if service.get("profiles") == [profile.name]
+    }
+
+
+def name_of(profile):
+    return profile.name
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=name_of)
+def test_each_place_of_a_run_is_a_container_and_the_run_waits_for_them(profile):
+    others = services(profile)
+    run = others.pop(profile.name)
+    assert {service["entrypoint"][-1] for service in others.values()} == profile.places
+    assert all(service["entrypoint"][:-1] == PLACES for service in others.values())
+    assert set(run["depends_on"]) == set(others)
+    assert "entrypoint" not in run
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=name_of)
+def test_all_containers_share_one_network_and_one_volume_as_nobody_s_root(profile):
+    found = services(profile)
+    networks = {service.get("network_mode") for service in found.values()}
+    (owner,) = (name for name, service in found.items() if "network_mode" not in service)
+    assert networks == {None, f"service:{owner}"}
+    for name, service in found.items():
+        assert any(volume == f"{profile.name}:/fleet" for volume in service["volumes"]), name
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        assert service.get("user") == (None if name == profile.name else "1000:1000")
+
+
+def test_nova_s_processes_have_containers_of_their_own():
+    places = {name: Nova().place_of(name) for name in (*NovaRun.names, "nova-databases")}
+    assert places == {
+        "nova": "services",
+        "nova-databases": "services",
+        "nova-front": "front",
+        "nova-postgres": "postgres",
+        "nova-agent": "agent",
+    }
+    assert {Nova().place_of(name) for name in ("batch", "agent")} == {"batch"}  # its agent plays the nodes
+    assert {Nova().place_of(name) for name in ("balancer", "predictor")} == {"balancer"}
+    assert Nova().place_of("replayer") == "replayer"
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=name_of)
+def test_its_scenario_is_for_these_containers_and_another_is_an_error_that_says_so(profile):
+    own = COMPOSE["services"][profile.name]["environment"]["FLEET_SCENARIO"]
+    path = re.fullmatch(r"\$\{FLEET_SCENARIO:-/(.*)\}", own)[1]
+    profile.check(load(ROOT / path))
+    with pytest.raises(ScenarioError, match=rf"these containers are {profile.name.capitalize()}'s"):
+        profile.check(load(ROOT / "scenarios" / "fleet.yaml"))
+
+
+def test_nova_in_containers_has_our_batch_server_only():
+    scenario = load(ROOT / "scenarios" / "nova-fleet.yaml", ("live.batch=slurm",))
+    with pytest.raises(ScenarioError, match=r"live\.batch is slurm, and these containers have torque only"):
+        Nova().check(scenario)
+
+
+@pytest.mark.parametrize(
+    "file", ["containers/Dockerfile", "containers/nova.Dockerfile", "scripts/slurm-image"]
+)
+def test_the_image_starts_what_runs_the_profile(file):
+    entry = re.findall(
+        r'^ENTRYPOINT \["python", "-m", "([a-z_.]+)"\]$', (ROOT / file).read_text(), re.MULTILINE
+    )[-1]
+    assert callable(import_module(entry).main)
+    assert entry.endswith("_fleet")
+
+
+def test_the_image_of_nova_has_the_locked_packages_which_reach_the_build():
+    copied = re.findall(r"^COPY (\S+)", (ROOT / "containers" / "nova.Dockerfile").read_text(), re.MULTILINE)
+    assert copied == ["requirements-nova.lock"]
+    assert "!requirements-nova.lock" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=name_of)
+def test_compose_takes_the_profile(profile, tmp_path):
+    compose = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+    if shutil.which(compose[0]) is None:
+        pytest.skip("Compose is not installed")
+    done = subprocess.run(
+        [*compose, "-f", ROOT / "docker-compose.yml", "--profile", profile.name, "config", "--services"],
+        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(services(profile)) <= set(done.stdout.split())
+
+
+def test_an_image_is_not_made_without_the_one_that_it_is_made_of(tmp_path):
+    """With a `docker` that knows no image."""
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\necho "$@" >>$0.asked\nexit 1\n')
+    docker.chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "scripts" / "nova-image"], env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "make it with scripts/fleet-images" in done.stderr
+    assert (tmp_path / "docker.asked").read_text().startswith("image inspect balancer-emulator/replayer:")
