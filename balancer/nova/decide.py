@@ -47,7 +47,8 @@ class Intruder:
     def what_to_do(self) -> str:
         return (
             f"move it (openstack server migrate {self.server}) or delete it; the node gets no new job while it is"
-            " there. Who may force hosts is set in Nova's policy (os_compute_api:servers:create:forced_host)"
+            " there. Who may force hosts is set in Nova's policy (os_compute_api:servers:create:forced_host; moves:"
+            " os_compute_api:os-migrate-server:migrate_live:host, os_compute_api:os-evacuate)"
         )
 
 
