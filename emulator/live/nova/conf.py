@@ -19,7 +19,7 @@ VCPUS, RAM_MB, DISK_GB = 10, 8192, 10
 _CONF = """
 [DEFAULT]
 state_path = {folder}
-log_file = {folder}/nova.log
+log_file = {logs}/nova.log
 host = control
 transport_url = fake://
 compute_driver = fleet.FleetDriver
@@ -96,7 +96,8 @@ project_domain_id = default"""
 class NovaConf:
     """`environment`: with Nova. `front`: the URL of its Keystone, Glance and Neutron, by which it is reached itself.
 
-    `database`: name -> URL. `balancer`: the section of that name, of the filter and the notification driver.
+    `database`: name -> URL. `balancer`: the section of that name, of the filter and the notification driver. `logs`:
+    the folder of nova.log, if not that of the files.
     """
 
     environment: Path
@@ -104,10 +105,12 @@ class NovaConf:
     database: Callable[[str], str]
     balancer: Mapping[str, object] = field(default_factory=dict)
     region: str = "RegionOne"
+    logs: Path | None = None
 
     def write(self, folder: Path) -> None:
         """All files of the two services into this folder."""
         given = {"folder": str(folder), "front": self.front, "region": self.region}
+        given["logs"] = str(self.logs or folder)
         given |= {"login": _LOGIN.format(front=self.front)} | {
             name: self.database(name) for name in DATABASES
         }

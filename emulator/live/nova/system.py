@@ -169,8 +169,9 @@ class NovaRun:
             "patience_s": 60, "hint_address": _hint_address(self._hints),
         }  # fmt: skip
         conf = NovaConf(
-            environment=self._environment, front=self.url, database=self._postgres.url, balancer=told
-        )
+            environment=self._environment, front=self.url, database=self._postgres.url, balancer=told,
+            logs=self._site.logs,
+        )  # fmt: skip
         conf.write(self.home)
 
     def _run(self, name: str, *arguments: str) -> FleetProcess:
