@@ -19,7 +19,7 @@ from nova_kit.script import answers
 from testdata import RECORDED
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
-ROUNDS = int(os.environ.get("NOVA_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("NOVA_ROUNDS", "8"))
 TRAIT = "CUSTOM_BALANCER_NODE"
 
 pytestmark = [
