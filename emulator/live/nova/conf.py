@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DATABASES = ("nova", "nova_api", "nova_cell0", "placement")
 VCPUS, RAM_MB, DISK_GB = 10, 8192, 10
 """Of a whole node: processors and memory are those of Nova's MediumFakeDriver."""
+# Each host looks at its own resources when it starts and at every claim; every minute, as Nova has it, hundreds of
+# hosts in one process do nothing else.
 _CONF = """
 [DEFAULT]
 state_path = {folder}
@@ -28,6 +30,7 @@ cpu_allocation_ratio = 1.0
 ram_allocation_ratio = 1.0
 disk_allocation_ratio = 1.0
 sync_power_state_interval = -1
+update_resources_interval = 600
 service_down_time = 3600
 report_interval = 60
 vif_plugging_is_fatal = false

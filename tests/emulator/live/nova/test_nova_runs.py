@@ -99,7 +99,7 @@ def decisions(record):
     return {lease.job: lease.granted for lease in record.leases}
 
 
-def test_a_morning_is_decided_as_in_virtual_time(live):
+def test_a_morning_is_decided_as_in_virtual_time(live, tmp_path):
     scenario, prepared = a_scenario(nodes=8, jobs=MORNING)
     virtual = run_virtual(scenario, prepared)
     record = live(scenario, prepared)
@@ -109,6 +109,7 @@ def test_a_morning_is_decided_as_in_virtual_time(live):
     assert record.state.tolist() == virtual.state.tolist()
     (refused,) = (lease for lease in record.leases if not lease.granted)
     assert "No valid host was found" in refused.reason
+    assert "not granted" in (tmp_path / "work" / "logs" / "nova.log").read_text()  # why, for people
     # A lease begins when its last server runs: that much later than the Balancer granted it, and all before it was.
     late_us = record.pace["lease_start_late_most_us"] + 2 * record.pace["lag_us"] * scenario.live.speed
     assert record.pace["lease_start_late_most_us"] > 0

@@ -1,6 +1,7 @@
 """`live.ondemand: nova` without a Nova: what is an error before anything begins, and what is measured."""
 
 import json
+from configparser import ConfigParser
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.live.containers.wanted import slots_of
+from emulator.live.nova.conf import NovaConf
 from emulator.live.nova.cost import starts_late_us
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.ondemand_system import make_ondemand_system
@@ -107,6 +109,24 @@ def test_a_replay_log_keeps_the_hosts_of_a_lease(tmp_path):
     assert read_replay(tmp_path / "replay.jsonl").leases == {
         7: LeaseResult(7, granted=True, decided_us=5_000_000, ended_us=9_000_000, hosts=("n2", "n1"))
     }
+
+
+def test_novas_own_log_goes_where_the_logs_of_a_run_are_kept(tmp_path):
+    paste = tmp_path / "environment" / "etc" / "nova" / "api-paste.ini"
+    paste.parent.mkdir(parents=True)
+    paste.write_text("")
+    logs = []
+    for name, given in (("alone", None), ("run", tmp_path / "logs")):
+        folder = tmp_path / name
+        folder.mkdir()
+        conf = NovaConf(
+            environment=tmp_path / "environment", front="http://f", database="sqlite:///{}".format, logs=given
+        )
+        conf.write(folder)
+        found = ConfigParser(strict=False, interpolation=None)
+        found.read(folder / "nova.conf")
+        logs.append(found["DEFAULT"]["log_file"])
+    assert logs == [str(tmp_path / "alone" / "nova.log"), str(tmp_path / "logs" / "nova.log")]
 
 
 def test_the_front_passes_nova_through_once_it_listens(tmp_path):
