@@ -23,11 +23,15 @@ _SHOWN = 16
 def versions() -> dict[str, str]:
     """Versions of what figures depend on; `sources` tells what a number cannot: that somebody changed the code."""
     return {
-        "emulator": version("balancer-emulator"),
+        "emulator": _version("balancer-emulator"),
         "sources": sources(),
         "python": platform.python_version(),
-        **{name: version(name) for name in _LIBRARIES},
+        **{name: _version(name) for name in _LIBRARIES},
     }
+
+
+_version = cache(version)
+"""What is installed is looked up once: a sweep of 1,560 runs asked for seconds."""
 
 
 @cache

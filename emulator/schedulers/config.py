@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
 from balancer.plugins import plugin_names
@@ -57,9 +58,8 @@ class SchedulerConfig:
     rule: str | dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        types = get_type_hints(type(self))  # takes longer than all the rest
         for field_ in dataclasses.fields(self):
-            allowed = get_args(types[field_.name])
+            allowed = _allowed()[field_.name]
             value = getattr(self, field_.name)
             if (
                 field_.name not in _NAMES_PLUGINS
@@ -151,6 +151,12 @@ class SchedulerConfig:
         if self.backfill == "easy" and self.choice != "first_fit":
             parts.append(self.choice)
         return "+".join(parts)
+
+
+@cache
+def _allowed() -> dict[str, tuple[Any, ...]]:
+    """The words that each field may be, empty where it is free. Looked up once: it takes longer than all the rest."""
+    return {name: get_args(hint) for name, hint in get_type_hints(SchedulerConfig).items()}
 
 
 _NAMES_PLUGINS = ("order", "decide", "rule")

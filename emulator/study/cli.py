@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,8 @@ def study() -> None:
               help="Batch jobs smaller than a node share nodes: replay the nodes that they fill together.")  # fmt: skip
 @click.option("--memory-per-node", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
               help="With --shared-nodes: nodes are full by memory too, if the log says what jobs want.")  # fmt: skip
+@click.option("--gpus-per-node", type=click.IntRange(min=1),
+              help="With --shared-nodes: GPUs of a node. [default: the most that a job had on one]")  # fmt: skip
 @click.option("--down-nodes", type=click.Path(path_type=Path),
               help="When batch nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
 @click.option("--cores-per-node", type=click.IntRange(min=0),
@@ -210,6 +213,7 @@ def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     from emulator.commands.run import interruptible  # noqa: PLC0415
+    from emulator.study.longer_waits import chains  # noqa: PLC0415
     from emulator.sweeps.cli import SweepProgress, choose_pool  # noqa: PLC0415
     from emulator.sweeps.store import PARQUET  # noqa: PLC0415
     from emulator.sweeps.sweep import run_sweep  # noqa: PLC0415
@@ -218,7 +222,7 @@ def _run(sweep: Sweep, store: Store, options: dict[str, Any]) -> tuple[list[dict
     with SweepProgress(quiet=silent) as progress, interruptible() as interrupted:
         outcome = run_sweep(
             sweep, store, choose_pool(options["jobs"], options["dask"]),
-            stop=lambda: bool(interrupted), on_done=progress.update,
+            stop=lambda: bool(interrupted), on_done=progress.update, chains=chains(sweep),
         )  # fmt: skip
     if outcome.interrupted:
         click.echo(
@@ -261,7 +265,7 @@ def _answer(  # noqa: PLR0917 - all of one study
         scheduler=options["scheduler"],
         ratios=judge.ratios(rows, tried, seed=options["seed"]),
         held_out=held_out.on_trial(rows, unannounced, wishes),
-        who=_who(sweep, logs, advice),
+        who=_who(sweep, logs, advice, options["jobs"]),
         price=options["node_hour_price"],
         growth=_grown(rows, tried, logs, weeks, advice, wishes, options),
     )
@@ -288,7 +292,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     console.print(f"\nRuns, {', '.join(files)} are in {folder}.", markup=False)
 
 
-def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]]) -> Who | None:
+def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int | None) -> Who | None:
     """Whom the first recommendation costs what; None if nothing keeps to the wishes."""
     from balancer.clock import US  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
@@ -303,7 +307,10 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]]) -> Who | No
         [run for run in sweep.runs if run.varied[LABEL] == label and run.varied[PAIRING] == 1]
         for label in labels
     )
-    return who(today, then, logs.warm_up_us / US, logs.shared_queue)
+    return who(
+        today, then, logs.warm_up_us / US, logs.shared_queue,
+        processes=jobs or len(os.sched_getaffinity(0)),
+    )  # fmt: skip
 
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> None:
@@ -361,6 +368,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         lay_together=options["lay_together"],
         shared_nodes=options["shared_nodes"],
         memory_gib_per_node=options["memory_per_node"],
+        gpus_per_node=options["gpus_per_node"],
         down_nodes=options["down_nodes"],
     )
     weeks = usable_weeks(logs)

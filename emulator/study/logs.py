@@ -20,6 +20,7 @@ from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.rules import to_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
+from emulator.workload.swf import GPUS_KEY
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -86,12 +87,14 @@ def read_logs(
     lay_together: bool = False,
     shared_nodes: bool = False,
     memory_gib_per_node: float | None = None,
+    gpus_per_node: int | None = None,
     down_nodes: Path | None = None,
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
     `shared_nodes`: batch jobs of fewer than `procs_per_node` processors (1: guessed from the log) share nodes, which
-    are full by memory too if `memory_gib_per_node` is given.
+    are full by memory too if `memory_gib_per_node` is given, and by GPUs if the log has them (`gpus_per_node`: how many
+    a node has, None: guessed). Where the log names the node of a job, it is on that one.
 
     `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`).
 
@@ -106,13 +109,10 @@ def read_logs(
         if procs_per_node == 1:
             procs_per_node, note = _guess_procs(batch)
             notes.append(note)
-        shared = _shared(batch, procs_per_node, memory_gib_per_node)
+        gpus_per_node, said = _gpus_of_a_node(batch, gpus_per_node)
+        shared = _shared(batch, procs_per_node, memory_gib_per_node, gpus_per_node)
         batch, shared_queue = shared.log, shared.queue
-        notes.append(
-            f"batch: {shared.jobs:,} jobs of fewer than {procs_per_node} processors share nodes, at most"
-            f" {shared.most:,} at once by the log's own starts; they wait for nodes by themselves, and"
-            f" {shared.unstarted:,} without a start are left out"
-        )
+        notes += [*said, *_said_of_sharing(shared, procs_per_node)]
     down = JobTable.empty()
     if down_nodes is not None:
         if shared_queue is None:
@@ -203,14 +203,53 @@ def _guess_procs(batch: SwfLog) -> tuple[int, str]:
     )
 
 
-def _shared(batch: SwfLog, procs_per_node: int, memory_gib: float | None) -> Shared:
+def _gpus_of_a_node(batch: SwfLog, given: int | None) -> tuple[int | None, list[str]]:
+    """GPUs of a node, None where jobs have none, and what to say of a guess. Raises ScenarioError."""
+    gpus = batch.further(GPUS_KEY)
+    if gpus is None:
+        if given is not None:
+            raise ScenarioError(
+                f"{batch.source}: it does not say which jobs had GPUs (sacct: AllocTRES; PBS: Resource_List.ngpus), so"
+                " --gpus-per-node cannot be kept to"
+            )
+        return None, []
+    if given is not None:
+        return given, []
+    nodes = np.ones(len(batch), np.int64) if batch.nodes is None else np.maximum(batch.nodes, 1)
+    found = int(np.ceil(gpus / nodes).max())
+    how = "no job has more on a node"
+    note = f"batch: a node is taken to have {found} GPUs ({how}); --gpus-per-node says what it really has"
+    return found, [note]
+
+
+def _said_of_sharing(shared: Shared, procs_per_node: int) -> list[str]:
+    how = "starts"
+    if shared.listed:
+        but = "" if shared.listed == shared.jobs else f" for {shared.listed:,} of them"
+        how = f"node list{but} (first fit would need {shared.fitted:,})"
+    note = (
+        f"batch: {shared.jobs:,} jobs of fewer than {procs_per_node} processors share nodes, at most {shared.most:,} at"
+        f" once by the log's own {how}; they wait for nodes by themselves, and {shared.unstarted:,} without a start are"
+        " left out"
+    )
+    if not shared.crowded:
+        return [note]
+    doubt = (
+        f"batch: on {len(shared.crowded):,} nodes of the log's list up to {max(shared.crowded.values()):,} processors"
+        f" were in use at once: is --procs-per-node {procs_per_node} right?"
+    )
+    return [note, doubt]
+
+
+def _shared(batch: SwfLog, procs_per_node: int, memory_gib: float | None, gpus: int | None) -> Shared:
     if memory_gib is not None and not (batch.column("requested_memory_kb") > 0).any():
         raise ScenarioError(
             f"{batch.source}: it does not say how much memory jobs asked for (sacct: AllocTRES), so --memory-per-node"
             " cannot be kept to"
         )
     try:
-        return pack_shared(batch, procs_per_node, None if memory_gib is None else round(memory_gib * 1024**2))
+        memory_kb = None if memory_gib is None else round(memory_gib * 1024**2)
+        return pack_shared(batch, procs_per_node, memory_kb, gpus)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 

@@ -5,7 +5,8 @@ The jobs are those that were submitted in the weeks, without those that ran when
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from balancer.clock import US
 from emulator.metrics import jobs as job_figures
 from emulator.runner import prepare, run_virtual
 from emulator.study.logs import WEEK_S
+from emulator.sweeps.pools import on_cores
 from emulator.workload.preload import is_preloaded
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.scenario import Scenario
     from emulator.sweeps.grid import Run
 
 _NODES = (
@@ -59,7 +62,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
-    """Of all weeks, one behind the other: what each job is and how long it waited (us)."""
+    """What each job is and how long it waited (us)."""
 
     nodes: NDArray[np.int64]
     run_us: NDArray[np.int64]
@@ -68,12 +71,21 @@ class _Jobs:
     wait_us: NDArray[np.int64]
 
 
-def who(today: Sequence[Run], then: Sequence[Run], begin_s: float, without_queue: int | None = None) -> Who:
+def who(
+    today: Sequence[Run],
+    then: Sequence[Run],
+    begin_s: float,
+    without_queue: int | None = None,
+    *,
+    processes: int = 1,
+) -> Who:
     """Of runs of the same weeks in the same order, which are done again; a week begins `begin_s` after its run.
 
     Jobs of `without_queue` do not count.
     """
-    was, now = (_jobs(runs, begin_s, without_queue) for runs in (today, then))
+    of_a_run = partial(_jobs_of, begin_s=begin_s, without_queue=without_queue)
+    parts = on_cores(of_a_run, [run.scenario for run in (*today, *then)], processes)
+    was, now = (_joined(some) for some in (parts[: len(today)], parts[len(today) :]))
     if not np.array_equal(was.number, now.number):
         raise ValueError("the settings do not have the same jobs")
     was_min, now_min = was.wait_us / US / 60, now.wait_us / US / 60
@@ -88,24 +100,27 @@ def who(today: Sequence[Run], then: Sequence[Run], begin_s: float, without_queue
     )
 
 
-def _jobs(runs: Sequence[Run], begin_s: float, without_queue: int | None) -> _Jobs:
-    parts = []
+def _jobs_of(scenario: Scenario, begin_s: float, without_queue: int | None) -> _Jobs:
     begin_us, end_us = round(begin_s * US), round((begin_s + WEEK_S) * US)
-    for run in runs:
-        record = run_virtual(run.scenario, prepare(run.scenario))
-        rows = job_figures.batch_jobs_run(record)
-        if without_queue is not None:
-            rows = rows[record.jobs.queue[rows] != without_queue]
-        submit_us = record.jobs.submit_us[rows]
-        kept = rows[(submit_us >= begin_us) & (submit_us < end_us) & ~is_preloaded(record.jobs)[rows]]
-        kept = kept[np.argsort(record.jobs.number[kept], kind="stable")]
-        jobs = record.jobs
-        parts.append(
-            (jobs.nodes[kept], jobs.run_us[kept], jobs.user[kept], jobs.number[kept],
-             record.start_us[kept] - jobs.submit_us[kept])
-        )  # fmt: skip
-    joined = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
-    return _Jobs(*joined)
+    record = run_virtual(scenario, prepare(scenario))
+    rows, jobs = job_figures.batch_jobs_run(record), record.jobs
+    if without_queue is not None:
+        rows = rows[jobs.queue[rows] != without_queue]
+    submit_us = jobs.submit_us[rows]
+    kept = rows[(submit_us >= begin_us) & (submit_us < end_us) & ~is_preloaded(jobs)[rows]]
+    kept = kept[np.argsort(jobs.number[kept], kind="stable")]
+    return _Jobs(
+        nodes=jobs.nodes[kept].astype(np.int64),
+        run_us=jobs.run_us[kept],
+        user=jobs.user[kept].astype(np.int64),
+        number=jobs.number[kept].astype(np.int64),
+        wait_us=record.start_us[kept] - jobs.submit_us[kept],
+    )
+
+
+def _joined(parts: Sequence[_Jobs]) -> _Jobs:
+    """One behind the other."""
+    return _Jobs(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(_Jobs)))
 
 
 def _groups(

@@ -10,15 +10,19 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from multiprocessing.synchronize import Event
 
     from emulator.sweeps.grid import Run
+
+_Given = TypeVar("_Given")
+_Found = TypeVar("_Found")
 
 _LOOK_S = 0.2
 _AHEAD = 4
@@ -35,15 +39,18 @@ class Done:
 
 
 class Pool(Protocol):
-    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
-        """Do the runs; each as soon as it is over, in any order. Ends early, and soon, when `stop` says so."""
+    def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+        """Do the runs; each as soon as it is over, in any order. Ends early, and soon, when `stop` says so.
+
+        Runs are taken when there is something to do them with: which are left may depend on what is over.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
     """One after the other in this process: for a few short runs."""
 
-    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+    def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         from emulator.sweeps.execute import execute  # noqa: PLC0415 - compiles kernels
 
         return _one_by_one(runs, stop, execute)
@@ -55,21 +62,18 @@ class Cores:
 
     jobs: int
 
-    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+    def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["emulator.sweeps.execute"])
         stopped = context.Event()
         waiting = iter(runs)
-        pool = ProcessPoolExecutor(
-            min(self.jobs, len(runs)), mp_context=context, initializer=_begin, initargs=(stopped,)
-        )
+        # It has a process only when a run is there for it.
+        pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_begin, initargs=(stopped,))
         pending: dict[Future[dict[str, Any] | None], Run] = {}
         try:
             while not stop():
-                for run in waiting:
+                for run in islice(waiting, self.jobs * (1 + _AHEAD) - len(pending)):
                     pending[pool.submit(_work, _text(run))] = run
-                    if len(pending) >= self.jobs * (1 + _AHEAD):
-                        break
                 if not pending:
                     return
                 finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
@@ -86,13 +90,15 @@ class LiveToo:
 
     virtual: Pool
 
-    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+    def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         from emulator.sweeps.execute import execute_live  # noqa: PLC0415 - compiles kernels
 
-        others = [run for run in runs if not run.is_live]
-        if others:
-            yield from self.virtual.done(others, stop)
-        yield from _one_by_one([run for run in runs if run.is_live], stop, execute_live)
+        live: list[Run] = []
+        others = _without_live(runs, live)
+        first = next(others, None)
+        if first is not None:
+            yield from self.virtual.done(chain((first,), others), stop)
+        yield from _one_by_one(live, stop, execute_live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,7 @@ class DaskCluster:
 
     address: str
 
-    def done(self, runs: Sequence[Run], stop: Callable[[], bool]) -> Iterator[Done]:
+    def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         try:
             import distributed  # noqa: PLC0415 - an optional extra
         except ImportError as error:
@@ -131,6 +137,26 @@ class DaskCluster:
                         yield _outcome(futures[future], future)
             finally:
                 client.cancel(list(pending))
+
+
+def _without_live(runs: Iterable[Run], live: list[Run]) -> Iterator[Run]:
+    """The runs of virtual time; the others are put into `live`."""
+    for run in runs:
+        if run.is_live:
+            live.append(run)
+        else:
+            yield run
+
+
+def on_cores(function: Callable[[_Given], _Found], given: Sequence[_Given], jobs: int) -> list[_Found]:
+    """What a function of a module makes of each, in their order, in so many processes; with one, here."""
+    if min(jobs, len(given)) < 2:  # noqa: PLR2004 - then a process would only cost
+        return [function(each) for each in given]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["emulator.sweeps.execute"])
+    stopped = context.Event()
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped,)) as pool:
+        return list(pool.map(function, given))
 
 
 def _outcome(run: Run, future: Any) -> Done:
@@ -176,7 +202,7 @@ def _work(scenario_json: str) -> dict[str, Any] | None:
 
 
 def _one_by_one(
-    runs: Sequence[Run],
+    runs: Iterable[Run],
     stop: Callable[[], bool],
     execute: Callable[[str, Callable[[], bool]], dict[str, Any]],
 ) -> Iterator[Done]:

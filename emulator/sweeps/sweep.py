@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from emulator.sweeps.chains import Chains
 from emulator.sweeps.grid import REPEAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from emulator.sweeps.grid import Run, Sweep
     from emulator.sweeps.pools import Done, Pool
@@ -32,35 +33,49 @@ def run_sweep(
     *,
     stop: Callable[[], bool] = lambda: False,
     on_done: Callable[[int, int], None] = lambda _done, _all: None,
+    chains: Chains | None = None,
 ) -> Outcome:
     """Do what is missing. Finished runs are stored at once; the tables are written whatever happens.
 
     `on_done(runs over, runs in all)` is called at the begin and after each run; `stop` is asked all the time.
-    Runs with the same configuration are done once.
+    Runs with the same configuration are done once; what `chains` settles is stored and not done.
     """
-    missing: dict[str, Run] = {}
-    for run in sweep.runs:
-        if run.key not in missing and store.row(run) is None:
-            missing[run.key] = run
-    total = len({run.key for run in sweep.runs})
-    skipped = total - len(missing)
+    chains = Chains() if chains is None else chains
+    every = {run.key: run for run in reversed(sweep.runs)}
+    rows_before = {run.key: store.row(run) for run in sweep.runs}
+    missing = {key: every[key] for key, row in rows_before.items() if row is None}
+    total, skipped = len(every), len(every) - len(missing)
+    open_ = dict(missing)
     failed: dict[str, str] = {}
-    over = skipped
-    on_done(over, total)
     try:
-        if missing:
-            for done in pool.done(list(missing.values()), stop):
-                over += 1
+        for key, row in rows_before.items():
+            _settle(every[key], row, chains, open_, store)
+        on_done(total - len(open_), total)
+        if open_:
+            wanted = chains.in_turn(open_) if chains.chains else list(open_.values())
+            for done in pool.done(wanted, stop):
+                open_.pop(done.run.key, None)
                 _keep(done, store, failed)
-                on_done(over, total)
+                _settle(done.run, done.row, chains, open_, store)
+                on_done(total - len(open_), total)
     finally:
         rows = store.write_tables(sweep)
     return Outcome(
         rows=rows,
         skipped=skipped,
         failed=tuple((run, failed[run.key]) for run in missing.values() if run.key in failed),
-        interrupted=stop() and over < total,
+        interrupted=stop() and bool(open_),
     )
+
+
+def _settle(
+    run: Run, row: Mapping[str, Any] | None, chains: Chains, open_: dict[str, Run], store: Store
+) -> None:
+    """What a row, if there is one, says of other runs that are not over."""
+    if row is not None:
+        for other in chains.settled(run, row):
+            if open_.pop(other.key, None) is not None:
+                store.keep(other, dict(row))
 
 
 def _keep(done: Done, store: Store, failed: dict[str, str]) -> None:

@@ -14,10 +14,12 @@ from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.files import TraceError
 from emulator.workload.outages import as_jobs, read_outages
 from emulator.workload.packing import level
+from emulator.workload.swf import GPUS_KEY, HOST_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from rich.console import RenderableType
 
     from emulator.workload.packing import Demand
@@ -150,7 +152,28 @@ def _understood(
         ("waits", waits),
         ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
         ("names", names),
+        *_further(log, rows),
     ]
+
+
+def _further(log: SwfLog, rows: NDArray[np.intp]) -> list[tuple[str, str]]:
+    """What it says beyond SWF, where it does."""
+    said = []
+    gpus, hosts = log.further(GPUS_KEY), log.further(HOST_KEY)
+    if gpus is not None:
+        some = gpus[rows] > 0
+        said.append(
+            ("GPUs", f"of {some.mean():.1%} of the jobs, at most {int(gpus[rows].max(initial=0)):,} of one")
+        )
+    if hosts is not None:
+        known = hosts[rows] > 0
+        said.append(
+            (
+                "node list",
+                f"of {known.mean():.1%} of the jobs, those of one node: {len(np.unique(hosts[rows][known])):,} nodes",
+            )
+        )
+    return said
 
 
 def _when(log: SwfLog, workload: Workload) -> str:

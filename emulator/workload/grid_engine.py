@@ -128,6 +128,7 @@ def _take(fields: list[str], rows: Rows) -> None:
         allocated_procs=slots,
         requested_procs=slots,
         requested_s=int(limit[1]) if limit else -1,
+        host=rows.host_of([said["hostname"]] if ran and slots == 1 else []),
         status=_status(said),
         user=rows.users.number(said["owner"]),
         group=rows.groups.number(said["group"]),

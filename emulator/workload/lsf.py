@@ -110,6 +110,8 @@ def _take(line: str, rows: Rows) -> None:
         allocated_procs=procs or -1,
         requested_procs=asked or procs or -1,
         nodes=len({host for _, host in slots}) or -1,
+        host=rows.host_of({host for _, host in slots}),
+        reservation=rows.reservations.number(said.get("rsvId")),
         requested_s=limit_s if limit_s > 0 else -1,
         used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
         status=_status(said),

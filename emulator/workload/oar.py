@@ -103,6 +103,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         allocated_procs=resources or nodes or -1,
         requested_procs=resources or nodes or -1,
         nodes=nodes or -1,
+        host=rows.host_of({str(each) for each in _listed(job, "assigned_network_address")}),
         requested_s=-1 if limit is None else whole(str(limit), "walltime"),
         status=_status(job),
         user=rows.users.number(_text(job, "owner")),

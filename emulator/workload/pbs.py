@@ -70,6 +70,7 @@ def _take(line: str, rows: Rows) -> None:
     if not nodes or not procs:
         hosts, slots = _hosts(said.get("exec_host", ""))
         nodes, procs = nodes or hosts, procs or slots
+    names = {host for host, _ in _EXEC_HOST.findall(said.get("exec_host", ""))}
     limit = said.get("Resource_List.walltime")
     found = _NUMBER.match(job)
     rows.add(
@@ -82,6 +83,8 @@ def _take(line: str, rows: Rows) -> None:
         nodes=nodes or -1,
         requested_s=-1 if limit is None else span_s(limit, "Resource_List.walltime"),
         used_memory_kb=_memory_kb(said, procs),
+        gpus=_gpus(said),
+        host=rows.host_of(names),
         status=_status(said.get("Exit_status")),
         user=rows.users.number(said.get("user")),
         group=rows.groups.number(said.get("group")),
@@ -108,6 +111,13 @@ def _hosts(text: str) -> tuple[int, int]:
             low, _, high = part.partition("-")
             slots += whole(high or low, "exec_host") - whole(low, "exec_host") + 1
     return len(hosts), slots
+
+
+def _gpus(said: dict[str, str]) -> int:
+    """GPUs of the job: OpenPBS sums them, Torque lists each (`n01-gpu/0+n01-gpu/1`); -1 if it has none."""
+    if said.get("exec_gpus"):
+        return len(said["exec_gpus"].split("+"))
+    return whole(said.get("Resource_List.ngpus", "0"), "Resource_List.ngpus") or -1
 
 
 def _memory_kb(said: dict[str, str], procs: int) -> int:

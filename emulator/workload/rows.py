@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.workload.files import TraceError, open_trace
-from emulator.workload.swf import FIELDS, NODES_KEY, UNKNOWN, SwfLog
+from emulator.workload.swf import (
+    FIELDS,
+    GPUS_KEY,
+    HOST_KEY,
+    NODES_KEY,
+    RESERVATION_KEY,
+    UNKNOWN,
+    SwfLog,
+)
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
+_FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
+"""What accounting logs say beyond SWF, each in a column that the header names."""
 
 
 class Malformed(ValueError):
@@ -56,11 +66,16 @@ class Names:
 
 
 class Rows:
-    """Jobs one by one into a log. `nodes` beside the columns of SWF is the number of whole nodes."""
+    """Jobs one by one into a log.
+
+    Beside the columns of SWF there are the number of whole nodes (`nodes`), GPUs (`gpus`), the number of the one node
+    that a job ran on (`host`, see `host_of`), and that of its `reservation`.
+    """
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, "nodes")}
+        self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, *_FURTHER)}
         self.users, self.groups, self.queues = Names(), Names(), Names()
+        self.hosts, self.reservations = Names(), Names()
 
     def __len__(self) -> int:
         return len(self.columns["number"])
@@ -69,6 +84,10 @@ class Rows:
         """One job; what is not given is unknown."""
         for name, column in self.columns.items():
             column.append(values.get(name, UNKNOWN))
+
+    def host_of(self, names: Collection[str]) -> int:
+        """The number of the node of a job on these nodes; unknown unless it is one."""
+        return self.hosts.number(next(iter(names))) if len(names) == 1 else UNKNOWN
 
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
@@ -79,14 +98,15 @@ class Rows:
             f"; Note: {note}",
             *more,
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
+            *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
         named = {name: self.columns[name] for name in FIELDS}
-        nodes = np.asarray(self.columns["nodes"], np.int64)
         log = SwfLog.build(len(self), header, str(source), **named)
-        if (nodes > 0).any():
-            log = replace(
-                log, columns=(*log.columns, nodes), header=(*header, f"; {NODES_KEY}: {len(FIELDS) + 1}")
-            )
+        for name, key in _FURTHER.items():
+            column = np.asarray(self.columns[name], np.int64)
+            if (column > 0).any():
+                columns = (*log.columns, column)
+                log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
         return faults.within(log)
 
 

@@ -27,6 +27,9 @@ _UNSAID = {"", "Unknown", "None", "UNLIMITED", "Partition_Limit", "None assigned
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
+_GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d+))?(?=[,(]|$)")
+_SEVERAL = re.compile(r"[\[,]")
 _MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
@@ -102,7 +105,8 @@ class SacctJobs:
         if start_s is not None and start_s < submit_s:
             raise Malformed(f"Start {start_s} is before Submit {submit_s}")
         size = procs if procs > 0 else nodes
-        if self._is_component(said.get("JobID", job), start_s, nodes, size):
+        gpus = _gpus(said, nodes)
+        if self._is_component(said.get("JobID", job), start_s, nodes, size, gpus):
             return
         self.rows.add(
             number=number,
@@ -114,13 +118,16 @@ class SacctJobs:
             nodes=nodes,
             requested_s=_limit_s(said),
             requested_memory_kb=_memory_kb(said, size),
+            gpus=gpus,
+            host=self._host(said),
+            reservation=self.rows.reservations.number(said.get("Reservation")),
             status=_STATUS.get(state, 0),
             user=self.rows.users.number(said.get("User") or said.get("UID")),
             group=self.rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
             queue=self.rows.queues.number(said.get("Partition")),
         )
 
-    def _is_component(self, job: str, start_s: int | None, nodes: int, size: int) -> bool:
+    def _is_component(self, job: str, start_s: int | None, nodes: int, size: int, gpus: int) -> bool:
         """Whether it is a further component of a heterogeneous job; then its size is added to the first one's."""
         leader, plus, component = job.partition("+")
         if not plus or not component.isdecimal():
@@ -129,10 +136,17 @@ class SacctJobs:
         at = self._leaders.setdefault(run, len(self.rows))
         if at == len(self.rows):
             return False
-        for name, more in (("nodes", nodes), ("allocated_procs", size), ("requested_procs", size)):
+        for name, more in (
+            ("nodes", nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
+        ):  # fmt: skip
             column = self.rows.columns[name]
             column[at] = max(column[at], 0) + max(more, 0)
+        self.rows.columns["host"][at] = -1
         return True
+
+    def _host(self, said: dict[str, str]) -> int:
+        names = said.get("NodeList", "")
+        return -1 if _SEVERAL.search(names) else self.rows.hosts.number(names)
 
 
 def _time_s(said: dict[str, str], name: str) -> int | None:
@@ -174,6 +188,23 @@ def _memory_kb(said: dict[str, str], procs: int) -> int:
     if match is None or procs <= 0:
         return -1
     return round(float(match[1]) * _KIB[match[2]] / procs)
+
+
+def _gpus(said: dict[str, str], nodes: int) -> int:
+    """GPUs of the job, by what was allocated, else asked for; -1 if it has none. Old versions say them of a node."""
+    for name in ("AllocTRES", "ReqTRES"):
+        found = _GPUS.findall(said.get(name, ""))
+        if found:  # gres/gpu is the sum of all types, where it is there
+            return max(
+                sum(int(count) for kind, count in found if kind),
+                *(int(count) for kind, count in found if not kind),
+                0,
+            )
+    for name in ("AllocGRES", "ReqGRES"):
+        of_a_node = [int(count or 1) for count in _GPUS_OF_A_NODE.findall(said.get(name, ""))]
+        if of_a_node:
+            return sum(of_a_node) * max(nodes, 1)
+    return -1
 
 
 def _count(said: dict[str, str], names: tuple[str, ...]) -> int:

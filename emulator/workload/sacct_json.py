@@ -68,7 +68,9 @@ def _row(job: Any) -> dict[str, str]:
         "ReqNodes": requested.get("node"),
         "AllocCPUS": allocated.get("cpu"),
         "ReqCPUS": requested.get("cpu"),
-        "AllocTRES": None if (memory := _number(allocated.get("mem"))) is None else f"mem={memory}M",
+        "AllocTRES": _tres(allocated),
+        "NodeList": job.get("nodes"),
+        "Reservation": _part(job, "reservation").get("name"),
         "User": job.get("user"),
         "Group": job.get("group"),
         "Account": job.get("account"),
@@ -98,7 +100,22 @@ def _counts(job: dict[str, Any], which: str) -> dict[str, Any]:
     listed = _part(job, "tres").get(which)
     if not isinstance(listed, list):
         return {}
-    return {each["type"]: each.get("count") for each in listed if isinstance(each, dict) and "type" in each}
+    return {
+        each["type"] + (f"/{each['name']}" if each.get("name") else ""): each.get("count")
+        for each in listed
+        if isinstance(each, dict) and "type" in each
+    }
+
+
+def _tres(counts: dict[str, Any]) -> str | None:
+    """Memory (in MiB) and GPUs as the column of sacct has them, None if there is neither."""
+    found = {name: _number(count) for name, count in counts.items()}
+    parts = [
+        f"{name}={count}{'M' if name == 'mem' else ''}"
+        for name, count in found.items()
+        if count is not None and (name == "mem" or name.startswith("gres/gpu"))
+    ]
+    return ",".join(parts) or None
 
 
 def _name(job: Any, place: int) -> str:

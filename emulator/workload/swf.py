@@ -56,6 +56,8 @@ _FIRST_UNIX_S = 10**8
 """A time of 1973. No log runs for three years before its first job, so such submits are Unix times."""
 NODES_KEY = "NodesColumn"
 """Header key of ours: the column beyond the 18th that has the number of whole nodes, from accounting logs."""
+GPUS_KEY, HOST_KEY, RESERVATION_KEY = "GpusColumn", "HostColumn", "ReservationColumn"
+"""The same for a job's GPUs, for the number of the one node that it ran on, and for that of its reservation."""
 
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 20
@@ -127,7 +129,11 @@ class SwfLog:
     @property
     def nodes(self) -> Column | None:
         """The whole nodes of each job, where the log says them beside the processors (see NODES_KEY)."""
-        index = self.key_int(NODES_KEY)
+        return self.further(NODES_KEY)
+
+    def further(self, key: str) -> Column | None:
+        """The column beyond the 18th that this key of the header names, None if there is none."""
+        index = self.key_int(key)
         return (
             None if index is None or not len(FIELDS) < index <= len(self.columns) else self.columns[index - 1]
         )

@@ -49,9 +49,9 @@ def wide_jobs(rng):
 
 
 def truth(small, wide):
-    """When each starts, on NODES nodes: the waits that the site's log would have."""
+    """How long each waits on NODES nodes, and on which it runs: what the site's log would say."""
     free = [CORES] * NODES
-    ends, queue, waits, order = [], [], {}, 0
+    ends, queue, runs, order = [], [], {}, 0
 
     def begin(now, job, nodes, cores):
         nonlocal order
@@ -59,7 +59,7 @@ def truth(small, wide):
             free[node] -= cores
         order += 1
         heapq.heappush(ends, (now + job[1], order, nodes, cores))
-        waits.setdefault(job, []).append(now - job[0])
+        runs.setdefault(job, []).append((now - job[0], nodes))
 
     def look(now):
         while queue:
@@ -86,7 +86,7 @@ def truth(small, wide):
         queue.append(job)
         look(job[0])
     until(float("inf"))
-    return waits
+    return runs
 
 
 def log(jobs, waits, path):
@@ -101,13 +101,16 @@ def log(jobs, waits, path):
     )  # fmt: skip
 
 
-def sacct(jobs, waits):
-    """The same as `sacct --parsable2` prints it."""
-    lines = ["JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|User"]
+def sacct(jobs, waits, places=()):
+    """The same as `sacct --parsable2` prints it, with the node list if there are places."""
+    lines = ["JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|User" + "|NodeList" * bool(places)]
     lines += [
         f"{at}|{SUNDAY + submit}|{SUNDAY + submit + wait}|{run}|{max(1, procs // CORES)}|{procs}|COMPLETED|u"
         for at, ((submit, run, procs), wait) in enumerate(zip(jobs, waits, strict=True), 1)
     ]
+    for at, nodes in enumerate(places, 1):
+        numbers = ",".join(f"{node:03}" for node in nodes)
+        lines[at] += f"|nid[{numbers}]" if len(nodes) > 1 else f"|nid{numbers}"
     return "\n".join(lines) + "\n"
 
 
@@ -120,9 +123,10 @@ def site(tmp_path):
         small, wide = small_jobs(rng, cores), wide_jobs(rng)
         started = truth(small, wide)
         jobs = sorted([*small, *wide])
-        waits = [started[job].pop(0) for job in jobs]
+        waits, places = zip(*(started[job].pop(0) for job in jobs), strict=True)
         log(jobs, waits, tmp_path / "batch.swf")
         (tmp_path / "sacct.txt").write_text(sacct(jobs, waits))
+        (tmp_path / "listed.txt").write_text(sacct(jobs, waits, places))
         leases = [(day * DAY + 12 * HOUR, HOUR, 1) for day in range(7 * WEEKS)]
         log(leases, [0] * len(leases), tmp_path / "ondemand.swf")
         return tmp_path
@@ -186,6 +190,23 @@ def test_sacct_of_the_machine_is_the_same_log(site):
     ]
     assert columns[0] == columns[1]
     assert read[0].notes == read[1].notes
+
+
+def test_the_logs_own_node_list_is_used_where_there_is_one(site):
+    """Even with jobs of three and five cores, whose holes first fit fills otherwise, waits are then within a tenth."""
+    folder = site(3, 5)
+    ondemand = load(folder / "ondemand.swf")
+    options = {"batch_nodes": NODES, "procs_per_node": CORES, "shared_nodes": True}
+    read = {name: read_logs(load(folder / name), ondemand, **options) for name in ("batch.swf", "listed.txt")}
+    by_list = next(note for note in read["listed.txt"].notes if "node list" in note)
+    by_fit = next(note for note in read["batch.swf"].notes if "share nodes" in note)
+    at_once = [int(note.split("at most ")[1].split()[0]) for note in (by_list, by_fit)]
+    assert at_once[0] <= NODES
+    assert f"at once by the log's own node list (first fit would need {at_once[1]})" in by_list
+    done = study(site(3, 5), "--shared-nodes", "--batch", str(folder / "listed.txt"))
+    assert done.exit_code == 0, done.output
+    for today in json.loads(done.stdout)["today"]:
+        assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=0.1)
 
 
 @pytest.mark.parametrize(

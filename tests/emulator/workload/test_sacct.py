@@ -9,6 +9,7 @@ import pytest
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 from emulator.workload.sacct import SacctFormat
+from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
 
 HEADER = "JobIDRaw|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|User|Partition"
 
@@ -204,3 +205,58 @@ def test_memory_is_what_was_allocated_for_each_processor(text_file, allocated, e
     head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES"
     log = load(text_file(head, f"7|100|160|300|1|4|COMPLETED|{allocated}"))
     assert log.column("requested_memory_kb").tolist() == [each_kb]
+
+
+FURTHER = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES|NodeList|Reservation"
+
+
+def test_gpus_nodes_and_reservations_are_kept(text_file):
+    log = load(
+        text_file(
+            FURTHER,
+            "1|100|100|60|1|4|COMPLETED|cpu=4,gres/gpu=2,mem=8G,node=1|nid001|",
+            "2|100|100|60|1|4|COMPLETED|cpu=4,gres/gpu:a100=1,gres/gpu:v100=3|nid002|maint",
+            "3|100|100|60|4|16|COMPLETED|cpu=16,gres/gpu:a100=8,gres/gpu=8|nid[001-004]|",
+            "4|100|100|60|1|4|COMPLETED|cpu=4|nid001|maint",
+            "5|100|Unknown|0|1|4|PENDING||None assigned|",
+        )
+    )
+    assert log.further(GPUS_KEY).tolist() == [2, 4, 8, -1, -1]
+    assert log.further(HOST_KEY).tolist() == [1, 2, -1, 1, -1]
+    assert log.further(RESERVATION_KEY).tolist() == [-1, 1, -1, 1, -1]
+    assert log.keys["Reservation"] == ("1 maint",)
+
+
+def test_old_versions_say_gpus_of_a_node(text_file):
+    head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocGRES"
+    rows = [
+        f"{job}|100|100|60|2|8|COMPLETED|{gres}"
+        for job, gres in enumerate(("gpu:2", "gpu:tesla:3", "craynetwork:1", "gpu", "gpu:v100:1(S:0)"), 1)
+    ]
+    assert load(text_file(head, *rows)).further(GPUS_KEY).tolist() == [4, 6, -1, 2, 2]
+
+
+def test_a_heterogeneous_job_has_the_gpus_of_all_its_components_and_no_one_node(text_file):
+    head = "JobIDRaw|JobID|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES|NodeList"
+    rows = [
+        f"{at}|5+{at - 5}|100|100|60|1|4|COMPLETED|gres/gpu={gpus}|n{at}" for at, gpus in ((5, 1), (6, 2))
+    ]
+    log = load(text_file(head, *rows, "7|7|100|100|60|1|4|COMPLETED||n7"))
+    assert log.nodes.tolist() == [2, 1]
+    assert log.further(GPUS_KEY).tolist() == [3, -1]
+    assert log.further(HOST_KEY).tolist() == [-1, 2]
+
+
+def test_sacct_json_says_the_same(tmp_path):
+    job = {
+        "job_id": 1, "association": {}, "state": {"current": ["COMPLETED"]}, "nodes": "nid001",
+        "time": {"submission": 100, "start": 100, "elapsed": 60}, "allocation_nodes": 1,
+        "reservation": {"id": 3, "name": "maint"},
+        "tres": {"allocated": [{"type": "cpu", "name": "", "count": 4}, {"type": "mem", "name": "", "count": 4096},
+                               {"type": "gres", "name": "gpu", "count": 2},
+                               {"type": "gres", "name": "gpu:a100", "count": 2}], "requested": []},
+    }  # fmt: skip
+    (tmp_path / "slurm.json").write_text(json.dumps({"jobs": [job]}))
+    log = load(tmp_path / "slurm.json")
+    assert log.column("requested_memory_kb").tolist() == [1024 * 1024]
+    assert [log.further(key).tolist() for key in (GPUS_KEY, HOST_KEY, RESERVATION_KEY)] == [[2], [1], [1]]

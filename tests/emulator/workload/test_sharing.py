@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from emulator.workload.rules import to_jobs
 from emulator.workload.sharing import first_fit, pack_shared
-from emulator.workload.swf import FIELDS, SwfLog
+from emulator.workload.swf import FIELDS, GPUS_KEY, HOST_KEY, SwfLog
 
 CORES = 4
 
@@ -106,3 +106,62 @@ def replace_memory(found, each_kb):
     columns = list(found.columns)
     columns[FIELDS.index("requested_memory_kb")] = np.full(len(found), each_kb)
     return replace(found, columns=tuple(columns))
+
+
+def with_further(found, **columns):
+    """The log with columns beyond the 18th."""
+    keys = {"gpus": GPUS_KEY, "host": HOST_KEY}
+    for name, values in columns.items():
+        each = (*found.columns, np.array(values))
+        found = replace(found, columns=each, header=(*found.header, f"; {keys[name]}: {len(each)}"))
+    return found
+
+
+def test_gpus_fill_a_node_as_cores_do():
+    two = with_further(log((0, 0, 10, 1), (0, 0, 10, 1), (0, 0, 10, 1)), gpus=[3, 2, -1])
+    assert [pack_shared(two, CORES, None, gpus).nodes for gpus in (None, 5, 4)] == [1, 1, 2]
+
+
+def test_jobs_are_on_the_nodes_that_the_log_names_and_not_where_they_would_fit():
+    """Two cores on each of two nodes, where first fit would need one; the third comes when its node is empty again."""
+    found = pack_shared(
+        with_further(log((0, 0, 100, 2), (0, 5, 50, 2), (60, 0, 10, 1), (7, 0, 60, 8)), host=[1, 2, 2, -1]),
+        CORES,
+    )
+    assert (found.jobs, found.listed, found.nodes, found.most, found.fitted) == (3, 3, 3, 2, 1)
+    mine = found.log.column("queue") == found.queue
+    rows = zip(
+        *(found.log.column(name)[mine].tolist() for name in ("submit_s", "wait_s", "run_s")), strict=True
+    )
+    assert sorted(rows) == [(0, 0, 100), (0, 5, 50), (60, 0, 10)]
+    assert found.log.further(HOST_KEY)[mine].tolist() == [-1, -1, -1]
+    assert found.crowded == {}
+
+
+def test_jobs_without_a_node_are_put_beside_those_that_have_one():
+    found = pack_shared(
+        with_further(log((0, 0, 100, 1), (0, 0, 80, 1), (0, 0, 60, 1)), host=[5, -1, -1]), CORES
+    )
+    assert (found.listed, found.nodes, found.most, found.fitted) == (1, 2, 2, 1)
+    assert found.log.column("run_s").tolist() == [80, 100]
+
+
+def test_nodes_with_more_in_use_than_they_have_are_told():
+    crowd = log((0, 0, 100, 3), (0, 50, 100, 3), (100, 0, 10, 3), (0, 0, 9, 3), (9, 0, 9, 3))
+    assert pack_shared(with_further(crowd, host=[1, 1, 1, 2, 2]), CORES).crowded == {1: 6}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=30)
+)
+def test_a_listed_node_is_in_use_exactly_while_a_job_is_on_it(found):
+    packed = pack_shared(
+        with_further(
+            log(*[(submit, 0, run, 1) for submit, run, _ in found]), host=[host for *_, host in found]
+        ),
+        CORES,
+    ).log
+    begin, run = packed.column("submit_s"), packed.column("run_s")
+    for time in range(100):
+        busy = {host for submit, run_s, host in found if submit <= time < submit + run_s}
+        assert int(((begin <= time) & (time < begin + run)).sum()) == len(busy)
