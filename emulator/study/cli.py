@@ -72,6 +72,8 @@ def study() -> None:
               help="With --shared-nodes: GPUs of a node. [default: the most that a job had on one]")  # fmt: skip
 @click.option("--down-nodes", type=click.Path(path_type=Path),
               help="When batch nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
+@click.option("--reservations", type=click.Path(path_type=Path),
+              help="When reservations held batch nodes: what sacctmgr show reservation prints.")  # fmt: skip
 @click.option("--cores-per-node", type=click.IntRange(min=0),
               help="Pack on-demand jobs of one core onto nodes of so many; 0: do not pack. [default: 16 if the log"
               " has only such jobs, else 0]")  # fmt: skip
@@ -370,6 +372,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         memory_gib_per_node=options["memory_per_node"],
         gpus_per_node=options["gpus_per_node"],
         down_nodes=options["down_nodes"],
+        reservations=options["reservations"],
     )
     weeks = usable_weeks(logs)
     if not weeks:

@@ -15,8 +15,9 @@ import numpy as np
 from balancer.clock import US
 from balancer.predictors.interface import Slots
 from emulator.scenario import ScenarioError
-from emulator.workload import challenge, outages, packing, preload
+from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
+from emulator.workload.held import held
 from emulator.workload.rules import to_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
@@ -46,7 +47,8 @@ class Logs:
 
     `batch` has only jobs that fit the batch part; `waited_us` is what each of them waited by the log, negative where it
     does not say; `notes` says in sentences what a reader must know. `shared_queue` is the queue of the nodes that jobs
-    share (`sharing.py`), or that are down, None if none do. `down` has the outages as jobs of one node.
+    share (`sharing.py`), or that are down or reserved, None if none do. `down` has outages and
+    reservations as jobs of one node.
     """
 
     log: SwfLog
@@ -89,6 +91,7 @@ def read_logs(
     memory_gib_per_node: float | None = None,
     gpus_per_node: int | None = None,
     down_nodes: Path | None = None,
+    reservations: Path | None = None,
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
@@ -96,7 +99,8 @@ def read_logs(
     are full by memory too if `memory_gib_per_node` is given, and by GPUs if the log has them (`gpus_per_node`: how many
     a node has, None: guessed). Where the log names the node of a job, it is on that one.
 
-    `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`).
+    `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`); `reservations`: one that
+    says when reservations held some (`reservations.py`), whose jobs are left out.
 
     `lay_together`: the first submits of both are taken to be at the same time.
 
@@ -104,7 +108,9 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
-    notes, shared_queue = [], None
+    taken = held(batch, down_nodes, reservations)
+    batch, shared_queue = taken.log, None
+    notes: list[str] = []
     if shared_nodes:
         if procs_per_node == 1:
             procs_per_node, note = _guess_procs(batch)
@@ -114,11 +120,11 @@ def read_logs(
         batch, shared_queue = shared.log, shared.queue
         notes += [*said, *_said_of_sharing(shared, procs_per_node)]
     down = JobTable.empty()
-    if down_nodes is not None:
+    if taken.spans:
         if shared_queue is None:
             shared_queue = max(int(batch.column("queue").max(initial=0)), 0) + 1
-        down, note = _down(batch, down_nodes, shared_queue)
-        notes.append(note)
+        down = taken.as_jobs(shared_queue)
+    notes += taken.notes
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
@@ -161,27 +167,6 @@ def read_logs(
         shared_queue,
         down,
     )
-
-
-def _down(batch: SwfLog, path: Path, queue: int) -> tuple[JobTable, str]:
-    """Outages as jobs at the batch log's times, and what to say of them."""
-    zero_s, submit_s = batch.zero_unix_s, batch.column("submit_s")
-    if zero_s is None:
-        raise ScenarioError(
-            f"{batch.source}: it does not say when it was, so nobody knows which jobs the outages of {path} met; add"
-            " UnixStartTime to its header"
-        )
-    begin_s, end_s = zero_s + float(submit_s.min()), zero_s + float(submit_s.max())
-    ends_s = submit_s + np.maximum(batch.column("wait_s"), 0) + np.maximum(batch.column("run_s"), 0)
-    found = outages.read_outages(path, until_s=zero_s + float(ends_s.max()))
-    down_s = sum(
-        max(0.0, min(end, end_s) - max(begin, begin_s)) for spans in found.values() for begin, end in spans
-    )
-    note = (
-        f"batch: {len(found):,} nodes were down at times, {down_s / max(end_s - begin_s, 1.0):.1f} of them on average"
-        f" from {_day(begin_s)} to {_day(end_s)}; a node that is down counts as one in use"
-    )
-    return outages.as_jobs(found, zero_unix_s=zero_s, queue=queue), note
 
 
 def _guess_procs(batch: SwfLog) -> tuple[int, str]:

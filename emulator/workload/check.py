@@ -11,10 +11,10 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
-from emulator.workload.files import TraceError
-from emulator.workload.outages import as_jobs, read_outages
+from emulator.workload.held import held
+from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
-from emulator.workload.swf import GPUS_KEY, HOST_KEY
+from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
+    from emulator.workload.held import Held
     from emulator.workload.packing import Demand
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
@@ -64,18 +65,29 @@ def check(
     format_name: str,
     is_size_known: bool,
     down_nodes: Path | None = None,
+    reservations: Path | None = None,
 ) -> Check:
     """Looks at a log and its jobs. `is_size_known`: somebody, or its header, said how many nodes there are.
 
-    `down_nodes`: a file that says when nodes were down; these count as in use. Raises TraceError if it cannot be read,
-    or if the log does not say when it was.
+    `down_nodes`: a file that says when nodes were down; `reservations`: one that says when reservations held nodes.
+    These count as in use, and the jobs in such reservations do not. Raises TraceError if a file cannot be read, or if
+    the log does not say when it was.
     """
     in_use = _in_use(log, workload)
     facts: list[tuple[str, str]] = []
     if down_nodes is not None:
-        down = _down(log, workload, down_nodes)
-        facts = [("down", _said_of_down(down, workload))]
-        in_use = _in_use(log, workload, down)
+        down = _taken(log, workload, held(log, down_nodes, None))
+        facts.append(("down", f"{_said_of(down, workload)}; they count as in use"))
+    if reservations is not None:
+        alone = held(log, None, reservations)
+        facts.append(
+            (
+                "reserved",
+                f"{_said_of(_taken(log, workload, alone), workload)}; these count as in use, {alone.said}",
+            )
+        )
+    if facts:
+        in_use = _in_use(log, workload, held(log, down_nodes, reservations))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
     left_out += [(count, what, "kept, and changed so") for what, count in workload.counted.items()]
     return Check(
@@ -89,38 +101,40 @@ def check(
     )
 
 
-def _in_use(log: SwfLog, workload: Workload, down: JobTable | None = None) -> Demand | None:
-    """Nodes in use by the log's own starts, or down, None if it has no starts."""
+def _in_use(log: SwfLog, workload: Workload, taken: Held | None = None) -> Demand | None:
+    """Nodes in use by the log's own starts, or not to be had, None if it has no starts."""
     wait_s = log.column("wait_s")[workload.rows]
     known = wait_s >= 0
     if not known.any():
         return None
+    if taken is not None:
+        known &= ~taken.inside[workload.rows]
     start_us = workload.jobs.submit_us[known] + np.rint(wait_s[known] * US).astype(np.int64)
     spans = [(start_us, start_us + workload.jobs.run_us[known], workload.jobs.nodes[known].astype(np.int64))]
-    if down is not None:
-        spans.append((down.submit_us, down.submit_us + down.run_us, down.nodes.astype(np.int64)))
+    if taken is not None:
+        held_ = _taken(log, workload, taken)
+        spans.append((held_.submit_us, held_.submit_us + held_.run_us, held_.nodes.astype(np.int64)))
     return level(*(np.concatenate(column) for column in zip(*spans, strict=True)))
 
 
-def _down(log: SwfLog, workload: Workload, path: Path) -> JobTable:
-    """Outages within the log, as jobs at its workload's times."""
-    if log.zero_unix_s is None:
-        raise TraceError(f"{log.source}: it does not say when it was, so nobody knows which jobs {path} met")
-    zero_s = log.zero_unix_s + workload.shift_s
+def _taken(log: SwfLog, workload: Workload, taken: Held) -> JobTable:
+    """What was down or reserved within the log, as jobs at its workload's times."""
+    zero_s = (log.zero_unix_s or 0) + workload.shift_s
     until_s = zero_s + int(workload.jobs.submit_us.max()) / US
     found = {
         node: [(begin, min(end, until_s)) for begin, end in spans if begin < until_s]
-        for node, spans in read_outages(path, until_s=until_s).items()
+        for node, spans in taken.spans.items()
     }
     return as_jobs(found, zero_unix_s=zero_s, queue=0)
 
 
-def _said_of_down(down: JobTable, workload: Workload) -> str:
-    if not len(down):
+def _said_of(taken: JobTable, workload: Workload) -> str:
+    if not len(taken):
         return "no node, within the log's time"
-    mean = float(down.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
-    most = int(level(down.submit_us, down.submit_us + down.run_us, down.nodes.astype(np.int64)).count.max())
-    return f"{mean:,.1f} nodes on average, at most {most:,} at once; they count as in use"
+    mean = float(taken.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
+    ends_us, each = taken.submit_us + taken.run_us, taken.nodes.astype(np.int64)
+    most = int(level(taken.submit_us, ends_us, each).count.max())
+    return f"{mean:,.1f} nodes on average, at most {most:,} at once"
 
 
 def _understood(
@@ -173,6 +187,10 @@ def _further(log: SwfLog, rows: NDArray[np.intp]) -> list[tuple[str, str]]:
                 f"of {known.mean():.1%} of the jobs, those of one node: {len(np.unique(hosts[rows][known])):,} nodes",
             )
         )
+    inside = log.further(RESERVATION_KEY)
+    if inside is not None:
+        count = int((inside[rows] > 0).sum())
+        said.append(("reservations", f"{count:,} jobs ran in one; --reservations says when these held nodes"))
     return said
 
 

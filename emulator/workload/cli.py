@@ -108,6 +108,8 @@ def info(  # noqa: PLR0917 - click passes them by name
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
 @click.option("--down-nodes", type=click.Path(path_type=Path),
               help="When nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
+@click.option("--reservations", type=click.Path(path_type=Path),
+              help="When reservations held nodes: what sacctmgr show reservation prints.")  # fmt: skip
 @_size
 @_lenient
 @_json
@@ -116,6 +118,7 @@ def check(  # noqa: PLR0917
     nodes: int | None,
     procs_per_node: int,
     down_nodes: Path | None,
+    reservations: Path | None,
     size: str,
     lenient: bool,
     as_json: bool,
@@ -149,8 +152,9 @@ def check(  # noqa: PLR0917
         if not is_size_known:
             workload = replace(workload, nodes=int(workload.jobs.nodes.max()))
         found = checking.check(
-            log, workload, format_name=reader.name, is_size_known=is_size_known, down_nodes=down_nodes
-        )
+            log, workload, format_name=reader.name, is_size_known=is_size_known, down_nodes=down_nodes,
+            reservations=reservations,
+        )  # fmt: skip
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from error
     if as_json:

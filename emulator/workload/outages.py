@@ -22,13 +22,15 @@ from emulator.workload.rows import Faults, Malformed, lines_of
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _NAMES = {
     "NodeName": "node", "Node": "node", "node": "node", "TimeStart": "begin", "Start": "begin", "begin": "begin",
     "TimeEnd": "end", "End": "end", "end": "end",
 }  # fmt: skip
-_NO_TIME = {"", "Unknown", "None", "0", "NONE"}
+NO_TIME = {"", "Unknown", "None", "0", "NONE"}
+"""What stands for an end that has not come."""
 _HOW = "sacctmgr -P show event format=NodeName,TimeStart,TimeEnd,State"
 
 
@@ -53,27 +55,32 @@ def read_outages(
         if re.fullmatch(r"[-| ,]+", line):
             continue
         try:
-            _take(line.removesuffix("|"), mark, names, until_s, found)
+            _take(line, mark, names, until_s, found)
         except Malformed as fault:
             faults.add(path, number, fault)
-    return {node: _joined(spans) for node, spans in found.items()}
+    return {node: joined(spans) for node, spans in found.items()}
 
 
 def _take(
     line: str, mark: str, names: list[str], until_s: float, found: dict[str, list[tuple[float, float]]]
 ) -> None:
-    # A reason is free text: it comes last, and may have the mark in it.
-    fields = next(csv.reader([line])) if mark == "," else line.split(mark)
-    if len(fields) < len(names):
-        raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
-    said = {name: field.strip() for name, field in zip(names, fields, strict=False)}
+    said = fields_of(line, mark, names)
     if not said["node"]:
         return
-    begin_s, has_ended = _time_s(said["begin"], "begin"), said["end"] not in _NO_TIME
-    end_s = _time_s(said["end"], "end") if has_ended else max(begin_s, until_s)
+    begin_s, has_ended = time_s(said["begin"], "begin"), said["end"] not in NO_TIME
+    end_s = time_s(said["end"], "end") if has_ended else max(begin_s, until_s)
     if end_s < begin_s:
         raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
     found.setdefault(said["node"], []).append((begin_s, end_s))
+
+
+def fields_of(line: str, mark: str, names: list[str]) -> dict[str, str]:
+    """The fields of a line by their names. Raises Malformed if some are missing."""
+    # A reason is free text: it comes last, and may have the mark in it; --parsable ends each line with the mark.
+    fields = next(csv.reader([line])) if mark == "," else line.split(mark)
+    if len(fields) < len(names):
+        raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
+    return {name: field.strip() for name, field in zip(names, fields, strict=False)}
 
 
 def as_jobs(outages: dict[str, list[tuple[float, float]]], *, zero_unix_s: float, queue: int) -> JobTable:
@@ -93,7 +100,8 @@ def as_jobs(outages: dict[str, list[tuple[float, float]]], *, zero_unix_s: float
     )
 
 
-def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def joined(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """In order, those that overlap or touch as one."""
     found: list[tuple[float, float]] = []
     for begin_s, end_s in sorted(spans):
         if found and begin_s <= found[-1][1]:
@@ -103,7 +111,8 @@ def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def _time_s(text: str, name: str) -> float:
+def time_s(text: str, name: str) -> float:
+    """A Unix time, of itself or of a date that is UTC unless it says otherwise. Raises Malformed naming the field."""
     text = text.strip()
     if text.isdecimal():
         return float(text)

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.runner import Prepared, run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.scenario import from_mapping
 from emulator.study.logs import batch_of, read_logs
+from emulator.workload.files import TraceError
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import JobTable
@@ -89,5 +90,5 @@ def test_a_week_begins_with_the_nodes_that_are_down_and_no_more_than_there_are(s
 def test_outages_that_nobody_can_date_are_an_error(site):
     log = load(site / "batch.swf")
     undated = SwfLog(columns=log.columns, header=(), source="undated.swf")
-    with pytest.raises(ScenarioError, match=r"undated\.swf: it does not say when it was"):
+    with pytest.raises(TraceError, match=r"undated\.swf: it does not say when it was"):
         read_logs(undated, log, batch_nodes=NODES, down_nodes=site / "events.txt", lay_together=True)

@@ -1,0 +1,122 @@
+"""Nodes of the batch cluster that its jobs could not have: those that were down, and those that reservations held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.workload import outages
+from emulator.workload.files import TraceError
+from emulator.workload.reservations import read_reservations
+from emulator.workload.swf import RESERVATION_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from emulator.workload.swf import SwfLog
+    from emulator.workload.table import JobTable
+
+Spans = dict[str, list[tuple[float, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`spans`: of each node when it was held, Unix seconds. `log` is without the jobs that ran in the reservations.
+
+    These are `inside`, rows of the log as it was; `said` says what became of them.
+    """
+
+    log: SwfLog
+    spans: Spans
+    notes: tuple[str, ...]
+    inside: NDArray[np.bool_]
+    said: str = ""
+
+    def as_jobs(self, queue: int) -> JobTable:
+        """Each time as a job of one node, at the log's times."""
+        return outages.as_jobs(self.spans, zero_unix_s=_zero_s(self.log), queue=queue)
+
+
+def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None) -> Held:
+    """Raises TraceError for a log that does not say when it was, and for a file that cannot be read."""
+    path = down_nodes if down_nodes is not None else reservations
+    if path is None:
+        return Held(batch, {}, (), np.zeros(len(batch), np.bool_))
+    if batch.zero_unix_s is None:
+        raise TraceError(
+            f"{batch.source}: it does not say when it was, so nobody knows which jobs the times of {path} met; add"
+            " UnixStartTime to its header"
+        )
+    zero_s, submit_s = _zero_s(batch), batch.column("submit_s")
+    begin_s, end_s = zero_s + float(submit_s.min()), zero_s + float(submit_s.max())
+    ends_s = submit_s + np.maximum(batch.column("wait_s"), 0) + np.maximum(batch.column("run_s"), 0)
+    until_s = zero_s + float(ends_s.max())
+    when = f"on average from {_day(begin_s)} to {_day(end_s)}"
+    notes, every, inside, said = list[str](), list[Spans](), None, ""
+    if down_nodes is not None:
+        spans = outages.read_outages(down_nodes, until_s=until_s)
+        every.append(spans)
+        notes.append(
+            f"batch: {len(spans):,} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when}; a node"
+            " that is down counts as one in use"
+        )
+    if reservations is not None:
+        spans, names = read_reservations(reservations, until_s=until_s)
+        every.append(spans)
+        inside = in_reservations(batch, names)
+        said = (
+            "and the log does not say which jobs ran in them (sacct: Reservation), so that such a job counts besides"
+            if inside is None
+            else f"and the {int(inside.sum()):,} jobs that ran in them are left out"
+        )
+        notes.append(
+            f"batch: {len(names):,} reservations held {len(spans):,} nodes at times, {_mean(spans, begin_s, end_s):.1f}"
+            f" of them {when}; these count as in use, {said}"
+        )
+    kept = batch
+    if inside is None:
+        inside = np.zeros(len(batch), np.bool_)
+    else:
+        kept = replace(batch, columns=tuple(column[~inside] for column in batch.columns))
+    return Held(kept, _together(every), tuple(notes), inside, said)
+
+
+def in_reservations(log: SwfLog, names: Iterable[str]) -> NDArray[np.bool_] | None:
+    """Which jobs ran in one of these, None where the log does not say that of any job."""
+    which = log.further(RESERVATION_KEY)
+    if which is None:
+        return None
+    wanted = set(names)
+    pairs = (line.split(None, 1) for line in log.keys.get("Reservation", ()))
+    numbers = [int(pair[0]) for pair in pairs if len(pair) > 1 and pair[1] in wanted]
+    return np.isin(which, numbers)
+
+
+def _together(every: Iterable[Spans]) -> Spans:
+    """A node that is reserved while it is down is held once."""
+    found: Spans = {}
+    for each in every:
+        for node, spans in each.items():
+            found.setdefault(node, []).extend(spans)
+    return {node: outages.joined(spans) for node, spans in found.items()}
+
+
+def _mean(found: Spans, begin_s: float, end_s: float) -> float:
+    held_s = sum(
+        max(0.0, min(end, end_s) - max(begin, begin_s)) for spans in found.values() for begin, end in spans
+    )
+    return held_s / max(end_s - begin_s, 1.0)
+
+
+def _zero_s(log: SwfLog) -> int:
+    return log.zero_unix_s or 0
+
+
+def _day(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).date().isoformat()
