@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from emulator.live.containers.docker_engine import Member
 
-_SIGNALLED = 128
 _FLEET = click.option("--fleet", "name", help="Which fleet (default: the only one).")
 
 
@@ -88,6 +87,7 @@ def up(  # noqa: PLR0917
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
+    from emulator.live.containers.following import STOPPED  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
@@ -121,7 +121,7 @@ def up(  # noqa: PLR0917
         status = _follow(client, name)
         if not keep:
             # The exit status is that of the run, also where something is left of the fleet.
-            is_over = status < _SIGNALLED
+            is_over = status < STOPPED
             _remove(client, name, threads=threads, keep_data=not is_over)
             if not is_over:
                 _say("the run is not over: the same command goes on with it; "
@@ -151,7 +151,7 @@ def _say(text: str) -> None:
 
 
 def _follow(client: Any, name: str) -> int:
-    from emulator.live.containers import fleet as containers  # noqa: PLC0415
+    from emulator.live.containers import following  # noqa: PLC0415
     from emulator.live.containers.docker_engine import CpuMeter  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
@@ -168,11 +168,11 @@ def _follow(client: Any, name: str) -> int:
                 progress.update(round(status["cluster_time_s"] * 1e6), *done)
             meter.look()
 
-        status = containers.follow(client, name, say, lambda: bool(interrupted))
+        status = following.follow(client, name, say, lambda: bool(interrupted), _say)
     if used := meter.text():
         _say(used)
     if status:
-        click.echo(containers.logs_of(client, name, "controller"), err=True)
+        click.echo(following.logs_of(client, name, "controller"), err=True)
     return status
 
 

@@ -6,7 +6,6 @@ node has its host name and a fixed address, and a few threads keep the engine bu
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,21 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker.errors
-import requests
 from docker.types import IPAMConfig, IPAMPool
 
-from balancer.clock import US, seconds, wall_us
+from balancer.clock import seconds, wall_us
 from balancer.version import VERSION
 from emulator.live.containers.docker_engine import (
     FLEET_LABEL,
     NODE_LABEL,
     ROLE_LABEL,
-    ControllerClient,
     FleetError,
-    controller_of,
-    fault,
-    member,
-    members,
 )
 from emulator.live.containers.names import (
     BALANCER,
@@ -52,7 +45,6 @@ from emulator.live.containers.names import (
 from emulator.live.containers.removal import remove, remove_network
 from emulator.live.containers.settings import SCRATCH
 from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
-from emulator.live.faults import Deed, Slow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +58,6 @@ _FIRST_NODE = 16
 _NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _FEW = 200
 _ENTRY = ("python", "-m", "emulator.live.containers.entry")
-_LOOK_S = 0.1
-_PATIENCE_US = 60 * US
-_STOP_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,53 +271,3 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
         healthcheck={"Test": ["NONE"]} if role in {NODE, PREDICTOR} else None,
     )
     api.start(made["Id"])
-
-
-def follow(
-    client: Any, fleet: str, say: Callable[[dict[str, Any]], None], interrupted: Callable[[], bool]
-) -> int:
-    """See the run to its end and carry out its faults. The controller's exit status. Raises FleetError.
-
-    128 and more: the controller was stopped or killed, and the run is not over.
-    """
-    controller = member(client, fleet, CONTROLLER).container
-    asked = controller_of(client, fleet)
-    pause = threading.Event()
-    answered_us = wall_us()
-    while not interrupted():
-        status = asked.status()
-        try:
-            if status is not None:
-                say(status)
-                if status["fault"] is not None:
-                    _carry_out(client, fleet, asked, status["fault"])
-            else:
-                controller.reload()
-                if controller.status == "exited":
-                    return int(controller.attrs["State"]["ExitCode"])
-            answered_us = wall_us()
-        except docker.errors.NotFound as error:
-            raise FleetError(
-                f"somebody has removed the controller of {fleet}: {error.explanation}"
-            ) from error
-        except (docker.errors.DockerException, requests.RequestException) as error:
-            if wall_us() - answered_us > _PATIENCE_US:
-                raise FleetError(f"the engine does not answer any more: {error}") from error
-        pause.wait(_LOOK_S)
-    controller.stop(timeout=_STOP_S)
-    return int(controller.wait()["StatusCode"])
-
-
-def _carry_out(client: Any, fleet: str, controller: ControllerClient, step: dict[str, Any]) -> None:
-    """A step of the scenario. One that cannot be done is no reason to end the run: the report says so."""
-    deed, target, slow = Deed(step["do"]), step["target"], Slow(**step["slow"])
-    try:
-        fault(client, fleet, target, deed, slow=slow, number=step["number"])
-    except FleetError as error:
-        controller.note(f"not carried out: {text_of(deed, target, slow)}: {error}", step["number"])
-
-
-def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:
-    """The end of what a member said."""
-    target = next((each for each in members(client, fleet) if each.name == role), None)
-    return "" if target is None else str(target.container.logs(tail=lines).decode(errors="replace"))

@@ -170,6 +170,11 @@ class Compose:
         container = self("ps", "-q", service).split()[0]
         subprocess.run(["docker", *words, container], check=True, capture_output=True, timeout=_LIMIT_S)
 
+    def docker_all(self, word):
+        """`docker WORD` of all containers of the project at once."""
+        containers = self("ps", "-q").split()
+        subprocess.run(["docker", word, *containers], check=True, capture_output=True, timeout=_LIMIT_S)
+
     def address(self, service, port):
         """HOST, PORT by which a service is reached from outside."""
         host, _, port = self("port", service, str(port)).strip().rpartition(":")

@@ -93,6 +93,24 @@ def test_each_container_is_paused_cut_off_or_killed_by_hand_and_nothing_is_lost(
     assert any(text.endswith(" is back: the clock waits for it again") for text in said)
 
 
+def test_all_containers_are_paused_or_killed_at_once_and_nothing_is_lost(compose):
+    fleet = compose("all", speed=100)  # so that it is not over before they are killed
+    fleet.wait_for_jobs(2)
+    stood_s = fleet.cluster_time_s()
+    fleet.docker_all("pause")
+    fleet.docker_all("unpause")
+    assert fleet.wait_for_jobs(4) >= 4
+    fleet.docker_all("kill")
+    fleet("up", "-d", "--no-build")
+    status, folder = fleet.result()
+    assert status == 0, fleet("logs", "--tail", "50", check=False)
+    record = files.load(folder)
+    _nothing_is_lost(record)
+    went_on = [mark for mark in record.marks if mark.text.startswith(f"{WENT_ON}: ")]
+    assert len(went_on) == 1
+    assert went_on[0].at_us >= stood_s * 1e6
+
+
 def test_a_run_whose_volume_is_full_ends_and_says_so_and_its_jobs_and_leases_are_accounted_for(compose):
     small = {"type": "tmpfs", "device": "tmpfs", "o": "size=16m,uid=1000,gid=1000"}
     fleet = compose("full", changes={"version": "3.8", "volumes": {"fleet": {"driver_opts": small}}})
