@@ -18,6 +18,7 @@ from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages, window_of
+from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.run import make_cluster
 from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
@@ -46,6 +47,7 @@ UNDER_WAY = "under way"
 """Why the record of a run that goes on is not whole."""
 _RULES = "workload: dependencies, arrays, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
+_SLEEP = "energy: nodes that are switched off"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -175,24 +177,34 @@ def make_happenings(
     """
     fails = bool(scenario.failures or scenario.maintenance)
     has_rules = has_relations(prepared.jobs)
-    if not (fails or has_rules):
+    energy = scenario.energy
+    if energy is not None and not isinstance(machine, Cluster):
+        raise ScenarioError(
+            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
+        )
+    sleeps = energy is not None and energy.sleep_after_s is not None
+    if not (fails or has_rules or sleeps):
         return None
-    what = _RULES if has_rules else _OUTAGES
+    what = _RULES if has_rules else _OUTAGES if fails else _SLEEP
     if type(machine) is not Cluster:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
-    if fails and mechanism is not None:
+    if (fails or sleeps) and mechanism is not None:
         raise ScenarioError(
-            f"{_OUTAGES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} would give away "
-            "nodes that are down (hybrid has failures of its own, mtbf_s)"
+            f"{_OUTAGES if fails else _SLEEP} go with plain schedulers; the mechanism "
+            f"{plugin_name(scenario.mechanism)} would give away nodes that are down "
+            "(hybrid has failures of its own, mtbf_s)"
         )
     try:
         rules = JobRules(prepared.jobs) if has_rules else None
         outages = _outages(scenario, prepared.nodes) if fails else None
     except ValueError as error:
         raise ScenarioError(str(error)) from error
-    return Happenings(rules, outages)
+    sleeping = None
+    if energy is not None and sleeps:
+        sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
+    return Happenings(rules, outages, sleeping)
 
 
 def _outages(scenario: Scenario, nodes: int) -> NodeOutages:
@@ -228,6 +240,11 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
     for what, is_there, keys in (
         (_RULES, has_relations(prepared.jobs), "`relations`, `dependencies` and `cancelled`"),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
+        (
+            _SLEEP,
+            scenario.energy is not None and scenario.energy.sleep_after_s is not None,
+            "`energy.sleep_after_s`",
+        ),
     ):
         if is_there:
             raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")

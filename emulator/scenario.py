@@ -152,6 +152,24 @@ class MaintenancePart(_Part):
         return self
 
 
+class EnergyPart(_Part):
+    """Powers of a node in watts, and when it is switched off (docs/energy.md).
+
+    `sleep_after_s`: a node that has been idle for so long shuts down; null: never. `boot_w` is `busy_w` and
+    `shutdown_w` is `idle_w` unless they are given.
+    """
+
+    busy_w: float = Field(ge=0)
+    idle_w: float = Field(ge=0)
+    sleep_w: float = Field(default=0, ge=0)
+    boot_w: float | None = Field(default=None, ge=0)
+    shutdown_w: float | None = Field(default=None, ge=0)
+    down_w: float = Field(default=0, ge=0)
+    sleep_after_s: float | None = Field(default=None, ge=0)
+    shutdown_s: float = Field(default=0, ge=0, le=86_400)
+    boot_s: float = Field(default=0, ge=0, le=86_400)
+
+
 class ResultsPart(_Part):
     """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep.
 
@@ -186,6 +204,7 @@ class Scenario(Pluggable, _Part):
     mechanism: str | dict[str, Any] | None = None
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()
+    energy: EnergyPart | None = None
     live: LivePart = LivePart()
     results: ResultsPart = ResultsPart()
 
@@ -207,7 +226,7 @@ class Scenario(Pluggable, _Part):
         same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
-        left_out |= {key: True for key in ("failures", "maintenance") if not getattr(self, key)}
+        left_out |= {key: True for key in ("failures", "maintenance", "energy") if not getattr(self, key)}
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys

@@ -40,8 +40,8 @@ CONTENTS = {
         "balancer/backup", "balancer/security",
     ),
     "Reference": (
-        "reference/commands", "reference/python", "scenarios", "traces", "schedulers", "slurm-twin", "results",
-        "mechanisms",
+        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "energy",
+        "schedulers", "slurm-twin", "results", "peers", "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
         "balancer/managers", "balancer/algorithms", "balancer/predictors",

@@ -221,6 +221,11 @@ class Cluster(TableViews):
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
 
+    def started_since(self, count: int) -> list[int]:
+        """Jobs that began a run after the first `count` runs, in order; one that began twice is there twice."""
+        jobs: list[int] = self._runs[count : self._reg[t.RUNS_N], t.R_JOB].tolist()
+        return jobs
+
     @property
     def node_changes(self) -> int:
         """Goes up by one whenever a job begins or leaves its nodes, or nodes are put back into the pool."""

@@ -13,12 +13,22 @@ if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
     from emulator.harness.job_rules import JobRules
     from emulator.harness.node_outages import NodeOutages
+    from emulator.harness.power import SleepingNodes
 
 
 class Happenings:
-    """The rules of jobs and the outages of nodes. `begin` once, then `at` at each time at which something is due."""
+    """The rules of jobs, the outages of nodes, and nodes that sleep.
 
-    def __init__(self, rules: JobRules | None = None, outages: NodeOutages | None = None) -> None:
+    `begin` once, then `at` at each time at which something is due, and `after_pass` after each pass.
+    """
+
+    def __init__(
+        self,
+        rules: JobRules | None = None,
+        outages: NodeOutages | None = None,
+        sleeping: SleepingNodes | None = None,
+    ) -> None:
+        self._sleeping = sleeping
         self._rules = rules
         self._outages = outages
 
@@ -31,7 +41,7 @@ class Happenings:
     @property
     def watches_passes(self) -> bool:
         """Whether it must be told of every pass."""
-        return self._rules is not None and self._rules.watches_passes
+        return self._sleeping is not None or (self._rules is not None and self._rules.watches_passes)
 
     def next_us(self, act: Accounting) -> int:
         """When something is due, NEVER_US if nothing is."""
@@ -59,4 +69,6 @@ class Happenings:
 
     def after_pass(self, act: Accounting) -> bool:
         """The scheduler has started what it could. Returns whether another pass must follow at the same time."""
-        return self.watches_passes and self._rules is not None and self._rules.after_pass(act)
+        if self._sleeping is not None:
+            self._sleeping.after_pass(act)
+        return self._rules is not None and self._rules.watches_passes and self._rules.after_pass(act)

@@ -9,6 +9,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
+from emulator.metrics.energy import energy_of
 from emulator.metrics.intervals import MeanChange, mean_change
 from emulator.metrics.runs import last_run_of_job
 from emulator.report.pairs import Pairs
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 _MOST_LISTED = 10
+_J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class Comparison:
     largest: tuple[StartDifference, ...]
     mean_wait_change_s: MeanChange | None = None
     """Of the batch jobs that ran in both, job by job, with an interval."""
+    energy_a_kwh: float | None = None
+    """Of the whole machine, where the scenario has powers."""
+    energy_b_kwh: float | None = None
 
     @property
     def is_same(self) -> bool:
@@ -76,7 +81,10 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The comparison in JSON's types."""
-        return {"is_same": self.is_same, **asdict(self)}
+        found = asdict(self)
+        if self.energy_a_kwh is None and self.energy_b_kwh is None:
+            del found["energy_a_kwh"], found["energy_b_kwh"]
+        return {"is_same": self.is_same, **found}
 
     def _repr_html_(self) -> str:
         from emulator.result import html_table  # noqa: PLC0415 - for notebooks only
@@ -123,6 +131,8 @@ def compare(a: RunRecord, b: RunRecord) -> Comparison:
         else None,
         largest=_largest(both, start_a, start_b),
         mean_wait_change_s=_wait_change(a, b),
+        energy_a_kwh=_energy_kwh(a),
+        energy_b_kwh=_energy_kwh(b),
     )
 
 
@@ -138,6 +148,11 @@ def _last_run(record: RunRecord) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _mean_wait_s(record: RunRecord) -> float | None:
     rows = job_figures.batch_jobs_run(record)
     return job_figures.mean_s(job_figures.wait_us(record.jobs.submit_us[rows], record.start_us[rows]))
+
+
+def _energy_kwh(record: RunRecord) -> float | None:
+    energy = energy_of(record)
+    return None if energy is None else energy.total_j / _J_PER_KWH
 
 
 def _wait_change(a: RunRecord, b: RunRecord) -> MeanChange | None:
@@ -201,6 +216,8 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
         ),
         ("jobs in one run only", number(found.jobs_only_in_a), number(found.jobs_only_in_b), ""),
     ]
+    if found.energy_a_kwh is not None or found.energy_b_kwh is not None:
+        rows.insert(2, _energy_row(found.energy_a_kwh, found.energy_b_kwh))
     apart = f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"
     rows += [
         (name, "", "", text)
@@ -218,6 +235,16 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
         (f"start of job {row.job}", duration(row.start_a_s), duration(row.start_b_s), "")
         for row in found.largest
     ]
+
+
+def _energy_row(a_kwh: float | None, b_kwh: float | None) -> tuple[str, str, str, str]:
+    percent = 100 * (b_kwh - a_kwh) / a_kwh if a_kwh and b_kwh is not None else None
+    return (
+        "energy in kWh",
+        number(a_kwh),
+        number(b_kwh),
+        number(None) if percent is None else f"{percent:+.2f} %",
+    )
 
 
 def _change_text(change: MeanChange | None) -> str:

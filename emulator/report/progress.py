@@ -245,6 +245,10 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-hours"),
         ]
     rows.append(("makespan", duration(summary["makespan_s"])))
+    if "energy" in summary:
+        energy = summary["energy"]
+        boots = f", {number(energy['boots'])} boots" if energy["boots"] else ""
+        rows.append(("energy", f"{number(energy['total_kwh'])} kWh{boots}"))
     pace = summary.get("pace", {})
     if "held_s" in pace:
         in_all, most = duration(pace["held_s"]), duration(pace["longest_hold_s"])

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from balancer.clock import US
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
+from emulator.metrics.energy import energy_of
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
@@ -443,6 +444,7 @@ def batsim_table(record: RunRecord) -> Sheet:
     turnaround_us = record.end_us - submit_us
     count = len(last)
     runs = np.bincount(record.runs.job, minlength=count)
+    energy = energy_of(record)
 
     def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
         return numbers(values_us / US, known)
@@ -466,7 +468,7 @@ def batsim_table(record: RunRecord) -> Sheet:
         "waiting_time": seconds(start_us - submit_us, started),
         "turnaround_time": seconds(turnaround_us, ended),
         "stretch": stretch,
-        "consumed_energy": numbers(np.full(count, -1, np.int8)),
+        "consumed_energy": numbers(np.full(count, -1, np.int8) if energy is None else energy.job_j),
         "metadata": columns.chosen(
             runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
         ),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.report import files
+from emulator.report.compare import compare
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.files import TraceError
@@ -158,3 +161,21 @@ def test_machines_that_decide_over_jobs_themselves_refuse_them(
         ScenarioError, match=r"go with plain schedulers on whole nodes; .* decides over its jobs itself"
     ):
         run_virtual(scenario, prepare(scenario))
+
+
+def test_results_of_jobs_that_were_submitted_late_are_read_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "rules.csv"
+    rows = [f"{number},{number - 20},think,60" for number in range(21, 81)]
+    path.write_text("job,after,kind,delay_s\n" + "\n".join(rows) + "\n")
+    work = {
+        "generate": [{"daily_batch": {"days": 1, "jobs": 80}}],
+        "transforms": [{"relations": {"trace": str(path)}}],
+    }
+    scenario = from_mapping({"nodes": 64, "workload": work})
+    record = run_virtual(scenario, prepare(scenario))
+    assert (np.diff(record.jobs.submit_us) < 0).any()
+    files.write(record, tmp_path / "run", bounded_slowdown_threshold_s=10, report=True)
+    again = files.load(tmp_path / "run")
+    assert compare(record, again).is_same
+    order, order_again = np.argsort(record.jobs.number), np.argsort(again.jobs.number)
+    assert again.jobs.submit_us[order_again].tolist() == record.jobs.submit_us[order].tolist()
