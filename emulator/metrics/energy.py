@@ -90,7 +90,8 @@ def energy_of(record: RunRecord) -> Energy | None:
         + wait_us * power["idle"]
         + busy_us * power["busy"]
     )
-    job_j = np.bincount(runs.job[run[works]], weights=of_stay[works] / US, minlength=len(record.jobs))
+    job_j = np.zeros(len(record.jobs))
+    np.add.at(job_j, runs.job[run[works]], of_stay[works] / US)
 
     def joules(spent_us: NDArray[np.int64], what: str) -> float:
         return float(int(spent_us.sum()) * power[what] / US)
