@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 _FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir"}
+_HAS_COMMAS = {"AllocTRES", "ReqTRES", "NodeList"}
 _DASHES = re.compile(r"-+( -+)+ *")
 _NAMES = re.compile(r"[A-Za-z]+")
 _STATE = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
@@ -106,9 +107,14 @@ def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
                 mark, len(names) - 1 if is_free else -1
             )
         if len(fields) != len(names):
+            with_commas = [name for name in names if name in _HAS_COMMAS] if mark == "," else []
             raise Malformed(
-                f"{len(fields)} fields where the header has {len(names)} (a {mark!r} in a name? put JobName "
-                "or SubmitLine last, or leave it out)"
+                f"{len(fields)} fields where the header has {len(names)} "
+                + (
+                    f"({with_commas[0]} has commas of its own: run sacct with --parsable2)"
+                    if with_commas
+                    else f"(a {mark!r} in a name? put JobName or SubmitLine last, or leave it out)"
+                )
             )
         return fields
 

@@ -8,6 +8,7 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
+from emulator.workload.swf import HOST_KEY
 from testdata import RECORDED
 
 SAMPLE = RECORDED / "lsf/lsb.acct.txt"
@@ -38,6 +39,7 @@ def test_a_record_is_a_job_and_a_reservation_is_none(rows_of):
         (204, 1_767_262_030, 570, 800, 1, 600, 0, 3, 1),  # at its run limit
     ]
     assert log.nodes.tolist() == [2, 2, -1, 1]
+    assert log.further(HOST_KEY).tolist() == [-1, -1, -1, 1]
     assert log.column("used_memory_kb").tolist() == [51_200, -1, -1, 1024]
     assert log.keys["Queue"] == ("1 normal", "2 short")
     assert to_jobs(log, nodes=4).left_out == {"no run time": 1}

@@ -8,6 +8,7 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
+from emulator.workload.swf import HOST_KEY
 from testdata import RECORDED
 
 SAMPLE = RECORDED / "oar/oarstat.json"
@@ -39,6 +40,7 @@ def test_jobs_have_the_nodes_of_their_hosts_and_those_within_a_container_are_non
         (48, 1_767_262_500, 100, 100, 1, 7200, 0, 3),
     ]
     assert log.nodes.tolist() == [2, 1, 1, 1, -1, 1]
+    assert log.further(HOST_KEY).tolist() == [-1, 1, 1, 2, -1, 3]
     assert to_jobs(log, nodes=4).left_out == {"no run time": 2}
 
 

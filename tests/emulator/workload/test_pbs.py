@@ -9,6 +9,7 @@ import pytest
 from emulator.workload.formats import load
 from emulator.workload.pbs import PbsFormat
 from emulator.workload.rules import to_jobs
+from emulator.workload.swf import GPUS_KEY, HOST_KEY
 
 COLUMNS = ("number", "wait_s", "run_s", "allocated_procs", "requested_s", "status")
 STAMP = "11/21/2026 00:27:12"
@@ -137,3 +138,15 @@ def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, re
 def test_a_line_of_something_else_is_an_error(text_file, record):
     with pytest.raises(ValueError, match=r"log.txt:2: not an accounting record"):
         load(text_file(record(), "hello"))
+
+
+def test_gpus_and_the_one_node_of_a_job_are_kept(text_file, record):
+    log = load(
+        text_file(
+            record(exec_host="n1/0-1", **{"Resource_List.ngpus": 2}),
+            record(exec_host="n2/0*4+n2/1*4", exec_gpus="n2-gpu/0+n2-gpu/1+n2-gpu/2"),
+            record(exec_host="n1/2+n2/2"),
+        )
+    )
+    assert log.further(GPUS_KEY).tolist() == [2, 3, -1]
+    assert log.further(HOST_KEY).tolist() == [1, 2, -1]

@@ -260,3 +260,11 @@ def test_sacct_json_says_the_same(tmp_path):
     log = load(tmp_path / "slurm.json")
     assert log.column("requested_memory_kb").tolist() == [1024 * 1024]
     assert [log.further(key).tolist() for key in (GPUS_KEY, HOST_KEY, RESERVATION_KEY)] == [[2], [1], [1]]
+
+
+def test_columns_with_commas_of_their_own_are_named_in_a_table_with_commas(text_file):
+    head = FURTHER.replace("|", ",")
+    with pytest.raises(ValueError, match=r"AllocTRES has commas of its own: run sacct with --parsable2"):
+        load(text_file(head, "1,100,100,60,1,4,COMPLETED,cpu=4,mem=8G,nid001,"))
+    quoted = text_file(head, '1,100,100,60,1,4,COMPLETED,"cpu=4,gres/gpu=2",nid001,', name="quoted.csv")
+    assert load(quoted).further(GPUS_KEY).tolist() == [2]
