@@ -108,7 +108,7 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
-    taken = held(batch, down_nodes, reservations)
+    taken = held(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = taken.log, None
     notes: list[str] = []
     if shared_nodes:

@@ -76,10 +76,10 @@ def check(
     in_use = _in_use(log, workload)
     facts: list[tuple[str, str]] = []
     if down_nodes is not None:
-        down = _taken(log, workload, held(log, down_nodes, None))
+        down = _taken(log, workload, held(log, down_nodes, None, workload.nodes))
         facts.append(("down", f"{_said_of(down, workload)}; they count as in use"))
     if reservations is not None:
-        alone = held(log, None, reservations)
+        alone = held(log, None, reservations, workload.nodes)
         facts.append(
             (
                 "reserved",
@@ -87,7 +87,7 @@ def check(
             )
         )
     if facts:
-        in_use = _in_use(log, workload, held(log, down_nodes, reservations))
+        in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
     left_out += [(count, what, "kept, and changed so") for what, count in workload.counted.items()]
     return Check(

@@ -11,6 +11,7 @@ import numpy as np
 from emulator.workload import outages
 from emulator.workload.files import TraceError
 from emulator.workload.reservations import read_reservations
+from emulator.workload.sreport import is_sreport, read_sreport
 from emulator.workload.swf import RESERVATION_KEY
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class Held:
         return outages.as_jobs(self.spans, zero_unix_s=_zero_s(self.log), queue=queue)
 
 
-def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None) -> Held:
-    """Raises TraceError for a log that does not say when it was, and for a file that cannot be read."""
+def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, nodes: int) -> Held:
+    """Of a machine of so many `nodes`.
+
+    Raises TraceError for a log that does not say when it was, and for a file that cannot be read.
+    """
     path = down_nodes if down_nodes is not None else reservations
     if path is None:
         return Held(batch, {}, (), np.zeros(len(batch), np.bool_))
@@ -60,7 +64,10 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None) -> H
     when = f"on average from {_day(begin_s)} to {_day(end_s)}"
     notes, every, inside, said = list[str](), list[Spans](), None, ""
     if down_nodes is not None:
-        spans = outages.read_outages(down_nodes, until_s=until_s)
+        if is_sreport(down_nodes):
+            spans = read_sreport(down_nodes, nodes=nodes)
+        else:
+            spans = outages.read_outages(down_nodes, until_s=until_s)
         every.append(spans)
         notes.append(
             f"batch: {len(spans):,} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when}; a node"
