@@ -358,6 +358,11 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
     wanted = options["week_count"]
     if wanted != "all" and not (wanted.isdecimal() and int(wanted)):
         raise InputError(f"--weeks {wanted}: expected a number of weeks or `all`")
+    for name in ("memory_per_node", "gpus_per_node"):
+        if options[name] is not None and not options["shared_nodes"]:
+            raise InputError(
+                f"--{name.replace('_', '-')} goes with --shared-nodes: other jobs have whole nodes"
+            )
     loaded = []
     for name in ("batch", "ondemand"):
         tell(f"reading {options[name]}")

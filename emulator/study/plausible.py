@@ -174,8 +174,8 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
         " that others do not get."
     )
     fewer = (
-        "Likely nodes were down or reserved (--down-nodes says which were down), the site's priorities and limits kept"
-        " jobs waiting that had room, or there were fewer nodes than --nodes says."
+        "Likely nodes were down or reserved (--down-nodes and --reservations say which), the site's priorities and"
+        " limits kept jobs waiting that had room, or there were fewer nodes than --nodes says."
     )
     return [said, more if ratio > 1 else fewer]
 

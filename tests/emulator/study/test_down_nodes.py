@@ -63,7 +63,7 @@ def study(site, *more):
 def test_today_with_the_nodes_that_were_down_has_the_waits_of_the_log(site):
     without = study(site)
     assert without.exit_code == 2, without.output
-    assert "--down-nodes says which were down" in without.stderr
+    assert "--down-nodes and --reservations say which" in without.stderr
     done = study(site, "--down-nodes", str(site / "events.txt"))
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

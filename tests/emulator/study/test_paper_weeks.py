@@ -15,27 +15,29 @@ TRACES = Path(__file__).parents[3] / "traces"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # half a minute of a processor, whatever else it does
 def test_what_half_of_the_weeks_recommends_holds_on_the_other_half(tmp_path):
-    """Eight weeks, the most challenging: of the 68 on-demand nodes 56 are given up, 82 % as in the paper."""
+    """Six weeks, the most challenging: of the 68 on-demand nodes 56 are given up, 82 % as in the paper."""
     done = CliRunner().invoke(
         main,
         ["study", "merge", "--batch", str(TRACES / "lcrc"), "--ondemand", str(TRACES / "aps"), "--nodes", "304+68",
-         "--weeks", "8", "--pairings", "1", "--reserve", "0,6,12,24", "--wait-min", "0", "--notice-min", "30",
+         "--weeks", "6", "--pairings", "1", "--reserve", "6,12,24", "--wait-min", "0", "--notice-min", "30",
          "--predictor", "peak", "--jobs", "1", "--out", str(tmp_path), "--json"],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     found = document["held_out"]
-    assert found.pop("wait_ratio") == pytest.approx(0.1317, abs=5e-4)
+    assert found.pop("wait_ratio") == pytest.approx(0.1284, abs=5e-5)
+    recommended = Setting("basic", 12).label
     assert found == {
-        "setting": Setting("basic", 12).label,
-        "best": Setting("basic", 12).label,
-        "first_weeks": 4,
-        "then_weeks": 4,
-        "requests": 9606,
+        "setting": recommended,
+        "best": recommended,
+        "first_weeks": 3,
+        "then_weeks": 3,
+        "requests": 6312,
         "rejected": 0,
         "keeps": True,
     }
     rejected = {each["setting"]: each["rejected"] for each in document["settings"]}
-    assert [rejected[Setting("basic", reserve).label] for reserve in (0, 6, 12, 24)] == [1532, 24, 0, 0]
-    assert {each["requests"] for each in document["settings"]} == {17_694}
+    assert [rejected[Setting("basic", reserve).label] for reserve in (6, 12, 24)] == [23, 0, 0]
+    assert {each["requests"] for each in document["settings"]} == {9090}

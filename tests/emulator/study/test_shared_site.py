@@ -239,3 +239,19 @@ def test_without_the_option_it_stops_with_the_reason(site):
     done = study(site(1, 2, 3))
     assert done.exit_code == 2
     assert "jobs share nodes: say --shared-nodes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--gpus-per-node", "4"), "--gpus-per-node goes with --shared-nodes"),
+        (("--memory-per-node", "64"), "--memory-per-node goes with --shared-nodes"),
+        (
+            ("--shared-nodes", "--gpus-per-node", "4"),
+            "it does not say which jobs had GPUs (sacct: AllocTRES; PBS:",
+        ),
+    ],
+)
+def test_what_a_node_has_is_asked_of_shared_nodes_and_of_logs_that_say_it(site, more, why):
+    done = study(site(1), *more)
+    assert (done.exit_code, why in done.stderr) == (2, True), done.output
