@@ -155,8 +155,11 @@ def on_cores(function: Callable[[_Given], _Found], given: Sequence[_Given], jobs
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["emulator.sweeps.execute"])
     stopped = context.Event()
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped,)) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped,))
+    try:
         return list(pool.map(function, given))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _outcome(run: Run, future: Any) -> Done:

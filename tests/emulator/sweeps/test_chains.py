@@ -7,7 +7,7 @@ import pytest
 
 from emulator.sweeps.chains import Chains
 from emulator.sweeps.grid import Sweep, make_run
-from emulator.sweeps.pools import Cores, Done, Here, LiveToo
+from emulator.sweeps.pools import Cores, Done, Here, LiveToo, on_cores
 from emulator.sweeps.store import Store
 from emulator.sweeps.sweep import run_sweep
 
@@ -127,3 +127,9 @@ def test_pools_take_runs_only_when_there_is_something_to_do_them_with(pool):
     assert next(found).row is not None
     assert len(taken) <= 10  # two processes, and four runs ahead for each
     found.close()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_function_makes_of_each_is_in_their_order(jobs):
+    assert on_cores(abs, list(range(-9, 9)), jobs) == [abs(each) for each in range(-9, 9)]
+    assert on_cores(abs, [], jobs) == []
