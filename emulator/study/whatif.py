@@ -1,7 +1,8 @@
 """What another slurm.conf would have done: a log under today's settings and under changed ones, in Slurm's twin.
 
-How well the twin meets the waits that the log recorded comes first: what it does not know of the site (reservations,
-QOS and limits of associations, preemption, dependencies, nodes that were down) is missing in both.
+How well the twin meets the waits that the log recorded comes first: what it was not told of the site (QOS,
+reservations) or does not know (limits of associations, preemption, dependencies, nodes that were down) is missing in
+both.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from emulator.harness.run import simulate
 from emulator.metrics.intervals import blocks, mean_interval
 from emulator.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.conf import not_followed
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.rules import to_jobs
@@ -122,6 +124,8 @@ def read_site(
     elsewhere = sorted(
         {queue_names.get(number, str(number)) for number in np.unique(work.jobs.queue).tolist()} - names
     )
+    if conf is not None:
+        notes += not_followed(conf, work.nodes)
     if conf is not None and elsewhere:
         notes.append(
             f"no such partition in {conf}, taken for the default one: {', '.join(elsewhere[:_MOST_NAMES])}"
@@ -227,8 +231,8 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
             "the twin has them wait for what the site did not: there were more nodes, nodes are shared"
             " (--procs-per-node), or jobs could run elsewhere"
             if now > was
-            else "on the site they waited for something that the twin does not know: limits of users and QOS,"
-            " reservations, dependencies (a job that is not eligible counts as waiting), or nodes that were down"
+            else "on the site they waited for something that the twin was not told of (QOS, reservations) or does not"
+            " know: limits of users, dependencies (a job that is not eligible counts as waiting), nodes that were down"
         )
         waited = f"{each.recorded_min:,.0f} min by the log and wait {each.today_min:,.0f} min in the twin"
         yield f"{where} waited {waited}: {why}."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from balancer.clock import US
 
 if TYPE_CHECKING:
+    from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.rules import Rules
     from oracle.reference import Job
 
@@ -64,6 +65,7 @@ class SlurmReference:
             times.append(self.fill_at)
             if self.rules.sched_interval > 0 and self.full_changed:
                 times.append(after(now, self.rules.sched_interval))
+            times += [time for time in self.boundaries() if time > now]
             if self.rules.changes_priorities and (self.running or self.future):
                 times.append(after(now, self.rules.priority_calc_period))
         return min(times, default=NEVER)
@@ -80,9 +82,10 @@ class SlurmReference:
             self.future.remove(job)
             self.queue.append(job)
             self.priority[job] = self.priority_of(job, now)
-        if ending or submitted:
+        happened = bool(ending) or now in self.boundaries()
+        if happened or submitted:
             self.note_change(now)
-            if (ending or not rules.defer) and self.pass_at == NEVER:
+            if (happened or not rules.defer) and self.pass_at == NEVER:
                 self.pass_at = whole(max(now, self.last_pass + rules.sched_min_interval))
         if not self.queue:
             self.pass_at = NEVER
@@ -185,6 +188,31 @@ class SlurmReference:
                 break
         return False
 
+    # -- advance reservations ------------------------------------------------------------------------------
+
+    def boundaries(self) -> list[int]:
+        return [time * US for each in self.rules.reservations for time in (each.start_s, each.end_s)]
+
+    def own(self, job: Job) -> Reserved | None:
+        """The reservation that a job asks for: one that names it, else one that names its user."""
+        named = [each for each in self.rules.reservations if job.number in each.jobs]
+        named += [each for each in self.rules.reservations if job.user in each.users]
+        return named[0] if named else None
+
+    def may_run(self, job: Job, begin: int) -> bool:
+        own = self.own(job)
+        return own is None or (own.start_s * US <= begin and begin + limit(job) <= own.end_s * US)
+
+    def open_nodes(self, job: Job, begin: int) -> set[int]:
+        """Nodes of the job's partition that reservations let it have from then until its limit has passed."""
+        nodes, own = self.nodes_of(job), self.own(job)
+        for each in self.rules.reservations:
+            if each == own:
+                nodes &= set(each.nodes)
+            elif each.start_s * US < begin + limit(job) and begin < each.end_s * US:
+                nodes -= set(each.nodes)
+        return nodes
+
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def busy(self) -> set[int]:
@@ -211,9 +239,9 @@ class SlurmReference:
             if tested == depth:
                 break
             tested += 1
-            if self.is_over_limit(job):
+            if self.is_over_limit(job) or not self.may_run(job, now):
                 continue
-            idle = self.nodes_of(job) - self.busy() - kept
+            idle = self.open_nodes(job, now) - self.busy() - kept
             if len(idle) >= job.nodes:
                 self.start(job, best_fit(idle, job.nodes), now)
             elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
@@ -252,18 +280,22 @@ class SlurmReference:
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        for tried in sorted({now, *(time for first, last, _ in reserved for time in (first, last))}):
+        tries = {now, *(time for time in self.boundaries() if time > now)}
+        tries |= {time for first, last, _ in reserved for time in (first, last)}
+        for tried in sorted(tries):
             taken = {
                 node
                 for first, last, nodes in reserved
                 if first < last and first <= tried + limit(job) and last > tried
                 for node in nodes
             }
-            found = self.first_free(self.nodes_of(job) - taken, job.nodes, now)
+            found = self.first_free(self.open_nodes(job, tried) - taken, job.nodes, now)
             if found is None:
                 continue
             begin, chosen = max(found[0], tried), best_fit(found[1], job.nodes)
-            if begin > now + self.rules.bf_window * MINUTE_US:
+            if begin > now + self.rules.bf_window * MINUTE_US or not self.may_run(job, begin):
+                continue
+            if not chosen <= self.open_nodes(job, begin):
                 continue
             begin_block, end_block = self.blocks(job, begin, now)
             met = [

@@ -24,9 +24,11 @@ from emulator.harness.tables import (
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.nodes import pick, start_picked
+from emulator.schedulers.slurm.reserved import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
+    END_,
     FILL_AT,
     HOLDER,
     LAST_FILL,
@@ -39,6 +41,7 @@ from emulator.schedulers.slurm.tables import (
     ROW,
     SECOND,
     SLOTS_N,
+    START_,
     WHEN,
     WHOSE,
     WINDOW,
@@ -82,16 +85,6 @@ def sort_nodes(nodes: Ints) -> None:
 
 
 @inner
-def begin_plan(own: Ints, slots: Ints, kept: Bytes, now: int) -> None:
-    """One slot, from now on, in which nothing is reserved."""
-    slots[0, AT_] = now
-    slots[0, ROW] = 0
-    own[SLOTS_N] = 1
-    for which in range(kept.shape[1]):
-        kept[0, which] = 1
-
-
-@inner
 def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
     """The slot that begins at `at`, made if there is none. `at` is not before the first."""
     place: int = own[SLOTS_N]
@@ -110,6 +103,22 @@ def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
         kept[count, which] = kept[before, which]
     own[SLOTS_N] = count + 1
     return place
+
+
+@inner
+def begin_plan(twin: Twin, now: int) -> None:
+    """Slots in which nothing is reserved for a waiting job: from now on, from each time advance reservations change."""
+    own, _, _, _, _, slots, kept, _, _, _, _, _, _, _, _, bounds = twin
+    times = bounds[2]
+    slots[0, AT_] = now
+    slots[0, ROW] = 0
+    own[SLOTS_N] = 1
+    for which in range(kept.shape[1]):
+        kept[0, which] = 1
+    for which in range(times.shape[0]):
+        for column in (START_, END_):
+            if times[which, column] > now:
+                slot_from(own, slots, kept, times[which, column])
 
 
 @inner
@@ -154,12 +163,13 @@ def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool
 
 
 @inner
-def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> int:
+def earliest(job: Ints, twin: Twin, who: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
+    needed, limit, partition = job[who, NODES], job[who, ESTIMATE], twin[1][who, PARTITION]
     own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
     count = parts.shape[1]
     for slot in range(own[SLOTS_N]):
@@ -174,14 +184,18 @@ def earliest(twin: Twin, partition: int, needed: int, limit: int, now: int) -> i
             for which in range(count):
                 masks[0, which] &= kept[row, which]
             later += 1
+        close_reserved(twin, who, tried, tried + limit, 0)
         free_at = free_by_ends(nodes, masks, needed, now)
         if free_at == NEVER:
             continue
         begin = max(free_at, tried)
-        if begin - now > own[WINDOW]:
+        if begin - now > own[WINDOW] or not may_run(twin, who, begin, begin + limit):
             continue
         pick(masks[1], nodes, needed)
-        if begin == now or not is_reserved(twin, needed, begin, begin + limit, now):
+        if begin == now or not (
+            is_reserved(twin, needed, begin, begin + limit, now)
+            or is_kept(twin, who, needed, begin, begin + limit)
+        ):
             return begin
     return NEVER
 
@@ -203,7 +217,7 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, node, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, _, nodes, slots, kept, _, tests, _, _, _, _, _, spare, _ = twin
+    own, mine, _, _, nodes, _, _, _, tests, _, _, _, _, _, spare, _ = twin
     own[FILL_AT] = NEVER
     own[LAST_FILL] = now
     if reg[FREE] == 0:
@@ -216,7 +230,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
         narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
     look_at_nodes(job, node, nodes, now)
     sort_nodes(nodes)
-    begin_plan(own, slots, kept, now)
+    begin_plan(twin, now)
     for whose in range(tests.shape[0] if own[MAX_USER] else 0):
         tests[whose] = 0
     tested = 0
@@ -236,7 +250,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
             continue
         needed = job[who, NODES]
         limit = job[who, ESTIMATE]
-        begin = earliest(twin, mine[who, PARTITION], needed, limit, now)
+        begin = earliest(job, twin, who, now)
         if begin == now:
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)

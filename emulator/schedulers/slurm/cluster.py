@@ -15,6 +15,7 @@ from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
 from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.reservations import which_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,14 @@ class SlurmCluster(Cluster):
         self._fixed = np.zeros(room)
         self._nodes_seen = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
         self._nodes_seen[:, s.ORDER] = np.arange(node_count)
-        slots = 2 * min(self._rules.bf_max_job_test, room) + 2
+        reserved = self._rules.reservations
+        self._times = (
+            np.array([(each.start_s, each.end_s) for each in reserved], np.int64).reshape(-1, 2) * US
+        )
+        self._held = np.zeros((len(reserved), node_count), np.int8)
+        for place, own in enumerate(reserved):
+            self._held[place, list(own.nodes)] = 1
+        slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
         self._slots = np.zeros((slots, 2), np.int64)
         self._kept = np.zeros((slots, node_count), np.int8)
         self._masks = np.zeros((2, node_count), np.int8)
@@ -102,7 +110,7 @@ class SlurmCluster(Cluster):
         self._job[rows, t.KEY] = keys
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
-        """Each job's QOS and its partition's."""
+        """Each job's QOS, its partition's, and the reservation that it asks for."""
         rows, rules = slice(len(jobs)), self._rules
         index = {each.name: place for place, each in enumerate(rules.qos)}
         self._mine[rows, s.FIRST_QOS] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
@@ -111,6 +119,10 @@ class SlurmCluster(Cluster):
         self._mine[rows, s.OWN_QOS] = [
             index.get(self._slurm.qos_name(user, queue), -1)
             for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
+        ]
+        self._mine[rows, s.RESERVATION] = [
+            which_of(rules.reservations, number, user)
+            for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
         ]
         self._used = np.zeros((len(self._limits) * (1 + max(len(self._users), 1)), 2), np.int64)
 
@@ -144,7 +156,7 @@ class SlurmCluster(Cluster):
         self._twin: Any = (
             self._own, self._mine, self._fixed, self._parts, self._nodes_seen, self._slots, self._kept, self._masks,
             self._tests, self._weights, self._accounts, self._open_runs, self._count, self._view,
-            np.zeros(room, np.int32), (self._limits, self._used),
+            np.zeros(room, np.int32), (self._limits, self._used, self._times, self._held),
         )  # fmt: skip
 
     def advance(

@@ -19,6 +19,7 @@ from emulator.harness.tables import (
     AT_PASS,
     AT_UNTIL,
     BATCH,
+    ESTIMATE,
     FINISHED,
     FREE,
     FRONT,
@@ -47,7 +48,8 @@ from emulator.harness.tables import (
 )
 from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
-from emulator.schedulers.slurm.nodes import idle_of, note_change, pick, start_picked
+from emulator.schedulers.slurm.nodes import idle_for, note_change, pick, start_picked
+from emulator.schedulers.slurm.reserved import is_boundary, may_run, next_boundary
 from emulator.schedulers.slurm.tables import (
     AGE_WEIGHT,
     CALC_EVERY,
@@ -160,10 +162,10 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         if tested == depth:
             return
         tested += 1
-        if is_over_limit(job, twin, who):
+        if is_over_limit(job, twin, who) or not may_run(twin, who, now, now + job[who, ESTIMATE]):
             place += 1
             continue
-        if job[who, NODES] <= reg[FREE] and idle_of(state, twin, partition) >= job[who, NODES]:
+        if job[who, NODES] <= reg[FREE] and idle_for(state, twin, who, now) >= job[who, NODES]:
             pick(masks[1], nodes, job[who, NODES])
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)
@@ -197,6 +199,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         own[LAST_FILL] = own[FILL_AT]
         own[FILL_AT] = NEVER
     submitted = submit_due(state, twin, now) > 0
+    other_event = other_event or is_boundary(twin, now)
     if submitted or other_event:
         note_event(own, now, other_event or own[DEFER] == 0)
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
@@ -219,13 +222,13 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
 
 
 @inner
-def next_timer(job: Ints, reg: Ints, own: Ints) -> int:
+def next_timer(job: Ints, reg: Ints, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         return NEVER
     now = reg[NOW]
-    at: int = own[PASS_AT]
-    at = min(at, own[FILL_AT])
+    own = twin[0]
+    at: int = min(own[PASS_AT], own[FILL_AT], next_boundary(twin, now))
     if own[SCHED_EVERY] and own[FULL_CHANGED]:
         at = min(at, (now // own[SCHED_EVERY] + 1) * own[SCHED_EVERY])
     if own[CALC_EVERY] and (reg[HEAP_N] or next_submit(job, reg) != NEVER):
@@ -238,7 +241,7 @@ def next_event(state: State, twin: Twin) -> int:
     """The next end, submit or deed of the scheduler, NEVER if there is none."""
     job, _, _, _, _, _, heap, _, _, _, _, reg = state
     next_end = heap[0, AT] if reg[HEAP_N] else NEVER
-    at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin[0]))
+    at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))
     return at
 
 

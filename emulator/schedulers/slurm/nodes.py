@@ -19,6 +19,7 @@ from emulator.harness.tables import (
     SIMULATED,
     STARTED_N,
 )
+from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import (
     CHECK_EVERY,
     CHOSEN,
@@ -27,6 +28,7 @@ from emulator.schedulers.slurm.tables import (
     FULL_CHANGED,
     LAST_FILL,
     OVER,
+    PARTITION,
     QUIET_WAIT,
     SECOND,
 )
@@ -69,16 +71,25 @@ def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
 
 
 @inner
-def idle_of(state: State, twin: Twin, partition: int) -> int:
-    """Mark the idle nodes of a partition that are not kept from it (first mask) in the second one. Returns how many."""
-    _, node, _, _, _, _, _, _, _, _, _, _ = state
+def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
+    """Mark the idle nodes of a job's partition that are not kept from it in the second mask. Returns how many.
+
+    The first mask has those that the main loop keeps for others, to which come advance reservations.
+    """
+    job, node, _, _, _, _, _, _, _, _, _, _ = state
     _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _, _ = twin
+    partition = twin[1][who, PARTITION]
     count = 0
     for which in range(node.shape[0]):
         is_open = parts[partition, which] and not masks[0, which]
         is_idle = is_open and node[which, JOB] < 0 and node[which, OFFLINE] == 0
         masks[1, which] = is_idle
         count += is_idle
+    if twin[15][2].shape[0]:
+        close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
+        count = 0
+        for which in range(node.shape[0]):
+            count += masks[1, which]
     return count
 
 

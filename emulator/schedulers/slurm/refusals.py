@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.schedulers.slurm.qos import UNDEFINED, Qos
+from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.tables import MINUTE
 from emulator.workload.table import Kind
 
@@ -27,6 +28,8 @@ def refusals(
     jobs: JobTable, slurm: Slurm, rules: Rules, node_count: int
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """(who takes what, the jobs that ask for something else); a job may come more than once."""
+    limit_min = -(-jobs.estimate_us // MINUTE)
+    yield from _beyond_reservations(jobs, limit_min, rules)
     by_name = {each.name: each for each in rules.qos}
     pairs = {
         (queue, user): (
@@ -41,7 +44,6 @@ def refusals(
         [number[pairs[pair]] for pair in zip(jobs.queue.tolist(), jobs.user.tolist(), strict=True)], np.int64
     )
     partitions = {each.name: each for each in rules.partitions}
-    limit_min = -(-jobs.estimate_us // MINUTE)
     for place, (partition, qos) in enumerate(kinds):
         mine = (kind_of == place) & (jobs.kind == Kind.BATCH)
         own = partitions[partition]
@@ -55,6 +57,30 @@ def refusals(
             if most is not None and (wrong := mine & (values > most)).any():
                 what = f"no more than {most} nodes" if column == "nodes" else f"limits up to {most} minutes"
                 yield f"{who} takes {what}", wrong
+
+
+def _beyond_reservations(
+    jobs: JobTable, limit_min: NDArray[np.int64], rules: Rules
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    if not rules.reservations:
+        return
+    own = np.array(
+        [
+            which_of(rules.reservations, number, user)
+            for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
+        ]
+    )
+    for place, each in enumerate(rules.reservations):
+        mine = (own == place) & (jobs.kind == Kind.BATCH)
+        for what, wrong in (
+            (f"no more than {len(each.nodes)} nodes", jobs.nodes > len(each.nodes)),
+            (
+                f"limits up to {(each.end_s - each.start_s) // 60} minutes",
+                limit_min * 60 > each.end_s - each.start_s,
+            ),
+        ):
+            if (mine & wrong).any():
+                yield f"reservation {each.name} takes {what}", mine & wrong
 
 
 def _of_partition(partition: Partition, node_count: int) -> Iterator[_Bound]:

@@ -13,6 +13,7 @@ from emulator.schedulers.slurm.times import INFINITE
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.qos import Qos
+    from emulator.schedulers.slurm.reservations import Reserved
 
 PriorityType = Literal["basic", "multifactor"]
 _DAY_S = 86_400
@@ -70,6 +71,7 @@ class Rules:
     default_partition: str = "batch"
     qos: tuple[Qos, ...] = ()
     enforce_limits: bool = True
+    reservations: tuple[Reserved, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):

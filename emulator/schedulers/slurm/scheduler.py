@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
+from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Slurm:
     not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
     ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
     `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
-    limits in `cpu`. The rest: `rules.py`.
+    limits in `cpu`. `reservations`: advance ones, by name. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -39,6 +40,7 @@ class Slurm:
     user_qos: dict[int, str] = field(default_factory=dict)
     cpus_per_node: int | None = None
     enforce_limits: bool | None = None
+    reservations: dict[str, Reservation] = field(default_factory=dict)
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -79,7 +81,11 @@ class Slurm:
 
     def _said(self) -> dict[str, Any]:
         known = {each.name for each in fields(Rules)}
-        names = [each.name for each in fields(self) if each.name in known and each.name != "qos"]
+        names = [
+            each.name
+            for each in fields(self)
+            if each.name in known and each.name not in {"qos", "reservations"}
+        ]
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -87,6 +93,7 @@ class Slurm:
         """All settings for a machine of so many nodes. Raises ValueError."""
         read = {} if self.conf is None else read_conf(self.conf, node_count)
         rules = self._with_qos(Rules(**read | self._said()))
+        rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
             if name not in known:

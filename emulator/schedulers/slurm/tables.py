@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 ) = range(22)  # fmt: skip
 TWIN_REGISTERS = 22
 # Columns of the jobs: partition, the partition's tier, the index of the user, the QOS whose limits count, first the
-# partition's (-1: none), then the job's own; the last look at limits that counted it.
-PARTITION, TIER, WHOSE, FIRST_QOS, OWN_QOS, COUNTED = range(6)
-TWIN_COLUMNS = 6
+# partition's (-1: none), then the job's own; the last look at limits that counted it; the advance reservation that it
+# asks for (-1: none).
+PARTITION, TIER, WHOSE, FIRST_QOS, OWN_QOS, COUNTED, RESERVATION = range(7)
+TWIN_COLUMNS = 7
 # Limits of a QOS, -1 where there is none: of all its jobs together and of a user's. An even one is of jobs, the next
 # one of their nodes.
 GRP_JOBS, GRP_NODES, USER_JOBS, USER_NODES = range(4)
@@ -38,14 +39,17 @@ AGE_WEIGHT, MAX_AGE, FAIR_WEIGHT, HALF_LIFE = range(4)
 # order of these times, and the nodes that were chosen for a job.
 WHEN, HOLDER, ORDER, CHOSEN = range(4)
 NODE_COLUMNS = 4
+# An advance reservation: from START_ to before END_.
+START_, END_ = range(2)
 # A slot of the plan of a cycle: from AT_ on the nodes of the row ROW are not reserved.
 AT_, ROW = range(2)
 
 Bytes: TypeAlias = "NDArray[np.int8]"
 _I: TypeAlias = "NDArray[np.int64]"
 _F: TypeAlias = "NDArray[np.float64]"
+_Bounds: TypeAlias = "tuple[_I, _I, _I, Bytes]"
 Twin: TypeAlias = (
-    "tuple[_I, _I, _F, Bytes, _I, _I, Bytes, Bytes, _I, _F, _F, _I, _I, _I, NDArray[np.int32], tuple[_I, _I]]"
+    "tuple[_I, _I, _F, Bytes, _I, _I, Bytes, Bytes, _I, _F, _F, _I, _I, _I, NDArray[np.int32], _Bounds]"
 )
 """(reg, job, fixed, parts, nodes, slots, kept, masks, tests, weights, accounts, open, count, view, spare, bounds)
 
@@ -53,7 +57,7 @@ Twin: TypeAlias = (
 `masks`: two rows, the nodes that a job may be planned on (in a pass of the main loop: those that are kept from it), and
 those it is put on. `tests`: jobs of each user in this cycle, then a mark for each partition. `accounts`, `open`,
 `count`, `view`: of `harness/reorder.py`. `spare`: to sort. `bounds`: limits of each QOS, and what runs in it (jobs,
-nodes): a row for all of it, then one for each user.
+nodes): a row for all of it, then one for each user; times of the advance reservations, and their nodes.
 """
 
 SECOND, MINUTE = 1_000_000, 60_000_000

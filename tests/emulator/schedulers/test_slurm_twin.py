@@ -17,7 +17,9 @@ from emulator.harness.record import RunOutcome
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.cluster import SlurmCluster
+from emulator.schedulers.slurm.conf import not_followed
 from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.table import JobTable
@@ -125,10 +127,29 @@ def agrees(seed: int) -> None:
     shares, user_qos = {1: 3.0}, {}
     if rng.random() < 0.5:
         rules, user_qos = with_random_qos(rng, rules, jobs)
+    if rng.random() < 0.5:
+        rules = with_random_reservations(rng, rules, jobs, nodes)
     record = with_rules(Slurm(queues=queues, shares=shares, user_qos=user_qos), rules, jobs, nodes)
     expected = SlurmReference(rules, nodes, jobs, queues, shares, user_qos).run()
     assert schedule(record) == expected, f"seed {seed}"
     assert_lawful(record)
+
+
+def with_random_reservations(rng: np.random.Generator, rules: Rules, jobs: list[Job], nodes: int) -> Rules:
+    """Up to three, one after the other, the last of them for two users if their jobs fit and come before."""
+    last_s = max(job.submit_us for job in jobs) // US + 1
+    found, begin = [], 0
+    for number in range(int(rng.integers(1, 4))):
+        begin += int(rng.integers(0, last_s + 60))
+        end = begin + int(rng.integers(1, 2 * last_s + 120))
+        some = rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))].tolist()
+        found.append(Reserved(f"r{number}", begin, end, tuple(sorted(some))))
+        begin = end
+    users = {0, 1}
+    mine = [job for job in jobs if job.user in users]
+    longest_s = -(-max((job.estimate_us for job in mine), default=1) // (60 * US)) * 60
+    last = Reserved("own", begin, begin + longest_s * len(jobs), tuple(range(nodes)), frozenset(users))
+    return replace(rules, reservations=(*found, last))
 
 
 def with_random_qos(rng: np.random.Generator, rules: Rules, jobs: list[Job]) -> tuple[Rules, dict[int, str]]:
@@ -400,6 +421,23 @@ def test_wrong_settings_are_told(settings: dict[str, Any], said: str) -> None:
 def test_a_job_that_its_partition_would_never_start_is_refused(conf: Path, row: Row, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         starts([row], 4, conf=conf, queues={-1: "debug"})
+
+
+def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "SelectType=select/cons_tres\nPreemptType=preempt/qos\nPriorityWeightTRES=CPU=1000\n"
+        "SchedulerParameters=bf_continue,bf_max_job_part=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
+    )
+    assert not_followed(path, 4) == (
+        "slurm.conf: PreemptType=preempt/qos: the twin does not preempt",
+        "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
+        "slurm.conf: bf_max_job_part: the twin does not do that",
+        "slurm.conf: assoc_limit_stop: the twin does not do that",
+        "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin",
+    )
+    path.write_text("SelectType=select/linear\nPreemptType=preempt/none\nPriorityWeightAssoc=0\n")
+    assert not_followed(path, 4) == ()
 
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:

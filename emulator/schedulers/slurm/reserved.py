@@ -1,0 +1,67 @@
+"""Whether an advance reservation lets a job have a node, compiled. The rules: `docs/slurm-twin.md`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import inner
+from emulator.harness.tables import NEVER
+from emulator.schedulers.slurm.tables import CHOSEN, END_, RESERVATION, START_
+
+if TYPE_CHECKING:
+    from emulator.schedulers.slurm.tables import Twin
+
+
+@inner
+def may_run(twin: Twin, who: int, begin: int, end: int) -> bool:
+    """Whether the job's own reservation has begun and is not over, if it has one."""
+    times = twin[15][2]
+    own = twin[1][who, RESERVATION]
+    return bool(own < 0 or (times[own, START_] <= begin and end <= times[own, END_]))
+
+
+@inner
+def close_reserved(twin: Twin, who: int, begin: int, end: int, row: int) -> None:
+    """Take from a row of masks the nodes that are kept for others in a time, and those that its own does not have."""
+    times, held = twin[15][2], twin[15][3]
+    masks = twin[7]
+    own = twin[1][who, RESERVATION]
+    for which in range(times.shape[0]):
+        if which == own:
+            for node in range(held.shape[1]):
+                masks[row, node] &= held[which, node]
+        elif times[which, START_] < end and begin < times[which, END_]:
+            for node in range(held.shape[1]):
+                if held[which, node]:
+                    masks[row, node] = 0
+
+
+@inner
+def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
+    """Whether one of the picked nodes is kept for others in a time."""
+    times, held = twin[15][2], twin[15][3]
+    nodes = twin[4]
+    for which in range(times.shape[0]):
+        if which != twin[1][who, RESERVATION] and times[which, START_] < end and begin < times[which, END_]:
+            for k in range(needed):
+                if held[which, nodes[k, CHOSEN]]:
+                    return True
+    return False
+
+
+@inner
+def next_boundary(twin: Twin, now: int) -> int:
+    """When a reservation next begins or ends, NEVER if none does."""
+    times = twin[15][2]
+    at: int = NEVER
+    for which in range(times.shape[0]):
+        for column in (START_, END_):
+            if now < times[which, column] < at:
+                at = times[which, column]
+    return at
+
+
+@inner
+def is_boundary(twin: Twin, now: int) -> bool:
+    """Whether a reservation begins or ends now."""
+    return next_boundary(twin, now - 1) == now
