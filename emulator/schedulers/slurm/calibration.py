@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 _NEVER_KILLED = 1 << 30
+_SAID_BESIDE = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations")
+"""What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
 _PHASES = 6
 """So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
 
@@ -67,7 +69,10 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
         raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")
     if record.interrupted or np.any(record.start_us < 0):
         raise ValueError("some jobs of this run never started: let it run to its end")
-    found: dict[str, Any] = {"queues": said["partitions"]} if said.get("partitions") else {}
+    scheduler = record.scenario.get("scheduler")
+    beside = (scheduler.get("slurm") or {}) if isinstance(scheduler, dict) else {}
+    found: dict[str, Any] = {name: beside[name] for name in _SAID_BESIDE if name in beside}
+    found |= {"queues": said["partitions"]} if said.get("partitions") else {}
     if said.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
         found |= {"priority_weight_age": 0, "priority_weight_fairshare": 0}
     return found | ({"conf": Path(said["conf"])} if said.get("conf") else {})
@@ -111,8 +116,9 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     twin_us, twin_end_us = starts_us(0)
     phases = [twin_us]
     for number in range(1, _PHASES if rules.backfills else 1):
-        block_us, quiet_s = rules.bf_resolution * US * number // _PHASES, every_s * number // _PHASES
-        phases.append(starts_us(block_us // US * US, quiet_s)[0])
+        # Advance reservations are told in the run's own time, which then cannot be moved.
+        later_s = 0 if rules.reservations else rules.bf_resolution * number // _PHASES
+        phases.append(starts_us(later_s * US, every_s * number // _PHASES)[0])
     means_s = [seconds(int((each - submit_us).mean())) for each in phases]
     real_s = seconds(int((real_us - submit_us).mean()))
     twin_s = means_s[0]

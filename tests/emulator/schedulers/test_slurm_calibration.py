@@ -75,6 +75,15 @@ def test_the_twin_has_the_slurm_conf_and_the_partitions_of_the_run(tmp_path: Pat
     assert (found.bf_interval_s, found.differences) == (90, ())
 
 
+def test_the_twin_has_the_qos_that_the_scenario_says_beside() -> None:
+    said = {"qos": {"few": {"GrpJobs": 1}}, "user_qos": {"-1": "few"}}
+    record = on_slurm(**said)
+    apart = [each.job for each in calibrate(record).differences]
+    assert apart == [3, 4], "without it the twin starts them at once"
+    told = replace(record, scenario={**ON_SLURM, "scheduler": {"slurm": {**said, "bf_interval": 90}}})
+    assert calibrate(told).differences == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
