@@ -74,10 +74,10 @@ class Party:
         return cls(host, itself)
 
 
-def sign(file: int, name: str) -> None:
-    """Write down in a slot's open file who has the place now."""
+def sign(file: int, name: str, host: str = "") -> None:
+    """Write down in a slot's open file who has the place now; `host`: this one, if nothing is said."""
     os.ftruncate(file, 0)
-    os.write(file, f"{socket.gethostname()}\n{name}".encode())
+    os.write(file, f"{host or socket.gethostname()}\n{name}".encode())
 
 
 def words_of(path: Path, file: int) -> memoryview[int]:

@@ -8,6 +8,7 @@ plug-in (`balancer serve --clock`, entry point `shared`).
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,16 +48,16 @@ class SharedClock:
     """A clock in a file, read by every process of a live run. See `SharedClockMaster`.
 
     `rank`: that of alarms whose owner names none, in lower case. `name`: who this is, for people who ask for whom the
-    clock waits. Raises ValueError for a file that is no clock.
+    clock waits; `host`: where it is, if not here. Raises ValueError for a file that is no clock.
     """
 
-    def __init__(self, path: Path | str, rank: str = "timer", name: str = "") -> None:
+    def __init__(self, path: Path | str, rank: str = "timer", name: str = "", host: str = "") -> None:
         if rank.upper() not in Rank.__members__:
             ranks = ", ".join(each.name.lower() for each in Rank)
             raise ValueError(f"there is no rank {rank!r}; there are: {ranks}")
         self.path = path = Path(path)
         self._rank = Rank[rank.upper()]
-        self._name = name
+        self._name, self._host = name, host
         self._words = words_in(path)
         self.speed = self._words[SPEED_AT] / 1000
         self.is_held = bool(self._words[HELD_AT])
@@ -72,7 +73,7 @@ class SharedClock:
             lock = try_lock(slot_file(self.path, slot))
             if lock is not None:
                 self._lock_file = lock
-                sign(lock, self._name)
+                sign(lock, self._name, self._host)
                 self._words[place + 1] = NO_LIMIT
                 self._words[place] = EXPECTED
                 return place
@@ -95,7 +96,15 @@ class SharedClock:
         Somebody else's clock may.
         """
         to_go_s = seconds(max(to_go_us, 0)) / self.speed
-        return min(to_go_s, _LOOK_S) if self._words[FOLLOWS_AT] else to_go_s
+        return min(to_go_s, _LOOK_S) if self._follows() else to_go_s
+
+    def _follows(self) -> bool:
+        return bool(self._words[FOLLOWS_AT])
+
+    def leave(self) -> None:
+        """Give the place back; nothing more may be asked."""
+        self._words[self._slot] = 0
+        os.close(self._lock_file)
 
     def alarm(self, rank: Rank | None = None) -> SharedAlarm:
         with self._lock:
@@ -107,28 +116,34 @@ class SharedClock:
         with self._lock:
             self._next_key += 1
             key = self._next_key
-        self._set_limit(key, limit_of(self.now_us(), Rank.JOB_END))
+        self.set_limit(key, limit_of(self.now_us(), Rank.JOB_END))
         try:
             # The master may have moved on between the look and the limit; from here on it stands still.
             yield self.now_us()
         finally:
-            self._set_limit(key, NO_LIMIT)
+            self.set_limit(key, NO_LIMIT)
 
-    def _set_limit(self, key: int, limit: int) -> None:
+    def set_limit(self, key: int, limit: int) -> None:
         with self._lock:
             if limit == NO_LIMIT:
                 self._limits.pop(key, None)
             else:
                 self._limits[key] = limit
-            self._words[self._slot + 1] = min(self._limits.values(), default=NO_LIMIT)
+            self._tell_limit(min(self._limits.values(), default=NO_LIMIT))
 
-    def _is_turn_of(self, key: int, limit: int) -> bool:
+    def _tell_limit(self, limit: int) -> None:
+        self._words[self._slot + 1] = limit
+
+    def is_turn_of(self, key: int, limit: int) -> bool:
         """Nobody else, here or in another process, is due before this limit."""
         if not self.is_held:
             return True
         with self._lock:
             if any(other < limit for other_key, other in self._limits.items() if other_key != key):
                 return False
+        return self._others_are_later(limit)
+
+    def _others_are_later(self, limit: int) -> bool:
         words = self._words
         return not any(
             place != self._slot and words[place] > 0 and words[place + 1] < limit for place in self._places
@@ -167,7 +182,7 @@ class SharedAlarm:
             self._rank = rank
         is_sooner, self._due_us = due_us < self._due_us, due_us
         limit = NO_LIMIT if due_us == NEVER_US else limit_of(due_us, self._rank)
-        self._clock._set_limit(self._key, limit)  # noqa: SLF001 - the two classes are one thing
+        self._clock.set_limit(self._key, limit)
         if is_sooner:
             with self._changed:
                 self._changed.notify_all()  # who waits sleeps until it was due before
@@ -178,7 +193,7 @@ class SharedAlarm:
         with self._changed:
             while not self._woken:
                 to_go_us = self._due_us - clock.now_us()
-                if to_go_us <= 0 and clock._is_turn_of(self._key, limit_of(self._due_us, self._rank)):  # noqa: SLF001
+                if to_go_us <= 0 and clock.is_turn_of(self._key, limit_of(self._due_us, self._rank)):
                     return True
                 if end_us is not None and wall_us() >= end_us:
                     return False

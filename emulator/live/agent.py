@@ -24,6 +24,7 @@ from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
 from emulator.ranks import Rank
+from emulator.remote_clock import open_clock
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
@@ -396,12 +397,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--config", type=Path, required=True, help="settings (YAML or JSON)")
     parser.add_argument(
-        "--clock", type=Path, help="clock file of the run; without it the machine's time is used"
+        "--clock", help="clock file of the run, or HOST:PORT; without it the machine's time is used"
     )
     options = parser.parse_args(arguments)
     try:
         config = load_settings(options.config, AgentConfig)
-        clock = SharedClock(options.clock, name=party_name(config.nodes)) if options.clock else SystemClock()
+        clock = open_clock(options.clock, party_name(config.nodes)) if options.clock else SystemClock()
         agent = Agent(config, clock)
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"node agent: {error}\n")
@@ -412,6 +413,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProtocolError as error:
         sys.stderr.write(f"node agent: {error}\n")
         return 2
+    except ConnectionError as error:  # the clock's: those of the server are tried again
+        sys.stderr.write(f"node agent: {error}\n")
+        return 1
     return 0
 
 

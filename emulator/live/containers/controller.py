@@ -20,6 +20,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.clock_master import SharedClockMaster
+from emulator.clock_server import ClockServer
 from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
 from emulator.live.aftermath import WENT_ON, with_differences
@@ -32,6 +33,7 @@ from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
     BATCH,
+    CLOCK_PORT,
     CONTROLLER,
     CONTROLLER_PORT,
     MADE,
@@ -461,7 +463,10 @@ def main() -> int:
     except (ScenarioError, TraceError, ControllerError, ValueError) as error:
         sys.stderr.write(f"controller: {error}\n")
         return 2
-    with ControlServer(("0.0.0.0", CONTROLLER_PORT), controller):  # noqa: S104 - the fleet's own network
+    with (
+        ControlServer(("0.0.0.0", CONTROLLER_PORT), controller),  # noqa: S104 - the fleet's own network
+        ClockServer(("0.0.0.0", CLOCK_PORT), shared.clock),  # noqa: S104 - as above
+    ):
         problem = controller.wait_for_start(stopped)
         if problem:
             sys.stderr.write(f"controller: the run cannot begin: {problem}\n")

@@ -52,7 +52,13 @@ _ANSWER_S = 120.0
 _UNAVAILABLE = 503
 _PROGRAMS = {
     BATCH: ("emulator.live.torque.server", "--config", "{config}", "--clock", str(_CLOCK)),
-    NODE: ("emulator.live.agent", "--config", "{config}", "--clock", str(_CLOCK)),
+    NODE: (
+        "emulator.live.agent",
+        "--config",
+        "{config}",
+        "--clock",
+        os.environ.get("FLEET_CLOCK") or str(_CLOCK),
+    ),
     BALANCER: ("balancer", "serve", "--config", "{config}"),
     ONDEMAND: ("emulator.live.ondemand", "--config", "{config}"),
     PREDICTOR: ("balancer", "predict"),

@@ -14,6 +14,7 @@ IMAGES = {role: BALANCER if role == PREDICTOR else role for role in ROLES}
 """Role -> whose image it has: a predictor is a program of the Balancer's."""
 
 CONTROLLER_PORT = 8100
+CLOCK_PORT = 8101
 BATCH_PORT = 15001
 BALANCER_PORT = 8090
 ONDEMAND_PORT = 8774
