@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US
 from emulator.harness import tables as t
 from emulator.harness.account import Account
-from emulator.harness.cluster import Cluster, IllegalJobTransition
+from emulator.harness.cluster import Cluster
+from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.machine import HasRejects
 from emulator.harness.points import CHECKPOINT, COMPLETION, TIMER
 from emulator.harness.record import JobState, LeaseOutcome, NodePool, PoolMove, RunOutcome

@@ -14,7 +14,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.account import Account
-from emulator.harness.cluster import IllegalJobTransition
+from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import read_only
 

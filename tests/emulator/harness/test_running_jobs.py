@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.harness.cluster import Cluster, IllegalJobTransition
+from emulator.harness.cluster import Cluster
+from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.record import JobState, RunOutcome

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.harness.cluster import Cluster, IllegalJobTransition
+from emulator.harness.cluster import Cluster
+from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.failure import PluginError
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop

@@ -1,0 +1,186 @@
+"""What a cluster's tables tell: its nodes, its queue, its jobs. Nothing here changes what happens.
+
+The node table is filled when somebody first asks for single nodes: where jobs are wide it costs more than all else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.views import TableViews, read_only
+from emulator.workload.table import COLUMNS, JobTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+class IllegalJobTransition(RuntimeError):
+    """A job was told to do what its state does not allow; the message names the job and its runs so far."""
+
+
+class ClusterViews(TableViews):
+    """The part of `Cluster` that only reads."""
+
+    _node: NDArray[np.int64]
+    _node_job: NDArray[np.int64]
+    _node_since: NDArray[np.int64]
+    _node_offline: NDArray[np.int64]
+    _free: NDArray[np.int32]
+    _queue: NDArray[np.int32]
+    _returns: int
+    _known: JobTable
+    _added: list[tuple[int, ...]]
+
+    @property
+    def kernel_table(self) -> NDArray[np.int64]:
+        """`table` for compiled functions, which are compiled for arrays that can be written."""
+        return self._job
+
+    @property
+    def node_job(self) -> NDArray[np.int64]:
+        """The job that runs on each node, -1 for none."""
+        self._keep_nodes()
+        return self._node_job
+
+    @property
+    def node_since_us(self) -> NDArray[np.int64]:
+        """When each node last became idle."""
+        self._keep_nodes()
+        return self._node_since
+
+    @property
+    def node_offline(self) -> NDArray[np.int64]:
+        """1 for each node that is out of the batch pool, or will be when its job ends."""
+        return self._node_offline
+
+    @property
+    def free_count(self) -> int:
+        """Idle nodes of the batch pool."""
+        return int(self._reg[t.FREE])
+
+    @property
+    def queue(self) -> NDArray[np.int32]:
+        """Waiting jobs, the head first."""
+        waiting = self._queue[self._reg[t.QUEUE_LO] : self._reg[t.QUEUE_HI]]
+        waiting.flags.writeable = False
+        return waiting
+
+    def submitted_us(self, job: int) -> int:
+        """When the job was, or will be, submitted."""
+        return int(self._job[job, t.SUBMIT])
+
+    def nodes_wanted(self, job: int) -> int:
+        return int(self._job[job, t.NODES])
+
+    def nodes_of(self, job: int) -> NDArray[np.int32]:
+        """The nodes of a running job; those of its last run, if it has ended or left its memory there."""
+        if int(self._job[job, t.STATE]) not in (JobState.ENDED, JobState.SUSPENDED):
+            self.must_be(job, JobState.RUNNING, "have nodes")
+        first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
+        return self._log[first : first + self.nodes_wanted(job)].copy()
+
+    def started_since(self, count: int) -> list[int]:
+        """Jobs that began a run after the first `count` runs, in order; one that began twice is there twice."""
+        jobs: list[int] = self._runs[count : self._reg[t.RUNS_N], t.R_JOB].tolist()
+        return jobs
+
+    @property
+    def node_changes(self) -> int:
+        """Goes up by one whenever a job begins or leaves its nodes, or nodes are put back into the pool."""
+        return int(self._reg[t.RUNS_N]) + int(self._reg[t.ENDED_N]) + self._returns
+
+    def run_row(self, job: int) -> int:
+        """The row of a job's present or last run in the run table."""
+        return int(self._job[job, t.RUN_ROW])
+
+    def expected_end_us(self, job: int) -> int:
+        """When a running job should be over by its user's estimate."""
+        return int(self._job[job, t.EXPECTED])
+
+    def ended_since(self, count: int) -> list[int]:
+        """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
+        who, ended = int(self._reg[t.LAST_ENDED]), []
+        for _ in range(self.ended_count - count):
+            ended.append(who)
+            who = int(self._job[who, t.ENDED_BEFORE])
+        return ended[::-1]
+
+    def _keep_nodes(self) -> None:
+        """Fill the node table from the runs so far; the compiled loops keep it up from now on.
+
+        They do not before somebody asks, because that costs more than all the rest where jobs are wide.
+        """
+        reg = self._reg
+        if reg[t.NODES_KEPT]:
+            return
+        reg[t.NODES_KEPT] = True
+        runs = self._runs[: reg[t.RUNS_N]]
+        nodes = self._log[: reg[t.LOG_N]]
+        run = np.repeat(np.arange(len(runs)), np.diff(runs[:, t.R_FIRST], append=len(nodes)))
+        is_over = runs[run, t.R_END] >= 0
+        self._node[nodes[is_over], t.SINCE] = runs[run[is_over], t.R_END]  # of several the last one counts
+        self._node[nodes[~is_over], t.JOB] = runs[run[~is_over], t.R_JOB]
+        self._node[self._free[: reg[t.FREE]], t.PLACE] = np.arange(reg[t.FREE])
+
+    def must_be(self, job: int, state: JobState, deed: str) -> None:
+        """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
+        found = int(self._job[job, t.STATE])
+        if found != state:
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot {deed}: it is {JobState(found).name}, not {state.name}"
+                f"{self.story(job)}"
+            )
+
+    def story(self, job: int) -> str:
+        """The runs of a job so far, for messages."""
+        rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
+        runs = ", ".join(
+            f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
+            f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
+            for row in rows
+        )
+        return f"; so far it {runs}" if runs else ""
+
+    def number(self, job: int) -> int:
+        """The number of the job in its trace."""
+        known = len(self._known)
+        return int(self._known.number[job]) if job < known else self._added[job - known][0]
+
+    @property
+    def extra_columns(self) -> frozenset[str]:
+        """Names of what the job table has beside the columns of every table."""
+        return frozenset(self._known.extra)
+
+    def job_table(self) -> JobTable:
+        """All jobs, those that were added included, with the submit times they really had. To look at only."""
+        columns = list(table_columns(self._known))
+        if self._added:
+            added = np.array(self._added, np.int64)
+            columns = [
+                np.concatenate((known, new.astype(known.dtype)))
+                for known, new in zip(columns, added.T, strict=True)
+            ]
+        columns[1] = self._job[: len(self), t.SUBMIT].copy()
+        extra = {
+            name: read_only(np.append(values, np.full(len(self._added), -1)))
+            for name, values in self._known.extra.items()
+        }
+        return replace(table_of(map(read_only, columns)), extra=extra)
+
+
+def table_of(columns: Iterable[NDArray[Any]]) -> JobTable:
+    """A job table of `table_columns`."""
+    named: dict[str, Any] = dict(zip(COLUMNS, columns, strict=True))
+    return JobTable(**named)
+
+
+def table_columns(jobs: JobTable) -> tuple[NDArray[Any], ...]:
+    """The columns of every job table, in their order."""
+    return tuple(getattr(jobs, name) for name in COLUMNS)
