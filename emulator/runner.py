@@ -14,6 +14,7 @@ from emulator.harness.cluster import Cluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.happenings import Happenings
+from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 UNDER_WAY = "under way"
 """Why the record of a run that goes on is not whole."""
-_RULES = "workload: dependencies, arrays, cancellations and deadlines"
+_RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
@@ -176,7 +177,11 @@ def make_happenings(
     Raises ScenarioError, TraceError.
     """
     fails = bool(scenario.failures or scenario.maintenance)
-    has_rules = has_relations(prepared.jobs)
+    limits = [
+        Limit(part.by, part.jobs, part.nodes, None if part.only is None else frozenset(part.only))
+        for part in scenario.limits
+    ]
+    has_rules = has_relations(prepared.jobs) or bool(limits)
     energy = scenario.energy
     if energy is not None and not isinstance(machine, Cluster):
         raise ScenarioError(
@@ -197,7 +202,7 @@ def make_happenings(
             "(hybrid has failures of its own, mtbf_s)"
         )
     try:
-        rules = JobRules(prepared.jobs) if has_rules else None
+        rules = JobRules(prepared.jobs, limits) if has_rules else None
         outages = _outages(scenario, prepared.nodes) if fails else None
     except ValueError as error:
         raise ScenarioError(str(error)) from error
@@ -238,7 +243,11 @@ def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
 def check_live(scenario: Scenario, prepared: Prepared) -> None:
     """Raises ScenarioError for what happens in virtual time only."""
     for what, is_there, keys in (
-        (_RULES, has_relations(prepared.jobs), "`relations`, `dependencies` and `cancelled`"),
+        (
+            _RULES,
+            has_relations(prepared.jobs) or bool(scenario.limits),
+            "`relations`, `dependencies`, `cancelled` and `limits`",
+        ),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
         (
             _SLEEP,

@@ -120,6 +120,24 @@ class LivePart(_Part):
         return data
 
 
+class LimitPart(_Part):
+    """At most `jobs` jobs and `nodes` nodes of each user, group or queue queued or running at once (docs/job-rules.md).
+
+    `only`: for these numbers alone.
+    """
+
+    by: Literal["user", "group", "queue"]
+    jobs: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1)
+    only: tuple[int, ...] | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> LimitPart:
+        if self.jobs is None and self.nodes is None:
+            raise ValueError("give `jobs` or `nodes`, or both")
+        return self
+
+
 class FailuresPart(_Part):
     """Nodes that fail, in virtual time (docs/failures.md). `model` is a plug-in as `name: {parameters}`.
 
@@ -202,6 +220,7 @@ class Scenario(Pluggable, _Part):
     workload: WorkloadPart
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
+    limits: tuple[LimitPart, ...] = ()
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()
     energy: EnergyPart | None = None
@@ -226,7 +245,9 @@ class Scenario(Pluggable, _Part):
         same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
-        left_out |= {key: True for key in ("failures", "maintenance", "energy") if not getattr(self, key)}
+        left_out |= {
+            key: True for key in ("limits", "failures", "maintenance", "energy") if not getattr(self, key)
+        }
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys

@@ -1,4 +1,4 @@
-"""Dependencies, arrays, cancellations and deadlines of jobs (`workload/relations.py`), whoever schedules them.
+"""Dependencies, arrays, limits, cancellations and deadlines of jobs (`workload/relations.py`), whoever schedules them.
 
 A job that must not start yet is held and stands in no queue; it is released into its place by the queue order. Whatever
 a rule does at one time comes after the job ends of that time and before its submits and its pass.
@@ -10,14 +10,16 @@ import heapq
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
+from emulator.harness.job_limits import Pools
 from emulator.harness.record import JobState
 from emulator.workload import relations as r
 from emulator.workload.relations import After
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from emulator.harness.actions import Accounting
+    from emulator.harness.job_limits import Limit
     from emulator.workload.relations import Dependency
     from emulator.workload.table import JobTable
 
@@ -32,11 +34,11 @@ _WAITS = (JobState.QUEUED, JobState.HELD)
 class JobRules:
     """The rules of these jobs, which are rows of a cluster's table in the same order.
 
-    `begin` once, then `at` at each time at which jobs ended or something is due. Raises ValueError for an array with
-    several limits.
+    `begin` once, then `at` at each time at which jobs ended or something is due. `limits`: how many of a user, group or
+    queue. Raises ValueError for an array with several limits.
     """
 
-    def __init__(self, jobs: JobTable) -> None:
+    def __init__(self, jobs: JobTable, limits: Sequence[Limit] = ()) -> None:
         self._submit_us = jobs.submit_us.tolist()
         self._run_ok = [status not in _FAILED_STATUS for status in jobs.status.tolist()]
         self._estimate_us = jobs.estimate_us.tolist()
@@ -58,30 +60,14 @@ class JobRules:
         self._cancel_us, self._deadline_us = (
             _known(jobs, name, jobs.extra) for name in (r.CANCEL, r.DEADLINE)
         )
-        self._array = _known(jobs, r.ARRAY, jobs.extra)
-        self._limit = self._limits(jobs)
-        self._released: dict[int, int] = {}
-        """Of each array with a limit: tasks that are queued or run."""
-        self._is_released: set[int] = set()
-        self._waiting: dict[int, list[int]] = {}
+        self._pools = Pools(jobs, limits)
         self._agenda: list[tuple[int, int, int]] = []
         self.cancelled = 0
         """Jobs that a rule has cancelled."""
 
-    def _limits(self, jobs: JobTable) -> dict[int, int]:
-        said = _known(jobs, r.ARRAY_LIMIT, jobs.extra)
-        found: dict[int, int] = {}
-        for row, array in self._array.items():
-            limit = said.get(row)
-            if limit is not None and found.setdefault(array, limit) != limit:
-                raise ValueError(
-                    f"array {array} has limits of {found[array]} and {limit} running jobs; give it one"
-                )
-        return found
-
     @property
     def watches_ends(self) -> bool:
-        return bool(self._dependents or self._limit)
+        return bool(self._dependents or self._pools)
 
     @property
     def watches_passes(self) -> bool:
@@ -103,8 +89,7 @@ class JobRules:
             act.cluster.expect_later_submits()
         at_once = {row for row, after_us in self._cancel_us.items() if after_us == 0}
         at_once |= {row for row, after_us in self._deadline_us.items() if after_us < self._estimate_us[row]}
-        limited = {row for row, array in self._array.items() if array in self._limit}
-        self._gated = self._unmet.keys() | limited | at_once
+        self._gated = self._unmet.keys() | self._pools.rows | at_once
         for row in self._gated:
             self._agenda.append((self._submit_us[row], _SUBMIT, row))
             if row not in self._unmet:
@@ -123,34 +108,33 @@ class JobRules:
 
     def at(self, ended: Iterable[int], gone: Iterable[int], act: Accounting) -> None:
         """What the rules do now that these jobs have ended, and those were stopped for good."""
-        touched: set[int] = set()
         for job in ended:
-            self._over(job, act, touched, succeeded=self._run_ok[job])
+            self._over(job, act, succeeded=self._run_ok[job])
         for job in gone:
-            self._over(job, act, touched, succeeded=False)
-        while touched or (self._agenda and self._agenda[0][0] <= act.now_us):
+            self._over(job, act, succeeded=False)
+        while self._pools.is_touched or (self._agenda and self._agenda[0][0] <= act.now_us):
             while self._agenda and self._agenda[0][0] <= act.now_us:
                 _, what, row = heapq.heappop(self._agenda)
-                self._due(what, row, act, touched)
-            self._fill(touched, act)
-            touched.clear()
+                self._due(what, row, act)
+            for row in self._pools.admit():
+                self._release(row, act)
 
-    def _due(self, what: int, row: int, act: Accounting, touched: set[int]) -> None:
+    def _due(self, what: int, row: int, act: Accounting) -> None:
         state = act.cluster.state[row]
         if what == _SUBMIT:
             act.cluster.hold_back(row)
             if row in self._doomed:
-                self._cancel(row, act, touched)
+                self._cancel(row, act)
         elif what == _CANCEL or (what == _DEADLINE and state in _WAITS):
             if state not in _OVER:
-                self._cancel(row, act, touched)
+                self._cancel(row, act)
         elif what == _READY and state == JobState.HELD:
-            array = self._array.get(row, -1)
-            if array in self._limit:
-                heapq.heappush(self._waiting.setdefault(array, []), row)
-                touched.add(array)
-            else:
+            if row not in self._pools:
                 self._release(row, act)
+            elif self._pools.is_too_wide(row):
+                self._cancel(row, act)
+            else:
+                self._pools.wait(row)
 
     def after_pass(self, act: Accounting) -> bool:
         """A pass is over. Returns whether another one must follow: a job waited for a start of this one."""
@@ -168,13 +152,9 @@ class JobRules:
 
     # What becomes of jobs.
 
-    def _over(self, job: int, act: Accounting, touched: set[int], *, succeeded: bool) -> None:
+    def _over(self, job: int, act: Accounting, *, succeeded: bool) -> None:
         """A job will never run again."""
-        if job in self._is_released:
-            array = self._array[job]
-            self._released[array] -= 1
-            self._is_released.discard(job)
-            touched.add(array)
+        self._pools.leave(job)
         has_started = job not in self._before_start
         self._before_start.discard(job)
         for each in self._dependents.get(job, ()):
@@ -186,7 +166,7 @@ class JobRules:
                 if act.cluster.state[each.row] == JobState.FUTURE:
                     self._doomed.add(each.row)
                 else:
-                    self._cancel(each.row, act, touched)
+                    self._cancel(each.row, act)
             else:
                 self._met(each, act.now_us)
 
@@ -197,21 +177,10 @@ class JobRules:
         if not self._unmet[row]:
             heapq.heappush(self._agenda, (max(self._ready_us[row], self._submit_us[row]), _READY, row))
 
-    def _cancel(self, row: int, act: Accounting, touched: set[int]) -> None:
+    def _cancel(self, row: int, act: Accounting) -> None:
         act.cancel(row)
         self.cancelled += 1
-        self._over(row, act, touched, succeeded=False)
-
-    def _fill(self, touched: set[int], act: Accounting) -> None:
-        """As many tasks of each array as its limit allows, those first that were submitted first."""
-        for array in sorted(touched):
-            waiting = self._waiting.get(array, [])
-            while waiting and self._released.get(array, 0) < self._limit[array]:
-                row = heapq.heappop(waiting)
-                if act.cluster.state[row] == JobState.HELD:
-                    self._released[array] = self._released.get(array, 0) + 1
-                    self._is_released.add(row)
-                    self._release(row, act)
+        self._over(row, act, succeeded=False)
 
     def _release(self, row: int, act: Accounting) -> None:
         if row in self._thinks:

@@ -29,6 +29,15 @@ class Rule(NamedTuple):
     status: int = -1
 
 
+class Limit(NamedTuple):
+    """Of jobs of one user (`by` is 0), group (1) or queue (2); `only` these numbers, or all of them."""
+
+    by: int
+    jobs: int | None = None
+    nodes: int | None = None
+    only: tuple[int, ...] | None = None
+
+
 NO_RULE = Rule()
 
 
@@ -36,10 +45,20 @@ class RuledMachine(_Machine):
     """`places`: the job numbers in the order of the job table, which decides between jobs submitted at one time."""
 
     def __init__(  # noqa: PLR0917
-        self, jobs: list[Job], nodes: int, order: str, backfill: str, options: Options, rules: dict[int, Rule]
+        self,
+        jobs: list[Job],
+        nodes: int,
+        order: str,
+        backfill: str,
+        options: Options,
+        rules: dict[int, Rule],
+        limits: tuple[Limit, ...] = (),
+        whose: dict[int, tuple[int, int, int]] | None = None,
     ) -> None:
         super().__init__(jobs, nodes, (order, {}), backfill, options)
         self.rules = rules
+        self.limits = limits
+        self.whose = whose or {}  # user, group, queue of each job
         self.jobs = {job.number: job for job in jobs}
         self.place = {job.number: place for place, job in enumerate(sorted(jobs, key=_place))}
         self.submitted: dict[int, int] = {}  # when a job with `think` came at last
@@ -104,9 +123,9 @@ class RuledMachine(_Machine):
             self.scheduling_pass()
 
     def starts_matter(self) -> bool:
-        """Whether the pass has started a job for whose start somebody waited who can be released now."""
+        """Whether the pass has started a job for whose start somebody waited who is released or cancelled by that."""
         return any(
-            self.is_due(number)
+            (self.is_due(number) or self.is_too_wide(number))
             and any(
                 each.kind == "after" and self.started.get(each.number) == self.now
                 for each in self.waits(number)
@@ -182,6 +201,8 @@ class RuledMachine(_Machine):
             over = self.over.get(each.number)
             if over is not None and each.kind in ("afterok", "afternotok") and self.met_at(each) is None:
                 return True
+        if self.is_too_wide(number):
+            return True
         cancel, late = self.cancel_at(number), self.too_late_at(number)
         is_waiting = self.jobs[number] not in self.running
         return (cancel is not None and cancel <= self.now) or (
@@ -192,6 +213,8 @@ class RuledMachine(_Machine):
         ready = self.ready_at(number)
         if ready is None or ready > self.now:
             return False
+        if not all(self.has_room(number, limit) for limit in self.limits):
+            return False
         array = self.rule(number).array
         if array is None or self.limit_of(array) is None:
             return True
@@ -199,6 +222,38 @@ class RuledMachine(_Machine):
             other for other in self.released if self.rule(other).array == array and other not in self.over
         ]
         return len(mine) < self.limit_of(array)  # type: ignore[operator]
+
+    def counts(self, number: int, limit: Limit) -> bool:
+        value = self.whose[number][limit.by]
+        return value >= 0 and (limit.only is None or value in limit.only)
+
+    def has_room(self, number: int, limit: Limit) -> bool:
+        if not self.counts(number, limit):
+            return True
+        value = self.whose[number][limit.by]
+        others = [
+            other
+            for other in self.released
+            if other not in self.over and self.whose[other][limit.by] == value
+        ]
+        nodes = sum(self.jobs[other].nodes for other in others) + self.jobs[number].nodes
+        return (limit.jobs is None or len(others) < limit.jobs) and (
+            limit.nodes is None or nodes <= limit.nodes
+        )
+
+    def is_too_wide(self, number: int) -> bool:
+        """It can be queued by all else, and never by a limit."""
+        ready = self.ready_at(number)
+        return (
+            ready is not None
+            and ready <= self.now
+            and any(
+                limit.nodes is not None
+                and self.counts(number, limit)
+                and self.jobs[number].nodes > limit.nodes
+                for limit in self.limits
+            )
+        )
 
     def limit_of(self, array: int) -> int | None:
         limits = {rule.limit for rule in self.rules.values() if rule.array == array} - {None}

@@ -10,6 +10,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.happenings import Happenings
+from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
@@ -19,11 +20,14 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.relations import KIND_NAMES, ready_to_run
 from emulator.workload.table import JobTable
 from gates import GATE
+from oracle import job_rules as oracle
 from oracle.job_rules import After, Rule, RuledMachine
 from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from emulator.harness.record import RunRecord
     from oracle.reference import Job
 
@@ -84,8 +88,10 @@ def ruled_table(jobs: list[Job], rules: dict[int, Rule]) -> JobTable:
     return ready_to_run(replace(table, status=status).with_extra(**columns))
 
 
-def run_ruled(jobs: JobTable, nodes: int, scheduler: SchedulerConfig) -> RunRecord:
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(JobRules(jobs)))
+def run_ruled(
+    jobs: JobTable, nodes: int, scheduler: SchedulerConfig, limits: Sequence[Limit] = ()
+) -> RunRecord:
+    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(JobRules(jobs, limits)))
     loop.run()
     return loop.record()
 
@@ -109,18 +115,48 @@ def told(record: RunRecord) -> dict[int, tuple[int | None, int | None, bool]]:
     }
 
 
+_BY = ("user", "group", "queue")
+
+
+def random_limits(rng: np.random.Generator, nodes: int) -> tuple[oracle.Limit, ...]:
+    """None to three limits of users, groups and queues, some for a few of them only."""
+    return tuple(
+        oracle.Limit(
+            by=int(rng.integers(3)),
+            jobs=int(rng.integers(1, 4)) if rng.random() < 0.7 else None,
+            nodes=int(rng.integers(1, nodes + 1)) if rng.random() < 0.5 else None,
+            only=(0, 2) if rng.random() < 0.3 else None,
+        )
+        for _ in range(int(rng.choice((0, 1, 2, 3))))
+    )
+
+
 def compare(rng: np.random.Generator, order: str, backfill: str, choice: str) -> None:
     jobs, nodes = random_workload(rng, jobs=25)
     rules = random_rules(rng, jobs)
+    whose = {job.number: tuple(rng.integers(-1, 3, 3).tolist()) for job in jobs}
+    limits = random_limits(rng, nodes)
     table = ruled_table(jobs, rules)
+    columns = np.array([whose[number] for number in table.number.tolist()], np.int32).T
+    table = replace(table, user=columns[0], group=columns[1], queue=columns[2])
     earliest = dict(zip(table.number.tolist(), table.submit_us.tolist(), strict=True))
     options = Options(choice=choice)
-    record = run_ruled(table, nodes, SchedulerConfig(order=order, backfill=backfill, choice=choice))  # type: ignore[arg-type]
+    record = run_ruled(
+        table,
+        nodes,
+        SchedulerConfig(order=order, backfill=backfill, choice=choice),  # type: ignore[arg-type]
+        [
+            Limit(_BY[each.by], each.jobs, each.nodes, None if each.only is None else frozenset(each.only))
+            for each in limits
+        ],
+    )
     moved = [job._replace(submit_us=earliest[job.number]) for job in jobs]
-    expected = RuledMachine(moved, nodes, order, backfill, options, rules).run()
+    expected = RuledMachine(moved, nodes, order, backfill, options, rules, limits, whose).run()
     found = told(record)
     wrong = {n: (found[n], expected[n], rules[n]) for n in found if found[n] != expected[n]}
-    assert not wrong, f"{order}+{backfill}+{choice} on {nodes} nodes: kernel, reference, rule: {wrong}"
+    assert not wrong, (
+        f"{order}+{backfill}+{choice} on {nodes} nodes, {limits}: kernel, reference, rule: {wrong}"
+    )
     assert_lawful(record, jobs_in=len(jobs))
 
 
@@ -211,6 +247,39 @@ def test_what_waits_for_the_success_of_a_cancelled_job_is_cancelled_with_it() ->
 def test_no_more_tasks_of_an_array_run_than_its_limit_allows() -> None:
     schedule = by_hand([0, 0, 0, 0], nodes=1, array=[1, 1, 1, -1], array_limit=[1, 1, 1, -1])
     assert schedule == {1: (0, 10), 2: (10, 20), 3: (20, 30), 4: (0, 10)}
+
+
+def limited(users: list[int], nodes: list[int], *limits: Limit) -> dict[int, tuple[float | None, bool]]:
+    """Of jobs of 10 s, all submitted at 0 to four nodes: when each started (s), and whether it was cancelled."""
+    count = len(users)
+    jobs = JobTable.build(submit_us=[0] * count, run_us=[10 * US] * count, nodes=nodes, user=users, queue=1)
+    record = run_ruled(jobs, 4, SchedulerConfig(), limits)
+    assert_lawful(record)
+    return {
+        number: (None if start_us is None else start_us / US, gone)
+        for number, (start_us, _, gone) in sorted(told(record).items())
+    }
+
+
+def test_no_more_jobs_of_a_user_run_than_the_limit_allows_and_others_are_not_held() -> None:
+    assert limited([7, 7, 7, 8, -1], [1] * 5, Limit("user", jobs=1)) == {
+        1: (0, False), 2: (10, False), 3: (20, False), 4: (0, False), 5: (0, False),
+    }  # fmt: skip
+
+
+def test_a_job_that_has_no_room_lets_a_narrower_one_of_its_user_go_first() -> None:
+    assert limited([7, 7, 7], [2, 2, 1], Limit("user", nodes=3)) == {
+        1: (0, False),
+        2: (10, False),
+        3: (0, False),
+    }
+
+
+def test_a_job_keeps_to_all_its_limits_and_one_that_never_can_is_cancelled() -> None:
+    limits = Limit("user", nodes=2, only=frozenset({7})), Limit("queue", jobs=2)
+    assert limited([7, 7, 8, 8], [3, 2, 2, 2], *limits) == {
+        1: (None, True), 2: (0, False), 3: (0, False), 4: (10, False),
+    }  # fmt: skip
 
 
 def test_a_job_is_cancelled_while_it_waits_and_when_it_cannot_meet_its_deadline() -> None:

@@ -10,7 +10,7 @@ import pytest
 from balancer.clock import US
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import check_live, prepare, run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.files import TraceError
 from emulator.workload.relations_file import Relations
@@ -99,6 +99,25 @@ def test_a_scenario_runs_the_log_by_its_rules(tmp_path: Path) -> None:
 def test_a_scenario_that_says_nothing_of_it_is_stored_as_before() -> None:
     scenario = from_mapping({"workload": {"trace": "log.swf"}})
     assert {"dependencies", "cancelled"}.isdisjoint(scenario.as_json()["workload"])
+
+
+def test_a_scenario_keeps_to_its_limits_and_live_runs_refuse_them(tmp_path: Path) -> None:
+    write_swf(a_log(), tmp_path / "log.swf")
+    keys = {"nodes": 4, "workload": {"trace": str(tmp_path / "log.swf")}}
+    assert "limits" not in from_mapping(keys).as_json()
+    scenario = from_mapping(keys | {"limits": [{"by": "user", "only": [1, 2], "jobs": 1}]})
+    prepared = prepare(scenario)
+    assert scenario.as_json()["limits"] == [{"by": "user", "jobs": 1, "nodes": None, "only": [1, 2]}]
+    with pytest.raises(
+        ScenarioError, match=r"limits of users.*are for virtual time only; leave out .*`limits`"
+    ):
+        check_live(scenario, prepared)
+    assert run_virtual(scenario, prepared).scenario["limits"]
+
+
+def test_a_limit_limits_something() -> None:
+    with pytest.raises(ScenarioError, match=r"limits\.0.*give `jobs` or `nodes`, or both"):
+        from_mapping({"workload": {"trace": "log.swf"}, "limits": [{"by": "user"}]})
 
 
 def three_jobs() -> JobTable:

@@ -1,0 +1,158 @@
+"""How many jobs and nodes of a user, group, queue or array may be queued or run at once.
+
+Jobs that count together are a pool; a job may be in several. Who finds no room in one of its pools is held. Such
+limits are Slurm's MaxJobsPerUser and MaxTRESPerUser and PBS's max_run and max_run_res (Slurm's page on resource limits,
+the PBS Administrator's Guide), which count jobs that run. Here a job over its limit does not stand in the queue,
+either, so that no order and no backfill has to know of limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.workload import relations as r
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from emulator.workload.table import JobTable
+
+_NO_LIMIT = 1 << 62
+_ARRAYS = -1
+"""Where the number of a limit is for other pools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `jobs` jobs and `nodes` nodes for each value of column `by`: user, group or queue. None: any number.
+
+    `only`: for these values alone. Jobs whose value is not known (-1) have no such limit.
+    """
+
+    by: str
+    jobs: int | None = None
+    nodes: int | None = None
+    only: frozenset[int] | None = None
+
+
+class Pools:
+    """Of jobs (rows of a table) by their limits and arrays: who has room, who waits for it.
+
+    Raises ValueError for an array with several limits.
+    """
+
+    def __init__(self, jobs: JobTable, limits: Sequence[Limit] = ()) -> None:
+        self._width = jobs.nodes.tolist()
+        self._number: dict[tuple[int, int], int] = {}
+        self._of: dict[int, list[int]] = {}
+        """Of each job that has any: its pools."""
+        self._most: list[tuple[int, int]] = []
+        """Of each pool: jobs, nodes."""
+        self._used: list[tuple[int, int]] = []
+        self._waiting: list[set[int]] = []
+        self._inside: set[int] = set()
+        self._touched: set[int] = set()
+        """Pools in which somebody may have found room."""
+        for row, key, jobs_at_once in _tasks(jobs):
+            self._enter(row, key, (jobs_at_once, _NO_LIMIT))
+        for number, limit in enumerate(limits):
+            most = (limit.jobs or _NO_LIMIT, limit.nodes or _NO_LIMIT)
+            for row, value in _values(jobs, limit):
+                self._enter(row, (number, value), most)
+
+    def _enter(self, row: int, key: tuple[int, int], most: tuple[int, int]) -> None:
+        pool = self._number.setdefault(key, len(self._most))
+        if pool == len(self._most):
+            self._most.append(most)
+            self._used.append((0, 0))
+            self._waiting.append(set())
+        self._of.setdefault(row, []).append(pool)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __contains__(self, row: int) -> bool:
+        return row in self._of
+
+    @property
+    def rows(self) -> set[int]:
+        """Jobs that have a limit."""
+        return set(self._of)
+
+    def is_too_wide(self, row: int) -> bool:
+        """Whether the job alone has more nodes than one of its limits."""
+        return any(self._width[row] > self._most[pool][1] for pool in self._of[row])
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether `admit` may find somebody."""
+        return bool(self._touched)
+
+    def wait(self, row: int) -> None:
+        """The job wants in."""
+        for pool in self._of[row]:
+            self._waiting[pool].add(row)
+            self._touched.add(pool)
+
+    def leave(self, row: int) -> None:
+        """The job is over, whether it was in or waited; unknown jobs and those that are out already are none."""
+        width = self._width[row]
+        for pool in self._of.get(row, ()):
+            self._waiting[pool].discard(row)
+            if row in self._inside:
+                jobs, nodes = self._used[pool]
+                self._used[pool] = jobs - 1, nodes - width
+                self._touched.add(pool)
+        self._inside.discard(row)
+
+    def admit(self) -> list[int]:
+        """The jobs that have room in all their pools now, the lowest rows first; they are in."""
+        asked = sorted(
+            set().union(*(self._waiting[pool] for pool in self._touched if self._has_room(pool, 0)))
+        )
+        self._touched.clear()
+        admitted = [row for row in asked if self._try(row)]
+        for row in admitted:
+            for pool in self._of[row]:
+                self._waiting[pool].discard(row)
+        return admitted
+
+    def _has_room(self, pool: int, width: int) -> bool:
+        (jobs, nodes), (most_jobs, most_nodes) = self._used[pool], self._most[pool]
+        return jobs < most_jobs and nodes + width <= most_nodes
+
+    def _try(self, row: int) -> bool:
+        width = self._width[row]
+        if not all(self._has_room(pool, width) for pool in self._of[row]):
+            return False
+        for pool in self._of[row]:
+            jobs, nodes = self._used[pool]
+            self._used[pool] = jobs + 1, nodes + width
+        self._inside.add(row)
+        return True
+
+
+def _values(jobs: JobTable, limit: Limit) -> Iterator[tuple[int, int]]:
+    """Rows of batch jobs for which a limit holds, and the value by which they count together."""
+    columns = {"user": jobs.user, "group": jobs.group, "queue": jobs.queue}
+    for row, (value, kind) in enumerate(zip(columns[limit.by].tolist(), jobs.kind.tolist(), strict=True)):
+        if kind == Kind.BATCH and value >= 0 and (limit.only is None or value in limit.only):
+            yield row, value
+
+
+def _tasks(jobs: JobTable) -> Iterator[tuple[int, tuple[int, int], int]]:
+    """Rows of tasks of arrays that have a limit, what they count together by, and the limit."""
+    if r.ARRAY not in jobs.extra or r.ARRAY_LIMIT not in jobs.extra:
+        return
+    arrays, said = jobs.column(r.ARRAY).tolist(), jobs.column(r.ARRAY_LIMIT).tolist()
+    limits: dict[int, int] = {}
+    for array, limit in zip(arrays, said, strict=True):
+        if array >= 0 and limit >= 0 and limits.setdefault(array, limit) != limit:
+            raise ValueError(
+                f"array {array} has limits of {limits[array]} and {limit} running jobs; give it one"
+            )
+    for row, array in enumerate(arrays):
+        if array in limits:
+            yield row, (_ARRAYS, array), limits[array]
