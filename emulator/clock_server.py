@@ -13,9 +13,9 @@ import json
 import socketserver
 import struct
 import sys
-import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from emulator.serving import QUEUE, Serving
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
@@ -26,31 +26,17 @@ NOW, LIMIT, TURN, STOPPED = b"n", b"l", b"t", b"s"
 _KEY = 0
 
 
-class ClockServer:
+class ClockServer(Serving):
     """Listens while the block lasts. The file must be there; a clock that goes on is the same file."""
 
     def __init__(self, address: tuple[str, int], path: Path) -> None:
-        handler = type("_Bound", (_Handler,), {"path": path})
-        self._server = _Server(address, handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="clock server", daemon=True)
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(_Server(address, type("_Bound", (_Handler,), {"path": path})), "clock server")
 
 
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 512
+    request_queue_size = QUEUE
 
 
 class _Handler(socketserver.StreamRequestHandler):

@@ -12,12 +12,12 @@ import json
 import re
 import socket
 import sys
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from emulator.live.containers.names import NODE, ROLES, node_name
+from emulator.serving import QUEUE, Serving
 
 _MOST_BYTES = 65_536
 
@@ -48,30 +48,16 @@ class Answers(Protocol):
     def mark(self, text: str, *, fault: int | None, deed: str | None, host: str | None) -> dict[str, Any]: ...
 
 
-class ControlServer:
+class ControlServer(Serving):
     """Listens while the block lasts."""
 
     def __init__(self, address: tuple[str, int], answers: Answers) -> None:
-        handler = type("_Bound", (_Handler,), {"answers": answers})
-        self._server = _Server(address, handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="control", daemon=True)
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(_Server(address, type("_Bound", (_Handler,), {"answers": answers})), "control")
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 512  # hundreds of nodes ask at the same time
+    request_queue_size = QUEUE
 
 
 class _Handler(BaseHTTPRequestHandler):
