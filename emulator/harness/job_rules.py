@@ -61,13 +61,16 @@ class JobRules:
             _known(jobs, name, jobs.extra) for name in (r.CANCEL, r.DEADLINE)
         )
         self._pools = Pools(jobs, limits)
+        self._free: list[int] = []
+        """Jobs that nothing holds any more: they are released once all that is due now has been cancelled."""
         self._agenda: list[tuple[int, int, int]] = []
         self.cancelled = 0
         """Jobs that a rule has cancelled."""
 
     @property
     def watches_ends(self) -> bool:
-        return bool(self._dependents or self._pools)
+        """Also for cancellations and deadlines: those of a job that is over are no event, and cause no pass."""
+        return bool(self._dependents or self._pools or self._cancel_us or self._deadline_us)
 
     @property
     def watches_passes(self) -> bool:
@@ -112,12 +115,14 @@ class JobRules:
             self._over(job, act, succeeded=self._run_ok[job])
         for job in gone:
             self._over(job, act, succeeded=False)
-        while self._pools.is_touched or (self._agenda and self._agenda[0][0] <= act.now_us):
+        while self._free or self._pools.is_touched or (self._agenda and self._agenda[0][0] <= act.now_us):
             while self._agenda and self._agenda[0][0] <= act.now_us:
                 _, what, row = heapq.heappop(self._agenda)
                 self._due(what, row, act)
-            for row in self._pools.admit():
-                self._release(row, act)
+            released, self._free = sorted(self._free + self._pools.admit()), []
+            for row in released:
+                if act.cluster.state[row] == JobState.HELD:  # it may have been cancelled meanwhile
+                    self._release(row, act)
 
     def _due(self, what: int, row: int, act: Accounting) -> None:
         state = act.cluster.state[row]
@@ -130,7 +135,7 @@ class JobRules:
                 self._cancel(row, act)
         elif what == _READY and state == JobState.HELD:
             if row not in self._pools:
-                self._release(row, act)
+                self._free.append(row)
             elif self._pools.is_too_wide(row):
                 self._cancel(row, act)
             else:

@@ -78,6 +78,11 @@ def schema(service):
     return schemathesis.openapi.from_wsgi("/openapi.json", service)
 
 
+def _looks_right(value):
+    """Whether a list or mapping in a query may arrive as something else: empty ones leave no trace, one item is itself."""
+    return value in ([], {}) or (isinstance(value, list) and len(value) == 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_every_operation_answers_as_described(schema, operator, mode):
@@ -89,9 +94,8 @@ def test_every_operation_answers_as_described(schema, operator, mode):
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         @SETTINGS
         def check(case):
-            # An empty list or mapping in a query leaves no trace in the URL: what arrives may well be right.
-            vanishes = any(value in ([], {}) for value in (case.query or {}).values())
-            excluded = [*NOT_IN_A_SCHEMA, MUST_REFUSE] if vanishes else NOT_IN_A_SCHEMA
+            may_be_right = any(map(_looks_right, (case.query or {}).values()))
+            excluded = [*NOT_IN_A_SCHEMA, MUST_REFUSE] if may_be_right else NOT_IN_A_SCHEMA
             case.call_and_validate(headers=operator[1], excluded_checks=excluded)
 
         check()
