@@ -26,7 +26,7 @@ from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, re
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
@@ -211,19 +211,17 @@ def _leases(
     tick_us: int,
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
-    granted = _granted_nodes(fleet)
+    nodes_of = _nodes_of_leases(fleet, replay, rows, tick_us)
     outcomes: list[LeaseOutcome] = []
     runs: list[Run] = []
     moves: list[PoolMove] = []
-    nodes = fleet.prepared.jobs.nodes
     for lease in sorted(replay.leases.values(), key=_decision_order):
         row = rows[lease.number]
         outcomes.append(LeaseOutcome(row, lease.granted, lease.decided_us, lease.reason))
         if not lease.granted:
             state[row] = JobState.REJECTED
             continue
-        names = lease.hosts or granted[lease.decided_us, int(nodes[row])].pop(0)
-        chosen = tuple(fleet.names.index(name) for name in names)
+        chosen = tuple(fleet.names.index(name) for name in nodes_of[lease.number])
         # Of two clocks the coarser: a job that started after this end must not seem to have started before.
         ended_us = -1 if lease.ended_us is None else _rounded(lease.ended_us, lease.decided_us, tick_us)
         state[row] = JobState.RUNNING if ended_us < 0 else JobState.ENDED
@@ -243,15 +241,62 @@ def _decision_order(lease: LeaseResult) -> tuple[int, int]:
     return lease.decided_us, lease.number
 
 
-def _granted_nodes(fleet: Source) -> dict[tuple[int, int], list[tuple[str, ...]]]:
-    """(time of the grant, number of nodes) -> nodes of each such grant in order, from the Balancer's ledger."""
-    found: dict[tuple[int, int], list[tuple[str, ...]]] = defaultdict(list)
-    if fleet.ledger is None:
-        return found
-    for each in reversed(granted_requests(fleet.ledger)):
-        if each.decided_us is not None:
-            found[each.decided_us, each.count].append(tuple(each.nodes))
+def _nodes_of_leases(
+    fleet: Source, replay: ReplayResult, rows: dict[int, int], tick_us: int
+) -> dict[int, tuple[str, ...]]:
+    """Number of each granted lease -> its nodes: as the cloud told them, else from the Balancer's ledger.
+
+    The ledger knows the time and the size of a grant, not whose it was. Of several of one time and size the first is
+    that of the first lease; unless a lease would then have lasted beyond the next grant of its nodes, as after a
+    restart, when they are asked for in another order: then who ended first had the nodes that were granted first.
+    """
+    nodes = fleet.prepared.jobs.nodes
+    found: dict[int, tuple[str, ...]] = {}
+    alike: dict[tuple[int, int], list[LeaseResult]] = defaultdict(list)
+    for lease in sorted(replay.leases.values(), key=_decision_order):
+        if lease.granted and lease.hosts:
+            found[lease.number] = lease.hosts
+        elif lease.granted:
+            alike[lease.decided_us, int(nodes[rows[lease.number]])].append(lease)
+    requests = reversed(granted_requests(fleet.ledger)) if fleet.ledger is not None else ()
+    grants = Grants((each.decided_us, tuple(each.nodes)) for each in requests if each.decided_us is not None)
+    for key, leases in alike.items():
+        found |= grants.shared_out(key, leases, tick_us)
     return found
+
+
+class Grants:
+    """What the Balancer's ledger says of grants: (time, nodes) of each, the oldest first."""
+
+    def __init__(self, grants: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+        self._alike: dict[tuple[int, int], list[tuple[str, ...]]] = defaultdict(list)
+        """(time, number of nodes) -> nodes of each such grant in order."""
+        self._times_us: dict[str, list[int]] = defaultdict(list)
+        for at_us, names in grants:
+            self._alike[at_us, len(names)].append(names)
+            for name in names:
+                self._times_us[name].append(at_us)
+
+    def _again_us(self, names: tuple[str, ...], after_us: int) -> int:
+        """When one of the nodes was granted again."""
+        times = (at_us for name in names for at_us in self._times_us[name] if at_us > after_us)
+        return min(times, default=NEVER_US)
+
+    def shared_out(
+        self, key: tuple[int, int], leases: list[LeaseResult], tick_us: int
+    ) -> dict[int, tuple[str, ...]]:
+        """Number of each of these leases, which have one time and size -> its nodes."""
+        granted_us, _ = key
+        nodes = self._alike[key][: len(leases)]
+        ends = [
+            NEVER_US if lease.ended_us is None else _rounded(lease.ended_us, granted_us, tick_us)
+            for lease in leases
+        ]
+        again = [self._again_us(names, granted_us) for names in nodes]
+        if any(end_us > again_us for end_us, again_us in zip(ends, again, strict=True)):
+            leases = [leases[place] for place in sorted(range(len(leases)), key=ends.__getitem__)]
+            nodes = [nodes[place] for place in sorted(range(len(nodes)), key=again.__getitem__)]
+        return {lease.number: names for lease, names in zip(leases, nodes, strict=True)}
 
 
 def granted_requests(at: str | Path) -> Sequence[RequestRecord]:

@@ -79,7 +79,7 @@ def schema(service):
 
 
 def _looks_right(value):
-    """Whether a list or mapping in a query may arrive as something else: empty ones leave no trace, one item is itself."""
+    """Whether a list or mapping in a query arrives as something else: empty ones leave no trace, one item is itself."""
     return value in ([], {}) or (isinstance(value, list) and len(value) == 1)
 
 

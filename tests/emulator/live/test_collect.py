@@ -1,8 +1,9 @@
 """What a live run's files say, also when the processes that wrote them are gone."""
 
 from balancer.clock import NEVER_US, US
-from emulator.live.collect import _handed_over
+from emulator.live.collect import Grants, _handed_over
 from emulator.live.counts import Counts, Tail
+from emulator.live.replay_log import LeaseResult
 from emulator.live.torque.accounting_read import read_accounting
 
 
@@ -80,3 +81,20 @@ def test_a_node_that_is_marked_when_its_job_has_just_started_is_handed_over_at_t
 
 def test_a_node_that_is_left_to_its_job_was_never_handed_over():
     assert _handed_over([(5, 0, True), (8, 0, False)], [(0, 0, 10, 1, [0])]) == []
+
+
+def _lease(number, ended_us):
+    return LeaseResult(number, granted=True, decided_us=10, ended_us=ended_us)
+
+
+def test_leases_of_one_time_and_size_have_the_nodes_of_their_grants_in_order():
+    grants = Grants([(10, ("n3",)), (10, ("n4",)), (10, ("n1", "n2")), (25, ("n4",))])
+    leases = [_lease(96, 20), _lease(99, 25)]
+    assert grants.shared_out((10, 1), leases, 1) == {96: ("n3",), 99: ("n4",)}
+
+
+def test_a_lease_does_not_last_beyond_the_next_grant_of_its_nodes():
+    # After a restart of the manager requests are made in another order: the third of three was granted n3.
+    grants = Grants([(10, ("n3",)), (10, ("n4",)), (10, ("n8",)), (20, ("n4",)), (50, ("n8", "n3"))])
+    leases = [_lease(96, 20), _lease(99, 40), _lease(101, None)]
+    assert grants.shared_out((10, 1), leases, 1) == {96: ("n4",), 99: ("n3",), 101: ("n8",)}
