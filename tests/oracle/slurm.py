@@ -92,7 +92,8 @@ class SlurmReference:
             return
         if rules.changes_priorities and on(now, rules.priority_calc_period):
             self.priority |= {job: self.priority_of(job, now) for job in self.queue}
-            self.note_change(now)
+            if self.running or self.future:
+                self.note_change(now)
         self.queue.sort(key=lambda job: (*self.place(job), job.submit_us, job.number))
         if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
             self.full_changed = False

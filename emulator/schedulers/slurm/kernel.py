@@ -207,7 +207,8 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         return
     if own[CALC_EVERY] and now > 0 and now % own[CALC_EVERY] == 0:
         look_at_priorities(state, twin, now)
-        note_change(own, now)
+        if reg[HEAP_N] or next_submit(state[0], reg) != NEVER:  # else cycles that start nobody have no end
+            note_change(own, now)
     depth = own[DEPTH]
     if own[SCHED_EVERY] and own[FULL_CHANGED] and now > 0 and now % own[SCHED_EVERY] == 0:
         own[FULL_CHANGED] = 0

@@ -184,6 +184,12 @@ def test_every_job_starts_when_and_where_the_reference_starts_it() -> None:
         agrees(seed)
 
 
+@pytest.mark.parametrize("seed", [1061, 2255])
+def test_a_run_ends_when_those_who_wait_can_never_start(seed: int) -> None:
+    """Their reservation is over: priorities worked out anew brought cycles without end."""
+    agrees(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 1000 + 5 * GATE.reference_workloads, 40))
 def test_so_it_does_on_thousands_of_workloads(first: int) -> None:
