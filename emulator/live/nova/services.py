@@ -154,12 +154,22 @@ def main() -> None:
         )
         each.start()
         started.append(each)
-    from nova.objects import host_mapping
-
-    host_mapping.discover_hosts(context.get_admin_context())
+    _map_hosts()
     (FOLDER / "ready.json.new").write_text(json.dumps({"pid": os.getpid()}))
     (FOLDER / "ready.json.new").rename(FOLDER / "ready.json")
     threading.Event().wait()
+
+
+def _map_hosts() -> None:
+    """Make hosts known to the cell; the scheduler does the same once a second, and one of the two comes first."""
+    from nova.objects import host_mapping
+
+    while True:
+        try:
+            host_mapping.discover_hosts(context.get_admin_context())
+        except exception.HostMappingExists:
+            continue
+        return
 
 
 if __name__ == "__main__":
