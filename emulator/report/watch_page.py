@@ -11,7 +11,7 @@ import secrets
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from balancer.clock import US, seconds, wall_us
@@ -20,6 +20,7 @@ from emulator.report import gantt
 from emulator.report.progress import clock_text, summary_rows
 from emulator.report.wording import number
 from emulator.runner import UNDER_WAY
+from emulator.serving import Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ _LAST_S = 3.0
 _WATCHED_US = 5 * US
 
 
-class WatchPage:
+class WatchPage(Serving):
     """Serves the page of one run at `url`, from entering to leaving. Raises OSError where it cannot listen."""
 
     def __init__(
@@ -46,18 +47,9 @@ class WatchPage:
         self._number = self._told = 0
         self._asked_us: int | None = None
         self._due_us = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="watch-page", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        server.daemon_threads = True
+        super().__init__(server, "watch-page")
 
     @property
     def url(self) -> str:
@@ -65,7 +57,7 @@ class WatchPage:
 
     @property
     def _host(self) -> str:
-        return f"127.0.0.1:{self._server.server_port}"
+        return f"127.0.0.1:{self.port}"
 
     def offer(self, make: Callable[[], RunRecord]) -> None:
         """The run goes on: `make` gives its record so far, and is called only where somebody looks.
