@@ -126,7 +126,7 @@ class WatchPage(Serving):
 
     def is_for_us(self, host: str) -> bool:
         """A page of somebody else's that a browser took for ours has another host."""
-        return host in (self._host, f"localhost:{self._server.server_port}")
+        return host in (self._host, f"localhost:{self.port}")
 
     def within(self, path: str) -> str | None:
         """What of the run is asked for; None: whoever asks does not know the key."""
