@@ -94,6 +94,7 @@ def check(
         source=workload.source,
         understood=(
             *_understood(log, workload, format_name, in_use, is_size_known=is_size_known),
+            *_further(log, workload.rows, is_told_when_reserved=reservations is not None),
             *facts,
         ),
         left_out=tuple(left_out),
@@ -166,11 +167,10 @@ def _understood(
         ("waits", waits),
         ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
         ("names", names),
-        *_further(log, rows),
     ]
 
 
-def _further(log: SwfLog, rows: NDArray[np.intp]) -> list[tuple[str, str]]:
+def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool) -> list[tuple[str, str]]:
     """What it says beyond SWF, where it does."""
     said = []
     gpus, hosts = log.further(GPUS_KEY), log.further(HOST_KEY)
@@ -189,8 +189,8 @@ def _further(log: SwfLog, rows: NDArray[np.intp]) -> list[tuple[str, str]]:
         )
     inside = log.further(RESERVATION_KEY)
     if inside is not None:
-        count = int((inside[rows] > 0).sum())
-        said.append(("reservations", f"{count:,} jobs ran in one; --reservations says when these held nodes"))
+        how = "" if is_told_when_reserved else "; --reservations says when these held nodes"
+        said.append(("reservations", f"{int((inside[rows] > 0).sum()):,} jobs ran in one{how}"))
     return said
 
 

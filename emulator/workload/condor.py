@@ -1,13 +1,13 @@
 """HTCondor's history of jobs: `condor_history -json`, `-jsonl` or `-long`, and the files of the history itself.
 
     condor_history -json -attributes ClusterId,ProcId,QDate,JobStartDate,JobCurrentStartDate,CompletionDate,\
-EnteredCurrentStatus,JobStatus,JobUniverse,RequestCpus,CpusProvisioned,MaxHosts,RequestMemory,AllowedJobDuration,Owner,\
-AcctGroup,ExitCode > condor.json
+EnteredCurrentStatus,JobStatus,JobUniverse,RequestCpus,CpusProvisioned,RequestGPUs,AssignedGPUs,MaxHosts,RequestMemory,\
+AllowedJobDuration,LastRemoteHost,Owner,AcctGroup,ExitCode > condor.json
 
 Names and meaning: HTCondor manual, Job ClassAd Attributes. A job that was started again is its last run
 (`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed. Machines are
-cut into slots, so processors are known and nodes are not: a study wants `--shared-nodes`. Jobs of the scheduler and
-local universes run on the submit host and are passed over.
+cut into slots, so processors, GPUs and the machine are known and whole nodes are not: a study wants `--shared-nodes`.
+Jobs of the scheduler and local universes run on the submit host and are passed over.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def _take(ad: Any, rows: Rows) -> None:
     asked = (_known(ad, "RequestCpus") or 1) * hosts
     procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, asked)
     memory_mb = _known(ad, "RequestMemory")
+    machine = (_text(ad, "LastRemoteHost") or "").rpartition("@")[2]
     rows.add(
         number=_known(ad, "ClusterId") * _MOST_PROCESSES + _known(ad, "ProcId") if "ClusterId" in ad else -1,
         submit_s=submit_s,
@@ -134,6 +135,8 @@ def _take(ad: Any, rows: Rows) -> None:
         run_s=end_s - start_s if start_s and end_s else -1,
         allocated_procs=procs,
         requested_procs=asked,
+        gpus=_gpus(ad) * hosts or -1,
+        host=rows.host_of({machine} if machine and hosts == 1 else ()),
         requested_s=_known(ad, "AllowedJobDuration") or _known(ad, "AllowedExecuteDuration") or -1,
         requested_memory_kb=memory_mb * 1024 * hosts // procs if memory_mb else -1,
         status=_status(ad, status),
@@ -151,6 +154,14 @@ def _known(ad: dict[str, Any], name: str) -> int:
     """A whole number, 0 where it is unknown: not there, undefined, or an expression that was not evaluated."""
     text = str(ad.get(name, "")).partition(".")[0]
     return int(text) if text.isdecimal() else 0
+
+
+def _gpus(ad: dict[str, Any]) -> int:
+    """GPUs on each machine: those it was given (`CUDA0,CUDA1`), else as many as it asked for."""
+    given = _text(ad, "AssignedGPUs")
+    if given and given != "undefined":
+        return len(given.split(","))
+    return _known(ad, "RequestGPUs")
 
 
 def _job_name(ad: Any, place: int) -> str:

@@ -2,8 +2,9 @@
 
 A line a finished job, `"JOB_FINISH" "10.1" TIME JOBID ...`: fields between blanks, strings in quotation marks that are
 doubled within. Their order is in lsb.acct(5) (LSF 10.1 reference). A job ends when its record was written. Nodes are
-the hosts that it ran on, processors its slots. The estimate is the run limit, which newer versions write, else the
-deadline. A job that was requeued has a record a run; each counts as a job of its own, submitted when the first was.
+the hosts that it ran on, processors its slots, GPUs what its resource requirement reserves on each host (by `bsub -gpu`
+or `-R "rusage[ngpus_excl_p=2]"`). The estimate is the run limit, which newer versions write, else the deadline. A job
+that was requeued has a record a run; each counts as a job of its own, submitted when the first was.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ _AFTER_USAGE = (
     "jobGroupName", "requeueEvalues", "options2", "resizeNotifyCmd", "lastResizeTime", "rsvId2", "jobDescription",
 )  # fmt: skip
 """After the 19 numbers of resource usage. Older versions end earlier."""
+_AFTER_HOSTS = ("runLimit", "avgMem", "effectiveResReq")
+"""After the usage of each host and options3."""
 _USAGE = 19
 _HOST_USAGE = 6
 _DONE = 64
 """`jStatus`: 64 done, 32 exited."""
 _KILLED = {8, 9, 14, 15}
 """`exitInfo`, TERM_*: killed by its owner or an administrator, with force or without."""
+_RUSAGE = re.compile(r"rusage\[([^\]]*)\]")
+_NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d+)")
 _SLOTS = re.compile(r"(\d+)\*(.+)")
 _NEWEST_S = 10**11
 
@@ -111,6 +116,7 @@ def _take(line: str, rows: Rows) -> None:
         requested_procs=asked or procs or -1,
         nodes=len({host for _, host in slots}) or -1,
         host=rows.host_of({host for _, host in slots}),
+        gpus=_gpus(said) * len({host for _, host in slots}) or -1,
         reservation=rows.reservations.number(said.get("rsvId")),
         requested_s=limit_s if limit_s > 0 else -1,
         used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
@@ -136,7 +142,7 @@ def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
         at += 1 + 2 * _number_at(fields, at, "the number of submitEXT")
         if at < len(fields):
             at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage") + 1
-            said |= {"runLimit": fields[at]} if at < len(fields) else {}
+            said |= dict(zip(_AFTER_HOSTS, fields[at:], strict=False))
     return said, hosts
 
 
@@ -161,6 +167,12 @@ def _count(said: dict[str, str], name: str) -> int:
     """A number that need not be there; 0 where it is not, or negative."""
     text = said.get(name, "0")
     return int(text) if text.isdecimal() else 0
+
+
+def _gpus(said: dict[str, str]) -> int:
+    """GPUs on each host; 0 if it asked for none. Of requirements that differ from host to host the most."""
+    reserved = _RUSAGE.findall(said.get("effectiveResReq") or said.get("resReq", ""))
+    return max((int(count) for text in reserved for count in _NGPUS.findall(text)), default=0)
 
 
 def _slots(host: str) -> tuple[int, str]:

@@ -4,8 +4,9 @@
 
 An object of jobs by their numbers (OAR 2.5: `submissionTime`, `startTime`, `stopTime`, oarstat(1)), or a list of them
 (OAR 3: `submission_time`, ...). Times are Unix times, 0 for what has not come; the walltime is in seconds. Nodes are
-the different names in `assigned_network_address`, processors the `assigned_resources`. Jobs of the type `inner` run on
-the nodes of another job (`container`) and are passed over.
+the different names in `assigned_network_address`, processors the `assigned_resources`, GPUs those that were asked for
+(`-l host=2/gpu=4`: each level of the hierarchy within the one before, oarsub(1)). Jobs of the type `inner` run on the
+nodes of another job (`container`) and are passed over.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ _NAMES = {
     "owner": ("owner", "job_user", "user"),
     "queue": ("queue", "queue_name"),
 }
+_REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
+_PROPERTIES = re.compile(r"\{[^}]*\}")
+_LEVEL = re.compile(r"/?([\w.-]+)=(\d+)")
 _ENDED = {"Terminated", "Error", "Finishing", "toError"}
 
 
@@ -103,6 +107,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         allocated_procs=resources or nodes or -1,
         requested_procs=resources or nodes or -1,
         nodes=nodes or -1,
+        gpus=_gpus(job) or -1,
         host=rows.host_of({str(each) for each in _listed(job, "assigned_network_address")}),
         requested_s=-1 if limit is None else whole(str(limit), "walltime"),
         status=_status(job),
@@ -124,6 +129,25 @@ def _text(job: dict[str, Any], which: str) -> str | None:
 def _listed(job: dict[str, Any], name: str) -> list[Any]:
     value = job.get(name)
     return value if isinstance(value, list) else []
+
+
+def _gpus(job: dict[str, Any]) -> int:
+    """GPUs of the (first) request; 0 if it has none, or as many as there happen to be (`gpu=ALL`, `host=BEST`)."""
+    match = _REQUEST.search(str(job.get("wanted_resources") or ""))
+    if match is None:
+        return 0
+    count = 0
+    for part in _PROPERTIES.sub("", match[2] or match[3]).partition(",")[0].split("+"):
+        above = 1
+        for level in filter(None, part.split("/")):
+            named = _LEVEL.fullmatch(level)
+            if named is None:
+                break
+            above *= int(named[2])
+            if named[1] == "gpu":
+                count += above
+                break
+    return count
 
 
 def _status(job: dict[str, Any]) -> int:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from emulator.workload.formats import load
+from emulator.workload.swf import GPUS_KEY, HOST_KEY
 from testdata import RECORDED
 
 SAMPLE = RECORDED / "condor/history.txt"
@@ -63,6 +64,18 @@ def test_the_same_jobs_come_from_each_form(json_file, text_file, rows_of):
         )
     ]
     assert rows_of(load(text_file(*long)), *COLUMNS) == JOBS
+
+
+def test_gpus_and_the_machine_of_a_job_are_kept(json_file):
+    ads = [
+        AD | {"RequestGPUs": 1, "AssignedGPUs": "GPU-1a,GPU-2b", "LastRemoteHost": "slot1_2@n1"},
+        AD | {"ProcId": 1, "RequestGPUs": 3, "LastRemoteHost": "slot1@n2"},
+        AD | {"ProcId": 2, "LastRemoteHost": "slot1_1@n1", "AssignedGPUs": "undefined"},
+        AD | {"ProcId": 3, "JobUniverse": 11, "MaxHosts": 2, "RequestGPUs": 4, "LastRemoteHost": "slot1@n3"},
+    ]
+    log = load(json_file(*ads))
+    assert log.further(GPUS_KEY).tolist() == [2, 3, -1, 8]
+    assert log.further(HOST_KEY).tolist() == [1, 2, 1, -1]  # of several machines the last one is not all
 
 
 @pytest.mark.parametrize(

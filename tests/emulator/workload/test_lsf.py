@@ -8,7 +8,7 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
-from emulator.workload.swf import HOST_KEY
+from emulator.workload.swf import GPUS_KEY, HOST_KEY
 from testdata import RECORDED
 
 SAMPLE = RECORDED / "lsf/lsb.acct.txt"
@@ -49,6 +49,22 @@ def test_a_record_of_an_older_version_has_fewer_fields(text_file, rows_of):
     fit = lines()[0].partition(' "" -1 "/alice"')[0]
     log = load(text_file(fit))
     assert rows_of(log, *COLUMNS) == [(*FIT[:5], -1, *FIT[6:])]
+
+
+@pytest.mark.parametrize(
+    ("effective", "asked", "gpus"),
+    [
+        ("select[type == any] rusage[ngpus_physical=2.00] span[hosts=2]", "", 4),  # two hosts
+        ("select[type == any] rusage[mem=100.00:ngpus_excl_p=1.00]", "", 2),
+        ("", "rusage[ngpus_shared=1, mem=10]", 2),  # a version that does not write the effective one
+        ("select[ngpus > 0] order[ngpus]", "", None),
+    ],
+)
+def test_gpus_are_those_that_the_requirement_reserves_on_each_host(text_file, effective, asked, gpus):
+    fit = lines()[0].replace('"normal" ""', f'"normal" "{asked}"')
+    assert '"select[type == any]"' in fit
+    found = load(text_file(fit.replace("select[type == any]", effective))).further(GPUS_KEY)
+    assert (found if found is None else found.tolist()) == (gpus if gpus is None else [gpus])
 
 
 def test_archived_files_of_a_folder_are_one_log(text_file, rows_of):

@@ -8,7 +8,7 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
-from emulator.workload.swf import HOST_KEY
+from emulator.workload.swf import GPUS_KEY, HOST_KEY
 from testdata import RECORDED
 
 SAMPLE = RECORDED / "oar/oarstat.json"
@@ -50,6 +50,27 @@ def test_oar_3_prints_a_list_and_names_as_in_its_database(changed, rows_of):
         submission_time=1_767_262_000, start_time=1_767_262_100, stop_time=1_767_265_000,
     )  # fmt: skip
     assert rows_of(load(path), *COLUMNS) == rows_of(load(changed()), *COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ("""-l "{type = 'default'}/host=2,walltime=1:0:0" """, None),
+        ("""-l "{type = 'default'}/host=2/gpu=2,walltime=1:0:0" """, 4),
+        ("-l /switch=2/host=2/gpu=1/core=8,walltime=1", 4),
+        ("-l gpu=3", 3),
+        ("""-l "{gpu_count > 0}/host=1/gpu=1+{type = 'default'}/host=3/gpu=2,walltime=2" """, 7),
+        ("""-l "host=1/gpu=ALL" """, None),
+        (
+            """-l "host=1/gpu=1,walltime=4" -l "host=4/gpu=1,walltime=1" """,
+            1,
+        ),  # which of them ran is not said
+        ("", None),
+    ],
+)
+def test_gpus_are_those_of_every_host_that_was_asked_for(changed, asked, gpus):
+    found = load(changed(wanted_resources=asked)).further(GPUS_KEY)
+    assert (found if found is None else found.tolist()) == (gpus if gpus is None else [gpus])
 
 
 @pytest.mark.parametrize(
