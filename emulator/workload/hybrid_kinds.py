@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.clock import micros
+from balancer.clock import US, micros
 from emulator.plugins import check_number
 from emulator.workload.daly import optimum_interval_us
 from emulator.workload.table import JobTable, Kind
@@ -36,6 +36,7 @@ _DAY_S = 86_400
 _WHERE = ("inside", "on_top", "none")
 """Where the time of a setup or of a checkpoint's writes comes from."""
 _ROUNDING = 1e-6
+_DRAWS = 1000
 
 
 class JobClass(IntEnum):
@@ -54,6 +55,7 @@ class HybridKinds:
     trace's group, else its user, else all jobs of one size and requested walltime (`grouping: auto`; the result's
     `jobs_changed` says which); `on_demand_share` and `rigid_share` are shares of projects, the rest is malleable.
     Malleable projects' jobs of one node cannot change size and become rigid or on-demand (by the two shares).
+    `on_demand_load`: a range of what on-demand jobs have of all node-seconds; projects are drawn until it is met.
 
     On-demand: the trace's submit time is the real arrival; predicted arrival and notice (`notice_s` before it, a
     range) are derived backwards, by `notices` (W1 to W5, or shares of none, accurate, early, late). An early job
@@ -70,6 +72,7 @@ class HybridKinds:
     notices: str | Mapping[str, float] = "W5"
     on_demand_share: float = 0.10
     rigid_share: float = 0.60
+    on_demand_load: tuple[float, float] | None = None
     grouping: str = "auto"
     notice_s: tuple[float, float] = (900, 1800)
     late_s: float = 1800
@@ -98,6 +101,10 @@ class HybridKinds:
             low, high = _pair(owner, name, getattr(self, name))
             check_number(owner, f"{name}[0]", low, at_least=0)
             check_number(owner, f"{name}[1]", high, at_least=low, at_most=most)
+        if self.on_demand_load is not None:
+            low, high = _pair(owner, "on_demand_load", self.on_demand_load)
+            check_number(owner, "on_demand_load[0]", low, at_least=0, at_most=1)
+            check_number(owner, "on_demand_load[1]", high, at_least=low, at_most=1)
         check_number(owner, "late_s", self.late_s, at_least=0, at_most=_DAY_S)
         check_number(owner, "checkpoint_s", self.checkpoint_s, at_least=0, at_most=_DAY_S)
         check_number(owner, "wide_checkpoint_s", self.wide_checkpoint_s, at_least=0, at_most=_DAY_S)
@@ -156,7 +163,25 @@ class HybridKinds:
     def _kinds(
         self, jobs: JobTable, project: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which jobs are on-demand and which malleable."""
+        """Which jobs are on-demand and which malleable. Raises ValueError if no draw has `on_demand_load`."""
+        if self.on_demand_load is None:
+            return self._drawn(jobs, project, rng)
+        low, high = self.on_demand_load
+        node_s = jobs.nodes * (jobs.run_us / US)
+        shares = []
+        for _ in range(_DRAWS):
+            on_demand, malleable = self._drawn(jobs, project, rng)
+            shares.append(float(node_s[on_demand].sum()) / max(float(node_s.sum()), 1.0))
+            if low <= shares[-1] <= high:
+                return on_demand, malleable
+        raise ValueError(
+            f"hybrid_kinds: of {_DRAWS} draws of projects none has {low:.1%} to {high:.1%} of the node-seconds"
+            f" on demand ({min(shares):.1%} to {max(shares):.1%}); change on_demand_load or on_demand_share"
+        )
+
+    def _drawn(
+        self, jobs: JobTable, project: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         projects = int(project.max(initial=-1)) + 1
         place = rng.permutation(projects)
         first_rigid = round(self.on_demand_share * projects)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
 
 _HOUR_S = 3600
-_DAY_S = 24 * _HOUR_S
+DAY_S = 24 * _HOUR_S
 _MOST_JOBS = 100_000_000
 _NIGHT_LEVEL, _WEEKEND_LEVEL = 0.4, 0.6
-_QUARTER_S = 900
+QUARTER_S = 900
 _POWERS_OF_TWO = 0.7
 _WORKDAYS = 5
 _LOAD_LIMIT = 0.02
@@ -45,7 +45,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class _Machine:
+class Machine:
     """Jobs of projects that submit in campaigns.
 
     Widths and run times have fixed distributions over the trace; who has which is drawn, so that jobs of a project
@@ -75,9 +75,9 @@ class _Machine:
         check_number(owner, "days", self.days, at_least=1, at_most=36_500)
         check_number(owner, "projects", self.projects, at_least=1, at_most=1_000_000, whole=True)
         check_number(owner, "campaign_jobs", self.campaign_jobs, at_least=1)
-        check_number(owner, "gap_s", self.gap_s, at_least=0, at_most=_DAY_S)
+        check_number(owner, "gap_s", self.gap_s, at_least=0, at_most=DAY_S)
         check_number(owner, "run_spread", self.run_spread, at_least=0, at_most=5)
-        check_number(owner, "max_run_s", self.max_run_s, at_least=60, at_most=365 * _DAY_S, whole=True)
+        check_number(owner, "max_run_s", self.max_run_s, at_least=60, at_most=365 * DAY_S, whole=True)
         check_number(owner, "zipf", self.zipf, at_least=0, at_most=5)
         check_number(owner, "likeness", self.likeness, at_least=0, at_most=1)
         check_number(owner, "mean_overestimate", self.mean_overestimate, at_least=0, at_most=1000)
@@ -89,27 +89,33 @@ class _Machine:
             raise ValueError(f"{self.NAME}: its widest jobs have {widest} nodes; give at least as many")
         project, submit_s = self._campaigns(rng)
         widths = self._alike(rng, project, np.sort(self._widths(rng)))
-        # Longest last, so that a project's jobs are alike in length too.
-        raw_s = np.exp(self.run_spread * np.sort(rng.standard_normal(self.jobs)))
-        raw_s = self._alike(rng, project, raw_s)
-        target = self.load * nodes * self.days * _DAY_S
-        run_s = scaled_times(raw_s, widths.astype(np.float64), target, self.max_run_s)
+        target = self.load * nodes * self.days * DAY_S
+        run_s, asked_s = self._times(rng, project, widths, target)
         got = float(run_s @ widths) / target
         if abs(got - 1) > _LOAD_LIMIT:
             raise ValueError(
                 f"{self.NAME}: {self.jobs} jobs of at most {self.max_run_s} s give a load of {got * self.load:.3g} on "
                 f"{nodes} nodes, not {self.load:g}; change jobs or load"
             )
-        asked_s = run_s * (1 + self.mean_overestimate * rng.standard_exponential(self.jobs))
-        asked_s = np.ceil(asked_s / _QUARTER_S) * _QUARTER_S
         return JobTable.build(
             submit_us=submit_s * US,
             run_us=run_s.astype(np.int64) * US,
-            estimate_us=np.clip(asked_s, run_s, max(self.max_run_s, _QUARTER_S)).astype(np.int64) * US,
+            estimate_us=np.clip(asked_s, run_s, max(self.max_run_s, QUARTER_S)).astype(np.int64) * US,
             nodes=widths.astype(np.int32),
             user=project.astype(np.int32) + 1,
             group=project.astype(np.int32) + 1,
         )
+
+    def _times(
+        self, rng: np.random.Generator, project: Whole, widths: Floats, target: float
+    ) -> tuple[Floats, Floats]:
+        """Run time and walltime in seconds of each job, run times of `target` node-seconds together."""
+        # Longest last, so that a project's jobs are alike in length too.
+        raw_s = np.exp(self.run_spread * np.sort(rng.standard_normal(self.jobs)))
+        raw_s = self._alike(rng, project, raw_s)
+        run_s = scaled_times(raw_s, widths.astype(np.float64), target, self.max_run_s)
+        asked_s = run_s * (1 + self.mean_overestimate * rng.standard_exponential(self.jobs))
+        return run_s, np.ceil(asked_s / QUARTER_S) * QUARTER_S
 
     def _widths(self, rng: np.random.Generator) -> Floats:
         """As many of each size as its share says, to one job; inside a size powers of two and their neighbours."""
@@ -146,26 +152,33 @@ class _Machine:
         project_of = rng.choice(self.projects, len(sizes), p=weights)
         begin_s = self._begins_s(rng, len(sizes))
         campaign = np.repeat(np.arange(len(sizes)), sizes)
-        gaps = np.rint(self.gap_s * rng.standard_exponential(self.jobs)).astype(np.int64)
-        since = np.cumsum(gaps)
+        since = np.cumsum(np.rint(self._gaps_s(rng)).astype(np.int64))
         first = np.repeat(since[np.cumsum(sizes) - sizes], sizes)
-        period_s = int(self.days * _DAY_S)
+        period_s = int(self.days * DAY_S)
         # What a campaign at the end of the period has left comes at its begin: the machine is as busy all the time.
         submit_s = (begin_s[campaign] + since - first) % period_s
         return project_of[campaign], submit_s
+
+    def _gaps_s(self, rng: np.random.Generator) -> Floats:
+        """Time from the job before in the same campaign, of each job."""
+        return self.gap_s * rng.standard_exponential(self.jobs)
+
+    def _busy(self, rng: np.random.Generator, hours: int) -> Floats:  # noqa: ARG002
+        """How busy each hour is beside what hours and weekdays make of it."""
+        return np.ones(hours)
 
     def _begins_s(self, rng: np.random.Generator, count: int) -> Whole:
         hours = np.arange(int(self.days * 24))
         curve = np.clip(np.sin(np.pi * (hours % 24 + 0.5 - 7) / 14), 0, None)
         rate = _NIGHT_LEVEL + (1 - _NIGHT_LEVEL) * curve
-        rate = rate * np.where(hours // 24 % 7 < _WORKDAYS, 1.0, _WEEKEND_LEVEL)
+        rate = rate * np.where(hours // 24 % 7 < _WORKDAYS, 1.0, _WEEKEND_LEVEL) * self._busy(rng, len(hours))
         hour = rng.choice(len(hours), count, p=rate / rate.sum())
         begin: Whole = hour * _HOUR_S + rng.integers(0, _HOUR_S, count)
         return begin
 
 
 @dataclass(frozen=True, slots=True)
-class ThetaYear(_Machine):
+class ThetaYear(Machine):
     """A year of a capability machine: 4,392 nodes, 37,298 jobs of 128 nodes or more and at most a day (Table I).
 
     `SIZES` is the mean of Theta's logs of 2018 (3,000 jobs) and 2022, `run_spread` the spread of their run times.
@@ -178,7 +191,7 @@ class ThetaYear(_Machine):
     campaign_jobs: float = 11
     gap_s: float = 7200
     run_spread: float = 1.8
-    max_run_s: int = _DAY_S
+    max_run_s: int = DAY_S
     NAME: ClassVar[str] = "theta_year"
     NODES: ClassVar[int] = 4392
     SIZES: ClassVar[tuple[Size, ...]] = (
@@ -192,7 +205,7 @@ class ThetaYear(_Machine):
 
 
 @dataclass(frozen=True, slots=True)
-class CoriMonths(_Machine):
+class CoriMonths(Machine):
     """Four months of a capacity machine: 12,076 nodes, 2,607,054 jobs, 76 % of one node, at most a week (Table I)."""
 
     load: float = 0.845
@@ -202,7 +215,7 @@ class CoriMonths(_Machine):
     campaign_jobs: float = 75
     gap_s: float = 30
     run_spread: float = 1.8
-    max_run_s: int = 7 * _DAY_S
+    max_run_s: int = 7 * DAY_S
     NAME: ClassVar[str] = "cori_months"
     NODES: ClassVar[int] = 12_076
     SIZES: ClassVar[tuple[Size, ...]] = (
@@ -224,5 +237,5 @@ def figures(jobs: JobTable, *, nodes: int, days: float) -> dict[str, float]:
         "min_nodes": int(jobs.nodes.min()),
         "max_nodes": int(jobs.nodes.max()),
         "max_run_h": float(jobs.run_us.max()) / US / _HOUR_S,
-        "load": node_s / (nodes * days * _DAY_S),
+        "load": node_s / (nodes * days * DAY_S),
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.experiments.hybrid.read import kinds_for
+from emulator.experiments.hybrid.read import TRACE, kinds_for
+from emulator.experiments.readings import value_of
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload.hybrid_kinds import MIXES
-from emulator.workload.hybrid_machines import CoriMonths, ThetaYear
+from emulator.workload.hybrid_machines import CoriMonths, Machine, ThetaYear
+from emulator.workload.theta_logs import ThetaLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,7 @@ SHARES = (0.2, 0.4, 0.6, 0.8)
 """Least over most nodes of malleable jobs (Figure 9)."""
 SETUPS = ((0, 5), (5, 10), (10, 15), (15, 20))
 """Setup of rigid jobs in per cent of the run time (Figure 10)."""
+_THETAS: dict[str, Machine] = {each.NAME: each for each in (ThetaYear(), ThetaLogs())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Trace:
 
 def traces(options: Options) -> tuple[Trace, Trace]:
     """Theta's and Cori's."""
-    theta, cori = ThetaYear(), CoriMonths()
+    theta, cori = _THETAS[value_of(options, TRACE)], CoriMonths()
     theta_days, cori_days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
     return (
         Trace("theta", theta.NODES, theta.NAME, theta_days, round(theta.jobs * theta_days / theta.days)),

@@ -165,11 +165,31 @@ def test_the_substitute_is_told_with_the_results():
         ({"grouping": "name"}, "grouping"),
         ({"setups": "under"}, "setups is inside, on_top, none"),
         ({"checkpoints": "never"}, "checkpoints is inside, on_top, none"),
+        ({"on_demand_load": 0.1}, "on_demand_load is a range"),
+        ({"on_demand_load": [0.2, 0.1]}, r"on_demand_load\[1\]"),
     ],
 )
 def test_a_bad_parameter_is_named(params, text):
     with pytest.raises(ValueError, match=text):
         HybridKinds(**params)
+
+
+def load_on_demand(jobs):
+    node_us = jobs.nodes * jobs.run_us
+    return node_us[jobs.kind == Kind.ON_DEMAND].sum() / node_us.sum()
+
+
+def test_projects_are_drawn_until_on_demand_jobs_have_the_load_that_is_wanted():
+    loads = [load_on_demand(transformed(some_jobs(), seed, setups="none")) for seed in range(1, 21)]
+    wanted = [load_on_demand(transformed(some_jobs(), seed, setups="none", on_demand_load=[0.1, 0.11]))
+              for seed in range(1, 21)]  # fmt: skip
+    assert not all(0.1 <= load <= 0.11 for load in loads)
+    assert all(0.1 <= load <= 0.11 for load in wanted)
+
+
+def test_a_load_that_no_draw_has_is_an_error_that_says_what_there_is():
+    with pytest.raises(ValueError, match=r"none has 90.0% to 95.0% of the node-seconds on demand \(\d+"):
+        transformed(some_jobs(), on_demand_load=[0.9, 0.95])
 
 
 @pytest.mark.parametrize("machine", [ThetaYear(), CoriMonths(jobs=150_000, days=7)])
