@@ -68,6 +68,8 @@ class Cluster(ClusterViews):
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
         if scheduler.cycle_s and not simulated:
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
+        if scheduler.head_waits and not simulated:
+            raise ValueError("scheduler head_waits: heads wait for their reservation in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
         self._order = scheduler.make_order()
@@ -126,6 +128,8 @@ class Cluster(ClusterViews):
         reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
         reg[t.SPARE_NODES] = scheduler.spare_nodes
         reg[t.PROTECT_HEAD] = scheduler.protect_head
+        reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
+        reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
         reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start

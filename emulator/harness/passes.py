@@ -13,6 +13,7 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.plan import shadow_of
 from emulator.harness.profile import earliest_start, take_until
+from emulator.harness.stepping import next_submit
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     ASK,
@@ -23,6 +24,7 @@ from emulator.harness.tables import (
     BACKFILL_CHOSEN,
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
+    BEFORE_SHADOW,
     BEST_FIT,
     BLOCKS_N,
     CHOICE,
@@ -31,6 +33,8 @@ from emulator.harness.tables import (
     ESTIMATE,
     FIRST_FIT,
     FREE,
+    HEAD_WAITS,
+    HEAP_N,
     HOW_MANY,
     KEEP_RESERVATION,
     KEPT_HEAD,
@@ -61,11 +65,13 @@ def choose(started: Ints32, reg: Ints, who: int) -> None:
 
 
 @inlined
-def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints) -> None:
-    """In queue order, until the first that does not fit."""
+def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int) -> None:
+    """In queue order, until the first that does not fit, or that waits for its reservation."""
     left = reg[FREE]
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
+        if reg[HEAD_WAITS] and head == reg[KEPT_HEAD] and now < reg[KEPT_SHADOW] < NEVER:
+            return
         left -= job[head, NODES]
         if left < 0:
             return
@@ -81,7 +87,7 @@ def choose_first_fit(
 ) -> int:
     """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
     length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
-    latest = shadow - now
+    latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     place = reg[QUEUE_LO] + 1
     while left > 0 and place < reg[QUEUE_HI]:
@@ -106,7 +112,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     job, _, _, queue, _, _, _, _, _, started, _, reg = state
     length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
     widest = reg[CHOICE] == BEST_FIT
-    latest = shadow - now
+    latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     while left > 0:
         best = -1
@@ -140,7 +146,7 @@ def choose_backfill(state: State, now: int) -> None:
     head = queue[reg[QUEUE_LO]]
     shadow = NEVER
     spare = NEVER
-    if reg[PROTECT_HEAD]:
+    if reg[PROTECT_HEAD] or reg[HEAD_WAITS]:
         if reg[KEEP_RESERVATION] and reg[KEPT_HEAD] == head:
             shadow = reg[KEPT_SHADOW]
             spare = reg[KEPT_SPARE]
@@ -148,12 +154,16 @@ def choose_backfill(state: State, now: int) -> None:
             shadow, spare = shadow_of(plan, blocks, reg, job[head, NODES], now)
         if reg[SPARE_NODES] == 0:
             spare = 0
+    reserved = shadow
+    if reg[PROTECT_HEAD] == 0:
+        shadow = NEVER
+        spare = NEVER
     if reg[CHOICE] == FIRST_FIT:
         spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
     else:
         spare = choose_best(state, now, shadow, spare)
     reg[KEPT_HEAD] = head
-    reg[KEPT_SHADOW] = shadow
+    reg[KEPT_SHADOW] = reserved
     reg[KEPT_SPARE] = spare
 
 
@@ -210,6 +220,8 @@ def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
     job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
     reg[STARTED_N] = 0
+    if reg[HEAD_WAITS]:
+        reg[NEXT_CYCLE] = NEVER
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
     if reg[CYCLE]:
@@ -228,11 +240,13 @@ def schedule_pass_inline(state: State, now: int) -> None:
                 choose_planned(state, now)
         elif stage == 0:
             if reg[BACKFILL] != BACKFILL_CHOSEN:
-                choose_heads(job, queue, started, reg)
+                choose_heads(job, queue, started, reg, now)
         elif reg[BACKFILL] == BACKFILL_EASY:
             choose_backfill(state, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]
+    if reg[HEAD_WAITS] and reg[HEAP_N] == 0 and next_submit(job, reg) == NEVER and now < reg[KEPT_SHADOW]:
+        reg[NEXT_CYCLE] = reg[KEPT_SHADOW]  # nothing else would wake a head that waits on an empty machine
 
 
 @compiled

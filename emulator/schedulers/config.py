@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_ty
 
 from balancer.plugins import plugin_names
 from emulator.plugins import check_number
+from emulator.schedulers.like import PEERS
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
@@ -52,6 +53,8 @@ class SchedulerConfig:
     reservation: Reservation = "refreshed"
     spare_nodes: bool = True
     protect_head: bool = True
+    end_at_shadow: bool = True
+    head_waits: bool = False
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
@@ -71,6 +74,11 @@ class SchedulerConfig:
         check_number("scheduler", "cycle_s", self.cycle_s, at_least=0)
         if self.cycle_s and self.pass_ == "event":  # noqa: S105 - a scheduling pass
             raise ValueError("scheduler cycle_s: there are no passes after single events (`pass: instant`)")
+        plain_passes = self.pass_ == "instant" and not self.cycle_s  # noqa: S105 - a scheduling pass
+        if self.head_waits and not (self.reservation == "kept" and plain_passes):
+            raise ValueError(
+                "scheduler head_waits: goes with `reservation: kept`, `pass: instant`, no cycle_s"
+            )
         self.make_order()
         self.make_plain()
 
@@ -109,9 +117,12 @@ class SchedulerConfig:
     def parse(cls, text: str) -> Self:
         """`ORDER[+BACKFILL[+CHOICE]]`, as in `fcfs+easy`, `sjf+none`, `fcfs+easy+best_fit`.
 
-        `NAME:FILE` is a whole scheduler with its parameter `conf`, as in `slurm:slurm.conf`.
+        `NAME:FILE` is a whole scheduler with its parameter `conf`, as in `slurm:slurm.conf`; `like:PROGRAM` is EASY by
+        the rules of another simulator (`like.py`).
         """
         plugin, colon, conf = text.partition(":")
+        if plugin == "like" and colon:
+            return cls.from_mapping({"like": conf})
         if colon and conf and plugin in plugin_names("emulator.schedulers"):
             return cls(decide={plugin: {"conf": conf}})
         names = ("order", "backfill", "choice")
@@ -130,8 +141,10 @@ class SchedulerConfig:
     def from_mapping(cls, options: dict[str, Any]) -> Self:
         """The scheduler of a scenario file, where the rule of passes is called `pass`.
 
-        One that decides everything may stand alone: `{slurm: {bf_interval: 60}}`.
+        One that decides everything may stand alone: `{slurm: {bf_interval: 60}}`, and so may `{easy: {like: cqsim}}`.
+        `like` names a bundle of options (`like.py`); what is given beside it goes before.
         """
+        options = _with_bundle(_of_backfill(options))
         if len(options) == 1 and _name(options) in plugin_names("emulator.schedulers"):
             return cls(decide=options)
         known = [_key(field_.name) for field_ in dataclasses.fields(cls)]
@@ -180,6 +193,28 @@ def _with_plugins(options: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(found.get("backfill", ""), str):
         raise ValueError(_unknown("scheduler backfill", _name(found["backfill"]), get_args(Backfill)))  # noqa: TRY004
     return found
+
+
+def _of_backfill(options: dict[str, Any]) -> dict[str, Any]:
+    """`{easy: {OPTION: VALUE}}` is `{backfill: easy, OPTION: VALUE}`."""
+    name, inner = next(iter(options.items()), ("", None))
+    if len(options) != 1 or name not in get_args(Backfill) or not isinstance(inner, dict):
+        return options
+    if "backfill" in inner:
+        raise ValueError(f"scheduler {name}: the backfilling is said already, it cannot be an option as well")
+    return {"backfill": name, **inner}
+
+
+def _with_bundle(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with what `like` stands for, where they do not say otherwise."""
+    if "like" not in options:
+        return options
+    name = options["like"]
+    if name not in PEERS:
+        raise ValueError(_unknown("scheduler like", str(name), PEERS))
+    if options.get("backfill", "easy") != "easy":
+        raise ValueError(f"scheduler like: {name} says how EASY backfills; the backfilling can only be easy")
+    return {**PEERS[name].options, **{key: value for key, value in options.items() if key != "like"}}
 
 
 def _key(name: str) -> str:

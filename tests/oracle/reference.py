@@ -32,6 +32,8 @@ class Options:
     reservation: str = "refreshed"
     spare_nodes: bool = True
     protect_head: bool = True
+    end_at_shadow: bool = True
+    head_waits: bool = False
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
 
@@ -87,6 +89,10 @@ class _Machine:
             times = [job.submit_us for job in self.future]
             times += [start + job.run_us for job, start in self.running.items()]
             times += [] if self.due is None else [self.due]
+            if not times:  # a head waits for its reservation on an empty machine
+                assert self.kept is not None
+                assert self.options.head_waits
+                times = [self.kept[1]]
             self.now = min(times)
             self.one_instant()
         return self.schedule
@@ -124,7 +130,7 @@ class _Machine:
         if self.backfill == "conservative":
             self.start_what_is_planned_for_now()
             return
-        while self.queue and self.fits(self.queue[0]):  # rule 1
+        while self.queue and self.fits(self.queue[0]) and not self.has_to_wait(self.queue[0]):  # rule 1
             self.start(self.queue[0])
         if self.queue and self.backfill == "easy":
             self.easy_backfill()
@@ -197,6 +203,11 @@ class _Machine:
     def fits(self, job: Job) -> bool:
         return job.nodes <= self.free()
 
+    def has_to_wait(self, head: Job) -> bool:
+        if not self.options.head_waits or self.kept is None or self.kept[0] != head:
+            return False
+        return self.backfill == "easy" and self.now < self.kept[1]
+
     def start(self, job: Job) -> None:
         self.queue.remove(job)
         self.running[job] = self.now
@@ -207,12 +218,15 @@ class _Machine:
 
     def easy_backfill(self) -> None:
         head = self.queue[0]
-        if not self.options.protect_head:
+        if not self.options.protect_head and not self.options.head_waits:
             shadow, spare = NEVER_US, 0
         elif self.options.reservation == "kept" and self.kept is not None and self.kept[0] == head:
             _, shadow, spare = self.kept
         else:
             shadow, spare = self.reservation(head)  # rule 2
+        reserved = shadow
+        if not self.options.protect_head:
+            shadow, spare = NEVER_US, 0
         while True:
             candidates = [job for job in self.queue[1:] if self.may_start_now(job, shadow, spare)]
             if not candidates:
@@ -221,7 +235,7 @@ class _Machine:
             if self.crosses(chosen, shadow):
                 spare -= chosen.nodes
             self.start(chosen)
-        self.kept = (head, shadow, spare)
+        self.kept = (head, reserved, spare)
 
     def reservation(self, head: Job) -> tuple[int, int]:
         """Rule 2: the shadow time, and the spare nodes then."""
@@ -235,7 +249,8 @@ class _Machine:
 
     def crosses(self, job: Job, shadow: int) -> bool:
         actual = self.options.estimates == "actual_for_queued"
-        return self.now + (job.run_us if actual else job.estimate_us) > shadow
+        end = self.now + (job.run_us if actual else job.estimate_us)
+        return end > shadow if self.options.end_at_shadow else end >= shadow
 
     def may_start_now(self, job: Job, shadow: int, spare: int) -> bool:
         """Rule 3."""

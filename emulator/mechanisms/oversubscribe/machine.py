@@ -283,7 +283,7 @@ def _check_scheduler(scheduler: SchedulerConfig) -> None:
     if scheduler.backfill not in _BACKFILL:
         raise ValueError(f"shared nodes have the backfilling none and easy, not {scheduler.backfill}")
     plain = {"choice": "first_fit", "estimates": "user", "reservation": "refreshed", "spare_nodes": True,
-             "protect_head": True}  # fmt: skip
+             "protect_head": True, "end_at_shadow": True}  # fmt: skip
     for name, value in plain.items():
         if getattr(scheduler, name) != value:
             raise ValueError(f"shared nodes have no scheduler option {name} but {value}")

@@ -230,7 +230,7 @@ class RealtimeMachine(TableViews):
 def _check_scheduler(scheduler: SchedulerConfig) -> None:
     if scheduler.backfill == "conservative":
         raise ValueError("realtime: the scheduler's backfill is `easy` or `none`, not `conservative`")
-    plain = {"estimates": "user", "pass_": "instant", "reservation": "refreshed"}
+    plain = {"estimates": "user", "pass_": "instant", "reservation": "refreshed", "end_at_shadow": True}
     for name, value in plain.items():
         if getattr(scheduler, name) != value:
             raise ValueError(f"realtime: the scheduler option {name.rstrip('_')} can only be {value!r} here")

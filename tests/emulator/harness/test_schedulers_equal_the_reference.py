@@ -43,9 +43,11 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
     return Options(
         choice=choice,
         estimates=one_of("user", "actual_for_queued"),  # type: ignore[arg-type]
-        pass_="instant" if cycle_s else one_of("instant", "event"),  # type: ignore[arg-type]
+        pass_=(pass_ := "instant" if cycle_s else one_of("instant", "event")),  # type: ignore[arg-type]
         cycle_s=cycle_s,
-        reservation=one_of("refreshed", "kept"),  # type: ignore[arg-type]
+        reservation=(kept := one_of("refreshed", "kept")),  # type: ignore[arg-type]
+        end_at_shadow=bool(one_of(True, False)),
+        head_waits=kept == "kept" and pass_ == "instant" and not cycle_s and bool(one_of(False, True)),
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),
         priorities={queue: int(rng.integers(-2, 3)) for queue in range(QUEUES) if rng.random() < 0.7},

@@ -1,0 +1,41 @@
+"""Other simulators by name: bundles of the options in which their EASY differs from the textbook's.
+
+`docs/schedulers.md` says of each where it is known from, and what was held against the program itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """How a program backfills: scenario options that differ from the defaults, and where that is known from."""
+
+    options: dict[str, Any]
+    known_from: str
+
+
+PEERS: dict[str, Peer] = {
+    "pyss": Peer(
+        {"pass": "event"},
+        "its sources (base/prototype.py, schedulers/easy_scheduler.py): a pass at each event, ends before submits",
+    ),
+    "cqsim": Peer(
+        {"pass": "event", "estimates": "actual_for_queued"},
+        "its sources (Cqsim_sim.py: event_job, start_window, backfill): run times of queued jobs, a pass at each event",
+    ),
+    "batsim": Peer(
+        {"pass": "event"},
+        "pybatsim 3.2.1, schedulers/unMaintained/easyBackfillNotopo.py, made of pyss; Batsim itself schedules nothing",
+    ),
+    "accasim": Peer(
+        {"reservation": "kept", "protect_head": False, "head_waits": True},
+        "AccaSim 1.1.3 (EASYBackfilling; its allocator gets no reserved nodes), held against the program itself",
+    ),
+    "alea": Peer(
+        {"pass": "event", "end_at_shadow": False},
+        "its sources (EASY_Backfilling.java: findResourceBF): who ends at the shadow itself must fit beside the head",
+    ),
+}

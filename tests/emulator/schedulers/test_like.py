@@ -1,0 +1,136 @@
+"""The rules of other simulators by name (`like`), and the two options that only they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from balancer.clock import US
+from emulator.harness.cluster import Cluster
+from emulator.harness.laws import assert_lawful
+from emulator.harness.run import simulate
+from emulator.mechanisms.hybrid import HybridMechanism
+from emulator.mechanisms.realtime import Realtime
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.like import PEERS
+from gates import GATE
+from oracle.logs import read_accasims_starts, read_known_input, read_known_schedule
+from oracle.reference import Job, Options, reference_schedule
+from oracle.workloads import job_table, random_workload
+
+if TYPE_CHECKING:
+    from emulator.workload.table import JobTable
+
+THE_SHADOW_IS_AT_10 = [Job(1, 0, 10 * US, 10 * US, 2), Job(2, 1 * US, 5 * US, 5 * US, 4)]
+"""On four nodes: job 2 wants all of them and job 1 has two."""
+
+
+def starts_s(jobs: list[Job], nodes: int = 4, **options: Any) -> dict[int, float]:
+    record = simulate(job_table(jobs), nodes, SchedulerConfig(**options))
+    assert_lawful(record, jobs_in=len(jobs))
+    return dict(zip(record.jobs.number.tolist(), (record.start_us / US).tolist(), strict=True))
+
+
+def starts_of(text: str, jobs: JobTable, nodes: int) -> dict[int, int]:
+    record = simulate(jobs, nodes, SchedulerConfig.parse(text))
+    return dict(zip(record.jobs.number.tolist(), record.start_us.tolist(), strict=True))
+
+
+def test_like_stands_for_the_options_in_which_the_program_differs():
+    for name, peer in PEERS.items():
+        options = {"pass_" if key == "pass" else key: value for key, value in peer.options.items()}
+        expected = SchedulerConfig(**options)
+        assert SchedulerConfig.from_mapping({"easy": {"like": name}}) == expected
+        assert SchedulerConfig.from_mapping({"like": name}) == expected
+        assert SchedulerConfig.parse(f"like:{name}") == expected
+
+
+def test_what_is_said_beside_like_goes_before_it():
+    made = SchedulerConfig.from_mapping({"like": "cqsim", "order": "sjf", "estimates": "user"})
+    assert made == SchedulerConfig(order="sjf", pass_="event")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"like": "batsin"}, "unknown scheduler like 'batsin'; did you mean batsim"),
+        ({"conservative": {"like": "pyss"}}, "the backfilling can only be easy"),
+        ({"easy": {"backfill": "none"}}, "the backfilling is said already"),
+        ({"head_waits": True}, "goes with `reservation: kept`, `pass: instant`, no cycle_s"),
+        ({"head_waits": True, "reservation": "kept", "pass": "event"}, "goes with `reservation: kept`"),
+    ],
+)
+def test_what_does_not_go_together_is_an_error(options: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        SchedulerConfig.from_mapping(options)
+
+
+def test_accasims_rules_meet_its_own_schedule_start_by_start():
+    assert starts_of("like:accasim", read_known_input(5_000), 128) == read_accasims_starts()
+    assert starts_of("fcfs+easy", read_known_input(5_000), 128) != read_accasims_starts()
+
+
+@pytest.mark.parametrize("program", ["pyss", "batsim"])
+def test_the_known_schedule_is_that_of_pyss_and_of_what_was_made_of_it(program: str):
+    known = {number: start for number, (start, _) in read_known_schedule(5_000).items()}
+    assert starts_of(f"like:{program}", read_known_input(5_000), 128) == known
+
+
+def test_a_head_that_waits_does_not_start_before_its_reservation():
+    ends_early = [replace_run(THE_SHADOW_IS_AT_10[0], 4), THE_SHADOW_IS_AT_10[1], Job(3, 2 * US, US, US, 1)]
+    assert starts_s(ends_early, reservation="kept") == {1: 0, 2: 4, 3: 2}
+    assert starts_s(ends_early, reservation="kept", head_waits=True) == {1: 0, 2: 10, 3: 2}
+
+
+def test_a_head_that_waits_in_vain_is_tried_at_every_later_pass():
+    """Nothing protects its reservation: job 3 has a node until 21, job 4 is submitted at 12."""
+    jobs = [*THE_SHADOW_IS_AT_10, Job(3, 1 * US, 20 * US, 20 * US, 1), Job(4, 12 * US, US, US, 1)]
+    options: dict[str, Any] = {"reservation": "kept", "protect_head": False, "head_waits": True}
+    assert starts_s(jobs, **options) == {1: 0, 2: 21, 3: 1, 4: 12}
+
+
+def test_who_would_end_at_the_shadow_may_have_to_end_before_it():
+    to_the_second = [*THE_SHADOW_IS_AT_10, Job(3, 2 * US, 8 * US, 8 * US, 1)]
+    one_shorter = [*THE_SHADOW_IS_AT_10, Job(3, 2 * US, 7 * US, 7 * US, 1)]
+    assert starts_s(to_the_second) == {1: 0, 2: 10, 3: 2}
+    assert starts_s(to_the_second, end_at_shadow=False) == {1: 0, 2: 10, 3: 15}
+    assert starts_s(one_shorter, end_at_shadow=False) == {1: 0, 2: 10, 3: 2}
+
+
+def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
+    waits = SchedulerConfig.parse("like:accasim")
+    jobs = job_table(THE_SHADOW_IS_AT_10)
+    with pytest.raises(ValueError, match="head_waits: heads wait for their reservation in virtual time only"):
+        Cluster(4, waits, simulated=False)
+    with pytest.raises(ValueError, match="head_waits can only be false"):
+        HybridMechanism().make_machine(4, waits, jobs, 1)
+    with pytest.raises(ValueError, match="end_at_shadow can only be True"):
+        Realtime().make_machine(4, SchedulerConfig(end_at_shadow=False), jobs, 1)
+
+
+def assert_peers_are_the_reference(program: str, *, workloads: int, seed: int) -> None:
+    rng = np.random.default_rng([seed, *program.encode()])
+    config = SchedulerConfig.parse(f"like:{program}")
+    options = Options(**{name: getattr(config, name) for name in Options.__dataclass_fields__})
+    for _ in range(workloads):
+        jobs, nodes = random_workload(rng)
+        ours = starts_of(f"like:{program}", job_table(jobs), nodes)
+        expected = reference_schedule(jobs, nodes, options=options)
+        assert ours == {number: start for number, (start, _) in expected.items()}, (jobs, nodes)
+
+
+@pytest.mark.parametrize("program", sorted(PEERS))
+def test_every_job_starts_when_the_reference_with_these_rules_starts_it(program: str):
+    assert_peers_are_the_reference(program, workloads=40, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", sorted(PEERS))
+def test_hundreds_of_workloads_start_when_the_reference_starts_them(program: str):
+    assert_peers_are_the_reference(program, workloads=GATE.reference_workloads, seed=2)
+
+
+def replace_run(job: Job, run_s: int) -> Job:
+    return job._replace(run_us=run_s * US)
