@@ -45,7 +45,7 @@ def report(folder: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folder_a", metavar="DIR", type=_FOLDER)
-@click.argument("folder_b", metavar="DIR", type=_FOLDER)
+@click.argument("folder_b", metavar="DIR|FILE", type=_FOLDER)
 @click.option("--heat-map", "metric", type=click.Choice(list(METRICS)),
               help="By size and run time: the average of this in the second run over that in the first.")  # fmt: skip
 @click.option("--average", type=click.Choice(["mean", "median"]), default="mean", show_default=True,
@@ -66,8 +66,17 @@ def compare(  # noqa: PLR0917
 ) -> None:
     """Compare two runs job by job: a live run with a virtual one, or two mechanisms on the same jobs.
 
+    With a FILE in the place of the second DIR, the schedule that another simulator made of the same jobs (its CSV file,
+    AccaSim's sched- file, CQSim's .rst): which rule of scheduling explains the differences.
+
     The exit status is 0 when they are the same, 1 when they differ, 2 when a DIR cannot be read or a FILE not written.
     """
+    if folder_b.is_file():
+        if metric or page or job_file:
+            raise UsableError(
+                f"{folder_b} is a file: it is compared start by start, with --json and nothing else"
+            )
+        _explain(folder_a, folder_b, as_json)
     try:
         a, b = files.load(folder_a), files.load(folder_b)
     except files.ResultsError as error:
@@ -93,6 +102,21 @@ def compare(  # noqa: PLR0917
         if metric is not None:
             console.print(heat.render())
     click.get_current_context().exit(0 if comparison.is_same else 1)
+
+
+def _explain(ours: Path, theirs: Path, as_json: bool) -> None:
+    from emulator.report import rules  # noqa: PLC0415 - compiled code, only here
+    from emulator.report.theirs import read_theirs  # noqa: PLC0415
+
+    try:
+        found = rules.explain(files.load(ours), read_theirs(theirs))
+    except files.ResultsError as error:
+        raise UsableError(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        Console().print(rules.render(found, name=str(theirs)))
+    click.get_current_context().exit(0 if found.is_same else 1)
 
 
 @click.command()
