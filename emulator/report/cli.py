@@ -1,4 +1,4 @@
-"""The commands `emulator report` and `emulator compare`; the main command line mounts them (`COMMANDS`)."""
+"""The commands `emulator report`, `compare`, `export` and `gui`; the main command line mounts them (`COMMANDS`)."""
 
 from __future__ import annotations
 
@@ -104,6 +104,34 @@ def compare(  # noqa: PLR0917
     click.get_current_context().exit(0 if comparison.is_same else 1)
 
 
+@click.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("program", type=click.Choice(["batsim", "accasim"]))
+@click.option("--out", "prefix", metavar="PREFIX", type=_FOLDER, required=True,
+              help="What the names of the files begin with.")  # fmt: skip
+def export(folder: Path, program: str, prefix: Path) -> None:
+    """Write the results in DIR as another simulator would.
+
+    batsim: PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv. accasim: PREFIX, its dispatching plan.
+    """
+    from emulator.report.exports import EXPORTS  # noqa: PLC0415 - only here
+    from emulator.workload.files import write_whole  # noqa: PLC0415
+
+    try:
+        texts = EXPORTS[program](files.load(folder))
+        if program == "batsim":
+            texts["_jobs.csv"] = (folder / files.JOBS_CSV).read_text(encoding="utf-8")
+        for end, text in texts.items():
+            with write_whole(prefix.with_name(prefix.name + end)) as file:
+                file.write(text.encode())
+    except files.ResultsError as error:
+        raise UsableError(str(error)) from error
+    except OSError as error:
+        raise UsableError(f"{error.filename}: {error.strerror}") from error
+    for end in texts:
+        click.echo(prefix.with_name(prefix.name + end))
+
+
 def _explain(ours: Path, theirs: Path, as_json: bool) -> None:
     from emulator.report import rules  # noqa: PLC0415 - compiled code, only here
     from emulator.report.theirs import read_theirs  # noqa: PLC0415
@@ -146,4 +174,4 @@ def _newest(runs: Path) -> Path:
     return summaries[-1].parent
 
 
-COMMANDS = (report, compare, gui)
+COMMANDS = (report, compare, export, gui)

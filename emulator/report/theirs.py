@@ -1,7 +1,7 @@
 """When another program started each job: its results, of whatever form, as starts by job number.
 
-Known: tables with a header (ours, Batsim's `jobs.csv`, or any with a job and its start or wait), AccaSim's `sched-`
-file and CQSim's `.rst`. Compressed files as well.
+Known: tables with a header (ours, Batsim's `jobs.csv`, ElastiSim's job statistics, or any with a job and its start or
+wait), AccaSim's `sched-` file and CQSim's `.rst`. Compressed files as well.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _seconds(date: str) -> float:
 def _of_table(path: Path, text: str, first: str) -> dict[int, TheirJob]:
     delimiter = max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-    names = [name.strip().lower() for name in next(rows, [])]
+    names = [name.strip().lower().replace(" ", "_") for name in next(rows, [])]
     if _place(names, _JOB) is None or (_place(names, _START) is None and _place(names, _WAIT) is None):
         raise ResultsError(
             f"{path}: not a schedule: its first line must name a job ({', '.join(_JOB)}) and its start"
