@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Flask, Response, g, request
 
-from emulator.live.ondemand.create_rules import is_named
+from emulator.live.ondemand.create_rules import is_named, is_uuid
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def add_aggregates(app: Flask, site: Site, error: Error) -> None:
     routes, known = Blueprint("aggregates", __name__), dict[int, dict[str, Any]]()
     _add_creation(routes, known, site, error)
     _add_changes(routes, known, site, error)
+    _add_images(routes, known, error)
     app.register_blueprint(routes)
 
 
@@ -58,6 +59,28 @@ def _add_changes(routes: Blueprint, known: dict[int, dict[str, Any]], site: Site
         found, body = find(wanted, "action"), request.get_json(silent=True)
         _act(found, body, site, error)
         return {"aggregate": _body(found)}
+
+
+def _add_images(routes: Blueprint, known: dict[int, dict[str, Any]], error: Error) -> None:
+    @routes.post("/v2.1/os-aggregates/<int:wanted>/images")
+    def cache(wanted: int) -> Response:
+        """Hosts fetch images beforehand: nothing takes time here, so there is nothing to fetch."""
+        if g.version < (2, 81):
+            raise error(404, "The resource could not be found.")
+        if not g.account.admin:
+            raise error(403, "Policy doesn't allow compute:aggregates:images to be performed.")
+        body = request.get_json(silent=True)
+        images = body.get("cache") if isinstance(body, dict) else None
+        if not isinstance(images, list) or not images or not all(isinstance(each, dict) for each in images):
+            raise error(400, f"Invalid input for field/attribute cache. Value: {images}.")
+        names = [each.get("id") for each in images]
+        if not all(is_uuid(name) for name in names):
+            raise error(400, f"Invalid input for field/attribute id. Value: {names}.")
+        if len(set(names)) < len(names):
+            raise error(400, "Duplicate images in request")
+        if wanted not in known:
+            raise error(404, f"Aggregate {wanted} could not be found.")
+        return Response(status=202, content_type="application/json")
 
 
 def _add_creation(routes: Blueprint, known: dict[int, dict[str, Any]], site: Site, error: Error) -> None:

@@ -165,7 +165,8 @@ class Cloud:
             updated_us=now_us,
             metadata=dict(spec.metadata),
             description=spec.description,
-            admin_pass=spec.admin_pass or secrets.token_urlsafe(9),
+            admin_pass=spec.admin_pass or made_password(),
+            tags=sorted(set(spec.tags)),
             actions=[Action("create", spec.request_id, now_us, now_us)],
         )
 
@@ -319,6 +320,12 @@ class Cloud:
                 server.failed_on, server.host = server.host, None
             self._release(server.reservation, [server])
 
+    def changed(self, server: Server) -> None:
+        """Somebody made something else of it."""
+        with self._lock:
+            server.updated_us = self.clock.now_us()
+            self._memory.save(server.reservation)
+
     # Delete
 
     def delete(self, server: Server) -> None:
@@ -424,6 +431,10 @@ class Cloud:
             self._source.withdraw(request_id)
         except SourceUnreachableError:
             self._retries.add(f"withdraw {request_id}", lambda: self._source.withdraw(request_id))
+
+
+def made_password() -> str:
+    return secrets.token_urlsafe(9)
 
 
 def _is_over(server: Server) -> bool:

@@ -8,30 +8,36 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from emulator.live.ondemand import server_view
+from emulator.live.ondemand import server_states, server_view
 from emulator.live.ondemand.aggregates import add_aggregates
+from emulator.live.ondemand.cloud import made_password
+from emulator.live.ondemand.compute_hosts import add_hosts
 from emulator.live.ondemand.compute_images import add_images
 from emulator.live.ondemand.compute_site import Quotas, add_site
-from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create
-from emulator.live.ondemand.create_rules import is_named
+from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create, read_rebuild
+from emulator.live.ondemand.create_rules import is_named, wrong_field
 from emulator.live.ondemand.flavors import Flavors, add_flavors
 from emulator.live.ondemand.http import caller, service, site_url, unauthorized
 from emulator.live.ondemand.keypairs import Keypairs, add_keypairs
 from emulator.live.ondemand.server_actions import add_actions
 from emulator.live.ondemand.server_groups import ServerGroups, add_server_groups, members
 from emulator.live.ondemand.server_query import QueryError, read_query
-from emulator.live.ondemand.site import Site
+from emulator.live.ondemand.server_tags import add_tags
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from emulator.live.ondemand.auth import Account, Keyring
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
     from emulator.live.ondemand.server_groups import ServerGroup
     from emulator.live.ondemand.servers import Server
+    from emulator.live.ondemand.site import Site
 
 _MINIMUM, _MAXIMUM = (2, 1), (2, 104)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _PAGE = 1000
+_TRUE = frozenset({"1", "true", "on", "yes", "t", "y"})
 
 _FAULTS = {
     400: "badRequest",
@@ -39,6 +45,8 @@ _FAULTS = {
     404: "itemNotFound",
     406: "computeFault",
     409: "conflictingRequest",
+    410: "computeFault",
+    501: "notImplemented",
 }
 
 
@@ -51,8 +59,8 @@ class ComputeError(Exception):
         self.message = message
 
 
-def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask:
-    app = service("compute")
+def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
+    app, cloud = service("compute"), site.cloud
     flavors, quotas, keypairs, groups = (
         Flavors(config.flavor),
         Quotas(config.quota),
@@ -113,14 +121,14 @@ def compute_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask
 
     _add_versions(app)
     add_flavors(app, flavors, ComputeError)
-    site = Site(cloud, (*config.hosts, *(config.pool or ())))
     _add_servers(app, site, config, flavors=flavors, quotas=quotas, keypairs=keypairs, groups=groups)
     add_keypairs(app, keypairs, cloud.clock, lambda project: quotas.of(project)["key_pairs"], ComputeError)
     add_server_groups(app, groups, cloud, lambda project: quotas.of(project)["server_groups"], ComputeError)
-    add_actions(app, cloud, _find, ComputeError)
+    add_tags(app, cloud, _find, ComputeError)
     add_images(app, config.image, ComputeError)
     add_aggregates(app, site, ComputeError)
     add_site(app, site, config, quotas, ComputeError)
+    add_hosts(app, site, config, _find, ComputeError)
     return app
 
 
@@ -273,16 +281,28 @@ def _add_servers(
     def one_server(server_id: str) -> dict[str, Any]:
         return {"server": show(_find(cloud, server_id), one=True)}
 
+    _add_changes(app, cloud, config, show)
+
+
+def _add_changes(
+    app: Flask, cloud: Cloud, config: OndemandConfig, show: Callable[..., dict[str, Any]]
+) -> None:
+    """What becomes of a server that is there; `show` gives all of it."""
+
     @app.put("/v2.1/servers/<server_id>")
     def update(server_id: str) -> dict[str, Any]:
         server = _find(cloud, server_id)
         body = request.get_json(silent=True)
         changes = body.get("server") if isinstance(body, dict) else None
-        if not isinstance(changes, dict) or not changes.keys() <= {"name", "description"}:
+        known = {"name", "description"} | ({"hostname"} if g.version >= (2, 90) else set())
+        if not isinstance(changes, dict) or not changes.keys() <= known:
             raise ComputeError(400, f"Invalid input for field/attribute server. Value: {changes}.")
+        if (wrong := wrong_field(changes)) is not None:
+            raise ComputeError(400, f"Invalid input for field/attribute {wrong}. Value: {changes[wrong]}.")
         server.name = _checked_name(changes.get("name", server.name))
         server.description = changes.get("description", server.description)
-        server.updated_us = cloud.clock.now_us()
+        server.hostname = changes.get("hostname", server.hostname)
+        cloud.changed(server)
         return {"server": show(server, one=True)}
 
     @app.delete("/v2.1/servers/<server_id>")
@@ -292,6 +312,21 @@ def _add_servers(
             raise ComputeError(409, f"Instance {server_id} is locked")
         cloud.delete(server)
         return Response(status=204, content_type="application/json")
+
+    def rebuild(server: Server, arguments: Any) -> tuple[dict[str, Any], int]:
+        """The same server on the same node, with the image again: what was told of it anew counts."""
+        told = read_rebuild(arguments, g.version, config)
+        server_states.change(server, "rebuild", told, cloud.clock.now_us(), ComputeError)
+        server.name, server.admin_pass = (
+            told.get("name", server.name),
+            told.get("adminPass") or made_password(),
+        )
+        server.metadata = told.get("metadata", server.metadata)
+        server.description = told.get("description", server.description)
+        cloud.changed(server)
+        return {"server": show(server, one=True) | {"adminPass": server.admin_pass}}, 202
+
+    add_actions(app, cloud, _find, ComputeError, rebuild)
 
 
 def _checked_name(name: object) -> str:
@@ -316,17 +351,29 @@ def _wanted_servers(cloud: Cloud) -> list[Server]:
         raise ComputeError(
             403, "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed."
         )
-    if args.get("deleted", "").lower() in {"1", "true"}:
-        return []
     now_us = cloud.clock.now_us()
     return query.sorted(
         [
             server
-            for server in cloud.servers()
+            for server in _alive_or_not(cloud, account)
             if (everybody or server.spec.account.project_id == account.project_id)
             and query.passes(server, now_us)
         ]
     )
+
+
+def _alive_or_not(cloud: Cloud, account: Account) -> list[Server]:
+    """Deleted ones for an administrator who asks; those beside the others in a list of what has changed."""
+    args = request.args
+    if args.get("status", "").upper() == "DELETED" or args.get("vm_state", "").lower() == "deleted":
+        if not account.admin:
+            raise ComputeError(403, "Only administrators may list deleted instances")
+        return cloud.past()[::-1]
+    if account.admin and args.get("deleted"):
+        return cloud.past()[::-1] if args["deleted"].lower() in _TRUE else cloud.servers()
+    changed = "changes-since" in args or "changes-before" in args
+    found = cloud.servers() + (cloud.past() if changed else [])
+    return sorted(found, key=lambda server: server.number, reverse=True) if changed else found
 
 
 def _page(rows: list[Server], path: str) -> tuple[list[Server], dict[str, Any]]:

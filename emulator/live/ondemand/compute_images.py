@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     Error = Callable[[int, str], Exception]
 
 _DATE = "2026-01-01T00:00:00Z"
+_EXTENSION: dict[str, Any] = {
+    "name": "Servers", "alias": "servers", "namespace": "http://docs.openstack.org/compute/ext/fake_xml",
+    "updated": "2014-12-03T00:00:00Z", "description": "", "links": [],
+}  # fmt: skip
 _LAST_PROXY = (2, 35)
 """From 2.36 on Nova passes nothing through to other services."""
 
@@ -33,12 +37,13 @@ def add_images(app: Flask, name: str, error: Error) -> None:
 
     @routes.get("/v2.1/extensions")
     def extensions() -> dict[str, Any]:
-        row = {
-            "name": "Servers",
-            "alias": "servers",
-            "namespace": "http://docs.openstack.org/compute/ext/fake_xml",
-        }
-        return {"extensions": [row | {"updated": "2014-12-03T00:00:00Z", "description": "", "links": []}]}
+        return {"extensions": [_EXTENSION]}
+
+    @routes.get("/v2.1/extensions/<alias>")
+    def extension(alias: str) -> dict[str, Any]:
+        if alias != _EXTENSION["alias"]:
+            raise error(404, "The resource could not be found.")
+        return {"extension": _EXTENSION}
 
     @routes.get("/v2.1/images")
     def listed() -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, request
 
-from balancer.clock import US
-from emulator.live.ondemand.site import Site, provider_id, service_id
-from emulator.live.ondemand.times import from_iso, iso
+from emulator.live.ondemand.compute_usage import add_usage
+from emulator.live.ondemand.site import CONTROL, Site, provider_id, service_id
+from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Error = Callable[[int, str], Exception]
 
-_CONTROL = ("nova-scheduler", "nova-conductor")
 _QUOTA = {
     "cores": -1,
     "injected_file_content_bytes": 10_240,
@@ -34,7 +33,6 @@ _QUOTA = {
     "server_groups": 10,
 }
 _FILES = ("injected_file_content_bytes", "injected_file_path_bytes", "injected_files")
-_HOUR_US = 3600 * US
 
 
 class Quotas:
@@ -61,7 +59,7 @@ def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas, err
     _add_hypervisors(app, site, config, error)
     _add_zones(app, site, error)
     _add_quotas(app, cloud, config, quotas, error)
-    _add_usage(app, cloud, config, error)
+    add_usage(app, cloud, config, error)
 
 
 def _only_admin(policy: str, error: Error) -> None:
@@ -76,7 +74,7 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
             "binary": binary,
             "host": host,
             "id": service_id(binary, host),
-            "zone": "internal" if binary in _CONTROL else "nova",
+            "zone": "internal" if binary in CONTROL else "nova",
             "status": "disabled" if state.disabled else "enabled",
             "state": "down" if site.is_down(host) else "up",
             "updated_at": iso(site.cloud.clock.now_us()),
@@ -85,7 +83,7 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
         }
 
     def rows() -> list[dict[str, Any]]:
-        control = [row(binary, "controller") for binary in _CONTROL]
+        control = [row(binary, "controller") for binary in CONTROL]
         return control + [row("nova-compute", host) for host in site.hosts()]
 
     @app.get("/v2.1/os-services")
@@ -237,7 +235,7 @@ def _add_zones(app: Flask, site: Site, error: Error) -> None:
     def zones_detail() -> dict[str, Any]:
         _only_admin("os-availability-zone:detail", error)
         seen = {"available": True, "active": True, "updated_at": iso(site.cloud.clock.now_us())}
-        internal = {"controller": dict.fromkeys(_CONTROL, seen)}
+        internal = {"controller": dict.fromkeys(CONTROL, seen)}
         hosts = {host: {"nova-compute": seen} for host in site.hosts()}
         return {
             "availabilityZoneInfo": [
@@ -340,58 +338,3 @@ def _limits(quota: dict[str, int], used: dict[str, int]) -> dict[str, int]:
             "totalSecurityGroupsUsed": 0,
         }
     return limits
-
-
-def _add_usage(app: Flask, cloud: Cloud, config: OndemandConfig, error: Error) -> None:
-    def moment(key: str, default_us: int) -> int:
-        text = request.args.get(key)
-        try:
-            return default_us if text is None else from_iso(text)
-        except ValueError as fault:
-            raise error(400, f"Invalid input for query parameters {key}. Value: {text}.") from fault
-
-    @app.get("/v2.1/os-simple-tenant-usage/<project_id>")
-    def usage(project_id: str) -> dict[str, Any]:
-        if project_id != g.account.project_id:
-            _only_admin("os-simple-tenant-usage:show", error)
-        now_us = cloud.clock.now_us()
-        start_us, stop_us = moment("start", now_us), moment("end", now_us)
-        rows = []
-        for server in (*cloud.past(), *cloud.servers()):
-            if server.spec.account.project_id != project_id or server.launched_us is None:
-                continue
-            end_us = now_us if server.deleted_us is None else server.deleted_us
-            inside_us = min(end_us, stop_us) - max(server.launched_us, start_us)
-            if inside_us >= 0:
-                rows.append(_usage_row(server, config, inside_us, end_us))
-        hours = sum(row["hours"] for row in rows)
-        flavor = config.flavor
-        body = {
-            "tenant_id": project_id,
-            "server_usages": rows,
-            "total_hours": hours,
-            "total_memory_mb_usage": hours * flavor.ram_mb,
-            "total_vcpus_usage": hours * flavor.vcpus,
-            "total_local_gb_usage": hours * flavor.disk_gb,
-            "start": iso(start_us),
-            "stop": iso(stop_us),
-        }
-        return {"tenant_usage": body if rows else {}}
-
-
-def _usage_row(server: Server, config: OndemandConfig, inside_us: int, end_us: int) -> dict[str, Any]:
-    flavor, launched_us = config.flavor, server.launched_us or 0
-    return {
-        "hours": inside_us / _HOUR_US,
-        "flavor": flavor.name,
-        "instance_id": server.id,
-        "name": server.name,
-        "tenant_id": server.spec.account.project_id,
-        "memory_mb": flavor.ram_mb,
-        "local_gb": flavor.disk_gb,
-        "vcpus": flavor.vcpus,
-        "started_at": iso(launched_us),
-        "ended_at": None if server.deleted_us is None else iso(end_us),
-        "state": "active" if server.deleted_us is None else "terminated",
-        "uptime": (end_us - launched_us) // US,
-    }

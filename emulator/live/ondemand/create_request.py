@@ -211,3 +211,25 @@ def _count(body: dict[str, Any], key: str, default: int) -> int:
     if count < 1:
         raise BadRequestError(f"Invalid input for field/attribute {key}. Value: {value}.")
     return count
+
+
+_REBUILD = frozenset(
+    {
+        "name", "imageRef", "adminPass", "metadata", "preserve_ephemeral", "OS-DCF:diskConfig", "accessIPv4",
+        "accessIPv6", "personality", "description", "key_name", "user_data", "trusted_image_certificates", "hostname",
+    }
+)  # fmt: skip
+
+
+def read_rebuild(body: object, version: tuple[int, int], config: OndemandConfig) -> dict[str, Any]:
+    """What the action `rebuild` is told; raises BadRequestError."""
+    if not isinstance(body, dict) or "imageRef" not in body:
+        raise BadRequestError("Invalid input for field/attribute rebuild. 'imageRef' is a required property")
+    unknown = [name for name in body if name not in _REBUILD or not is_offered(name, version)]
+    if unknown:
+        raise BadRequestError(f"Additional properties are not allowed ('{unknown[0]}' was unexpected)")
+    if (wrong := wrong_field(body)) is not None:
+        raise BadRequestError(f"Invalid input for field/attribute {wrong}. Value: {body[wrong]}.")
+    if body["imageRef"] != image_id(config.image):
+        raise BadRequestError("Cannot find image for rebuild")
+    return body

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LONGEST = 255
-_MOST_TAGS, _LONGEST_TAG = 50, 60
+MOST_TAGS, _LONGEST_TAG = 50, 60
 _LONGEST_USER_DATA = 65_535
 _METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 _HOST_NAME = re.compile(r"[a-zA-Z0-9\-._]{2,255}")
@@ -59,10 +59,10 @@ def is_named(value: object) -> bool:
     return _is_text(value) and bool(str(value).strip())
 
 
-def _is_tags(value: object) -> bool:
+def is_tags(value: object) -> bool:
     return (
         isinstance(value, list)
-        and len(value) <= _MOST_TAGS
+        and len(value) <= MOST_TAGS
         and all(_is_text(tag, _LONGEST_TAG) and tag and not set(tag) & set(",/") for tag in value)
     )
 
@@ -121,7 +121,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "description": lambda value: value is None or _is_text(value),
     "key_name": is_named,
     "adminPass": _is_text,
-    "tags": _is_tags,
+    "tags": is_tags,
     "hostname": lambda value: isinstance(value, str) and _HOST_NAME.fullmatch(value) is not None,
     "config_drive": lambda value: value in ("", None) or is_boolean(value),
     "OS-DCF:diskConfig": lambda value: value in ("AUTO", "MANUAL"),

@@ -284,6 +284,13 @@ def _add_credentials(app: Flask, keyring: Keyring) -> None:
                 return {"application_credential": _credential(known)}
         return _no_credential(credential_id)
 
+    @app.get("/v3/users/<user_id>/access_rules")
+    def access_rules(user_id: str) -> dict[str, Any] | Response:
+        """Credentials have none here: each may do what its user may."""
+        if not _is_own(user_id):
+            return _forbidden("identity:list_access_rules")
+        return {"access_rules": [], "links": {"next": None, "self": request.url, "previous": None}}
+
     _add_credential_changes(app, keyring, path)
 
 

@@ -59,6 +59,15 @@ def image_app(keyring: Keyring, name: str) -> Flask:
             return image
         return _page(404, "Not Found", f"No image found with ID {wanted}")
 
+    @app.get("/v2/info/import")
+    def ways() -> dict[str, Any]:
+        about = "Import methods available."
+        return {"import-methods": {"description": about, "type": "array", "value": []}}
+
+    @app.get("/v2/tasks")
+    def tasks() -> dict[str, Any]:
+        return {"tasks": [], "first": "/v2/tasks", "schema": "/v2/schemas/tasks"}
+
     @app.get("/v2/schemas/image")
     def schema() -> dict[str, Any]:
         """What Nova's own client of Glance reads before anything else."""

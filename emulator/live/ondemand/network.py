@@ -45,22 +45,21 @@ def network_app(keyring: Keyring) -> Flask:
 
     @app.get("/v2.0/extensions")
     def extensions() -> dict[str, Any]:
-        return {
-            "extensions": [
-                {
-                    "alias": alias,
-                    "name": alias,
-                    "description": "",
-                    "updated": "2020-01-01T00:00:00-00:00",
-                    "links": [],
-                }
-                for alias in _EXTENSIONS
-            ]
-        }
+        return {"extensions": [_extension(alias) for alias in _EXTENSIONS]}
+
+    @app.get("/v2.0/extensions/<alias>")
+    def extension(alias: str) -> tuple[dict[str, Any], int]:
+        if alias not in _EXTENSIONS:
+            return _missing(), 404
+        return {"extension": _extension(alias)}, 200
 
     @app.get("/v2.0/quotas/<project_id>")
     def quotas(project_id: str) -> dict[str, Any]:  # noqa: ARG001 - the same for every project
         return {"quota": dict.fromkeys(_QUOTA, -1)}
+
+    @app.delete("/v2.0/quotas/<project_id>")
+    def revert_quotas(project_id: str) -> tuple[str, int]:  # noqa: ARG001 - nothing was changed
+        return "", 204
 
     @app.get("/v2.0/<collection>")
     def collection(collection: str) -> dict[str, Any]:
@@ -68,6 +67,15 @@ def network_app(keyring: Keyring) -> Flask:
 
     @app.get("/v2.0/<collection>/<path:element>")
     def element(collection: str, element: str) -> tuple[dict[str, Any], int]:  # noqa: ARG001
-        return {"NeutronError": {"type": "NotFound", "message": "not found", "detail": ""}}, 404
+        return _missing(), 404
 
     return app
+
+
+def _extension(alias: str) -> dict[str, Any]:
+    shown = {"alias": alias, "name": alias, "description": "", "links": []}
+    return shown | {"updated": "2020-01-01T00:00:00-00:00"}
+
+
+def _missing() -> dict[str, Any]:
+    return {"NeutronError": {"type": "NotFound", "message": "not found", "detail": ""}}

@@ -13,7 +13,6 @@ from emulator.live.ondemand.site import Site, provider_id
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
-    from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
     from emulator.live.ondemand.servers import Server
 
@@ -29,9 +28,9 @@ class _Error(Exception):
         self.code, self.title, self.text = code, title, text
 
 
-def placement_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> Flask:
+def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
     app = service("placement")
-    hosts = _Hosts(Site(cloud, (*config.hosts, *(config.pool or ()))), config)
+    hosts = _Hosts(site, config)
 
     @app.before_request
     def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:

@@ -23,6 +23,7 @@ from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
+from emulator.live.ondemand.site import Site
 from emulator.live.ondemand.volume import volume_app
 from emulator.shared_clock import SharedClock
 
@@ -51,13 +52,14 @@ class _Handler(WSGIRequestHandler):
 
 def wsgi_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> WSGIApplication:
     """All services; the catalog names these paths."""
+    site = Site(cloud, (*config.hosts, *(config.pool or ())))
     return DispatcherMiddleware(
         NotFound(),
         {
             "/identity": identity_app(keyring, config.region),
-            "/compute": compute_app(keyring, cloud, config),
+            "/compute": compute_app(keyring, site, config),
             "/image": image_app(keyring, config.image),
-            "/placement": placement_app(keyring, cloud, config),
+            "/placement": placement_app(keyring, site, config),
             "/network": network_app(keyring),
             "/volume": volume_app(keyring),
         },

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, request
 
-from emulator.live.ondemand import server_view
-from emulator.live.ondemand.servers import Action, Server
+from balancer.timestamps import parse_iso
+from emulator.live.ondemand import server_states, server_view
+from emulator.live.ondemand.cloud import NO_VALID_HOST
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emulator.live.ondemand.cloud import Cloud
+    from emulator.live.ondemand.servers import Action, Server
 
     Find = Callable[[Cloud, str], Server]
     Error = Callable[[int, str], Exception]
@@ -24,9 +27,24 @@ _ONLY_ADMIN = {
     "os-migrateLive": "os-migrate-server:migrate_live",
     "evacuate": "os-evacuate",
     "os-resetState": "os-admin-actions:reset_state",
-    "injectNetworkInfo": "os-admin-actions:inject_network_info",
 }
-"""Action -> Nova's policy. Nobody can do them here; who may not is told so first."""
+"""Action -> Nova's policy."""
+_MOVES = frozenset({"migrate", "os-migrateLive", "evacuate"})
+"""Which node a server has its source decides, once: there is no other host for it."""
+_CONSOLES = frozenset({"os-getVNCConsole", "os-getSPICEConsole", "os-getSerialConsole", "os-getRDPConsole"})
+_NOT_HERE = {
+    "injectNetworkInfo": "os-admin-actions:inject_network_info",
+    "resize": "servers:resize",
+    "createImage": "servers:create_image",
+    "createBackup": "os-create-backup",
+    "shelve": "os-shelve:shelve",
+    "shelveOffload": "os-shelve:shelve_offload",
+    "unshelve": "os-shelve:unshelve",
+    "restore": "os-deferred-delete:restore",
+    "addSecurityGroup": "os-security-groups:add",
+    "removeSecurityGroup": "os-security-groups:remove",
+}
+"""Action -> Nova's policy: nobody may, as where an operator's policy.yaml forbids it."""
 
 
 def add_actions(
@@ -34,8 +52,9 @@ def add_actions(
     cloud: Cloud,
     find: Find,
     error: Error,
+    rebuild: Callable[[Server, Any], Any],
 ) -> None:
-    """Routes below /servers/ID; `find` and `error` are those of `compute.py`."""
+    """Routes below /servers/ID; `find` and `error` are those of `compute.py`, `rebuild` does that action."""
     _add_metadata(app, cloud, find, error)
     _add_history(app, cloud, find, error)
 
@@ -43,10 +62,6 @@ def add_actions(
     def addresses(server_id: str) -> dict[str, Any]:
         server = find(cloud, server_id)
         return {"addresses": server_view.addresses(server, server.status(cloud.clock.now_us()))}
-
-    @app.get("/v2.1/servers/<server_id>/tags")
-    def tags(server_id: str) -> dict[str, Any]:
-        return {"tags": list(find(cloud, server_id).spec.tags)}
 
     @app.get("/v2.1/servers/<server_id>/os-security-groups")
     def security_groups(server_id: str) -> dict[str, Any]:
@@ -59,7 +74,7 @@ def add_actions(
         return {"interfaceAttachments": []}
 
     @app.post("/v2.1/servers/<server_id>/action")
-    def act(server_id: str) -> Response | dict[str, Any]:
+    def act(server_id: str) -> Any:
         server = find(cloud, server_id)
         body = request.get_json(silent=True)
         if not isinstance(body, dict) or len(body) != 1:
@@ -67,8 +82,19 @@ def add_actions(
         (name, arguments), *_ = body.items()
         if name == "os-getConsoleOutput":
             return {"output": ""}
-        _act(server, name, arguments, cloud.clock.now_us(), error)
-        return Response(status=202, content_type="application/json")
+        if name == "rebuild":
+            return rebuild(server, arguments)
+        told = _act(cloud, server, name, arguments, error)
+        return told or Response(status=202, content_type="application/json")
+
+    @app.post("/v2.1/servers/<server_id>/remote-consoles")
+    def console(server_id: str) -> dict[str, Any]:
+        find(cloud, server_id)
+        body = request.get_json(silent=True)
+        told = body.get("remote_console") if isinstance(body, dict) else None
+        if not isinstance(told, dict) or told.keys() != {"protocol", "type"}:
+            raise error(400, f"Invalid input for field/attribute remote_console. Value: {told}.")
+        raise error(400, f"Unavailable console type {told['type']}.")
 
 
 def _add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
@@ -100,11 +126,10 @@ def _add_history(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
     @app.get("/v2.1/servers/<server_id>/os-instance-actions")
     def history(server_id: str) -> dict[str, Any]:
         server = find(cloud, server_id)
-        return {
-            "instanceActions": [
-                server_view.action(server, entry, g.version) for entry in server.actions[::-1]
-            ]
-        }
+        found = server.actions[::-1]
+        if g.version >= (2, 58):
+            found = _page_of(found, error)
+        return {"instanceActions": [server_view.action(server, entry, g.version) for entry in found]}
 
     @app.get("/v2.1/servers/<server_id>/os-instance-actions/<request_id>")
     def one_action(server_id: str, request_id: str) -> dict[str, Any]:
@@ -116,32 +141,70 @@ def _add_history(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
         raise error(404, f"Action for request_id {request_id} on instance {server_id} not found")
 
 
-def _act(server: Server, name: str, arguments: object, now_us: int, error: Error) -> None:
+def _page_of(found: list[Action], error: Error) -> list[Action]:
+    """As `limit`, `marker` and the times say, since 2.58."""
+    args = request.args
+    for name, is_in in (("changes-since", operator.ge), ("changes-before", operator.le)):
+        if name in args:
+            try:
+                limit_us = parse_iso(args[name])
+            except ValueError as fault:
+                text = f"Invalid input for query parameters {name}. Value: {args[name]}."
+                raise error(400, text) from fault
+            found = [each for each in found if is_in(each.updated_us, limit_us)]
+    if (marker := args.get("marker")) is not None:
+        places = [place for place, each in enumerate(found) if each.request_id == marker]
+        if not places:
+            raise error(400, f"marker [{marker}] not found")
+        found = found[places[0] + 1 :]
+    return found[: int(args["limit"])] if args.get("limit", "").isdecimal() else found
+
+
+def _act(cloud: Cloud, server: Server, name: str, arguments: Any, error: Error) -> Any:
+    """Do it; what the answer says beside its status, mostly nothing."""
     if name in _ONLY_ADMIN and not g.account.admin:
         raise error(403, f"Policy doesn't allow os_compute_api:{_ONLY_ADMIN[name]} to be performed.")
-    if name == "reboot" and not (isinstance(arguments, dict) and arguments.get("type") in {"SOFT", "HARD"}):
-        raise error(400, f"Invalid input for field/attribute reboot. Value: {arguments}.")
+    if name in _NOT_HERE:
+        raise error(403, f"Policy doesn't allow os_compute_api:{_NOT_HERE[name]} to be performed.")
+    now_us = cloud.clock.now_us()
     if name in {"lock", "unlock"}:
         server.locked = name == "lock"
         reason = arguments.get("locked_reason") if isinstance(arguments, dict) else None
         server.locked_reason = reason if server.locked else None
-    elif name in {"os-stop", "os-start", "reboot"}:
-        verb, wanted = {
-            "os-stop": ("stop", "ACTIVE"),
-            "os-start": ("start", "SHUTOFF"),
-            "reboot": ("reboot", "ACTIVE"),
-        }[name]
-        status = server.status(now_us)
-        if status != wanted:
-            state = {"SHUTOFF": "stopped", "BUILD": "building"}.get(status, status.lower())
-            raise error(409, f"Cannot '{verb}' instance {server.id} while it is in vm_state {state}")
-        if server.locked and not g.account.admin:
-            raise error(409, f"Instance {server.id} is locked")
-        server.stopped = name == "os-stop"
+        server_states.note(server, name, now_us)
+    elif name == "os-resetState":
+        server_states.reset(server, arguments, now_us, error)
+    elif name == "forceDelete":
+        server_states.check_lock(server, error)
+        cloud.delete(server)
+    elif name in _MOVES:
+        raise error(400, NO_VALID_HOST)
+    elif name in _CONSOLES:
+        raise error(400, f"Unavailable console type {_console_type(arguments)}.")
+    elif server_states.is_change(name, g.version):
+        _check_arguments(name, arguments, error)
+        server_states.change(server, name, arguments, now_us, error)
     else:
         raise error(400, f"There is no such action: {name}. Malformed request body")
-    server.updated_us = now_us
-    server.actions.append(Action(name.removeprefix("os-"), g.request_id, now_us, now_us))
+    cloud.changed(server)
+    return {"adminPass": server.admin_pass} if name == "rescue" else None
+
+
+def _check_arguments(name: str, arguments: Any, error: Error) -> None:
+    """As Nova's schemas have them."""
+    wrong = False
+    if name == "reboot":
+        wrong = not isinstance(arguments, dict) or arguments.get("type") not in {"SOFT", "HARD"}
+    elif name == "changePassword":
+        wrong = not isinstance(arguments, dict) or not isinstance(arguments.get("adminPass"), str)
+    elif name == "rescue":
+        wrong = arguments is not None and not isinstance(arguments, dict)
+    if wrong:
+        raise error(400, f"Invalid input for field/attribute {name}. Value: {arguments}.")
+
+
+def _console_type(arguments: Any) -> str:
+    return str(arguments.get("type", "")) if isinstance(arguments, dict) else ""
 
 
 def _event(server: Server, entry: Action) -> dict[str, Any]:

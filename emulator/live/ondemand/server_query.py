@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from balancer.timestamps import parse_iso
 from emulator.live.ondemand.create_rules import is_boolean
+from emulator.live.ondemand.server_states import VM_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,7 +73,7 @@ class ServerQuery:
 
     def _checks(self, now_us: int) -> dict[str, Callable[[Server, str], bool]]:
         def tags(server: Server) -> set[str]:
-            return {*server.spec.tags}
+            return {*server.tags}
 
         checks: dict[str, Callable[[Server, str], bool]] = {
             "name": lambda server, value: re.search(value, server.name, re.IGNORECASE) is not None,
@@ -148,6 +149,4 @@ def _true(value: str) -> bool:
 
 
 def _vm_state(server: Server, now_us: int) -> str:
-    return {"BUILD": "building", "SHUTOFF": "stopped"}.get(
-        server.status(now_us), server.status(now_us).lower()
-    )
+    return VM_STATES[server.status(now_us)]

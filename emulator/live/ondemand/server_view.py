@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from emulator.live.ondemand.server_states import VM_STATES
 from emulator.live.ondemand.times import iso, iso_z
 
 if TYPE_CHECKING:
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 
 Version = tuple[int, int]
 
-_VM_STATES = {"BUILD": "building", "ACTIVE": "active", "SHUTOFF": "stopped", "ERROR": "error"}
-_POWER_STATES = {"BUILD": 0, "ACTIVE": 1, "SHUTOFF": 4, "ERROR": 0}
+_POWER_STATES = {"ACTIVE": 1, "RESCUE": 1, "PAUSED": 3, "SHUTOFF": 4, "SUSPENDED": 7}
 
 
 def links(site: str, kind: str, identifier: str) -> list[dict[str, str]]:
@@ -71,16 +71,18 @@ def detail(
         "OS-EXT-AZ:availability_zone": "nova" if server.host else "",
         "config_drive": "True" if server.spec.config_drive else "",
         "key_name": server.spec.key_name,
-        "OS-SRV-USG:launched_at": iso(server.launched_us) if status in {"ACTIVE", "SHUTOFF"} else None,
-        "OS-SRV-USG:terminated_at": None,
+        "OS-SRV-USG:launched_at": None
+        if status == "BUILD" or server.launched_us is None
+        else iso(server.launched_us),
+        "OS-SRV-USG:terminated_at": None if server.deleted_us is None else iso(server.deleted_us),
         "OS-EXT-STS:task_state": _task(server, status),
-        "OS-EXT-STS:vm_state": _VM_STATES[status],
-        "OS-EXT-STS:power_state": _POWER_STATES[status],
+        "OS-EXT-STS:vm_state": VM_STATES[status],
+        "OS-EXT-STS:power_state": _POWER_STATES.get(status, 0),
         "os-extended-volumes:volumes_attached": [],
     }
-    if status == "ERROR":
+    if server.fault is not None and status in {"ERROR", "DELETED"}:
         body["fault"] = _fault(server, admin)
-    else:
+    elif status not in {"ERROR", "DELETED"}:
         body["progress"] = 0
     if admin:
         body.update(_admin_part(server, version))
@@ -89,7 +91,7 @@ def detail(
 
 
 def _task(server: Server, status: str) -> str | None:
-    if server.deleting_us is not None:
+    if server.deleting_us is not None and server.deleted_us is None:
         return "deleting"
     if status != "BUILD":
         return None
@@ -123,7 +125,7 @@ def _image(server: Server, site: str, version: Version) -> dict[str, Any]:
 
 def addresses(server: Server, status: str) -> dict[str, Any]:
     """One made-up address, because clients wait for one."""
-    if not server.spec.with_address or status not in {"ACTIVE", "SHUTOFF"}:
+    if not server.spec.with_address or status in {"BUILD", "ERROR", "DELETED"}:
         return {}
     high, middle, low = server.number.to_bytes(8)[-3:]
     return {
@@ -177,7 +179,7 @@ def _newer_part(server: Server, version: Version, *, one: bool) -> dict[str, Any
     added: list[tuple[Version, str, Any]] = [
         ((2, 9), "locked", server.locked),
         ((2, 19), "description", server.description),
-        ((2, 26), "tags", list(server.spec.tags)),
+        ((2, 26), "tags", list(server.tags)),
         ((2, 63), "trusted_image_certificates", None),
         ((2, 73), "locked_reason", server.locked_reason),
         ((2, 90), "OS-EXT-SRV-ATTR:hostname", server.hostname),

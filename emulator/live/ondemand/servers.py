@@ -76,10 +76,12 @@ class Server:
     """Servers with the same one have given their nodes back in one call, or are about to."""
     returned: bool = False
     """The call has been answered."""
-    stopped: bool = False
+    condition: str = ""
+    """What was made of it while it ran: SHUTOFF, PAUSED, SUSPENDED, RESCUE or ERROR."""
     locked: bool = False
     locked_reason: str | None = None
     actions: list[Action] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
 
     @property
     def owes(self) -> str | None:
@@ -87,12 +89,14 @@ class Server:
         return self.host or self.failed_on
 
     def status(self, now_us: int) -> str:
-        """BUILD, ACTIVE, SHUTOFF or ERROR; building takes time, so it depends on it."""
+        """As the API has it (BUILD, ACTIVE, ERROR, ...); building takes time, so it depends on it."""
+        if self.deleted_us is not None:
+            return "DELETED"
         if self.fault is not None and now_us >= (self.failed_us or 0):
             return "ERROR"
         if self.launched_us is None or now_us < self.launched_us:
             return "BUILD"
-        return "SHUTOFF" if self.stopped else "ACTIVE"
+        return self.condition or "ACTIVE"
 
 
 @dataclass(slots=True)
