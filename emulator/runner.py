@@ -19,7 +19,10 @@ from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages, window_of
+from emulator.harness.placed_cluster import PlacedCluster
+from emulator.harness.placement import Boundaries, placement_of
 from emulator.harness.power import SleepingNodes, SleepTimes
+from emulator.harness.reservations import owners, reserved_on
 from emulator.harness.run import make_cluster
 from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
+    from emulator.harness.placement import Placement
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
@@ -49,6 +53,7 @@ UNDER_WAY = "under way"
 _RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
+_PLACES = "reservations: nodes that are not for all jobs at any time"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -146,13 +151,24 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     """
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+    placement = make_placement(scenario, prepared)
+    if placement is not None and mechanism is not None:
+        raise ScenarioError(
+            f"{_PLACES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} "
+            "would give such nodes away"
+        )
+    if placement is not None and scheduler.make_machine() is not None:
+        raise ScenarioError(
+            f"{_PLACES} go with plain schedulers; {scheduler.label} has its own "
+            "(scheduler: {slurm: {reservations: ...}})"
+        )
     if maker is None:
         with scenario.plugged_in():
             return _make(
                 "queue order",
                 scheduler.order_name,
                 "its keys",
-                lambda: make_cluster(prepared.nodes, scheduler, jobs),
+                lambda: make_cluster(prepared.nodes, scheduler, jobs, placement),
             )
     with scenario.plugged_in():
         machine = _make(
@@ -167,6 +183,20 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
             problem = "the mechanism has no on_arrival to serve it, and its machine does not either"
             raise ScenarioError(f"mechanism: job {lease} is an on-demand lease; {problem}")
     return machine
+
+
+def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
+    """Who may have which nodes, and when; None if that is everybody at any time. Raises ScenarioError."""
+    if not scenario.reservations:
+        return None
+    jobs, nodes = prepared.jobs, prepared.nodes
+    for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
+        raise ScenarioError(f"{_PLACES} are for batch jobs; job {lease} is an on-demand lease")
+    try:
+        reserved = reserved_on(scenario.reservations, default_node_names(nodes))
+        return placement_of(len(jobs), nodes, reserved=reserved, own=owners(jobs, reserved))
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
 
 
 def make_happenings(
@@ -188,10 +218,11 @@ def make_happenings(
             f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
         )
     sleeps = energy is not None and energy.sleep_after_s is not None
-    if not (fails or has_rules or sleeps):
+    boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
+    if not (fails or has_rules or sleeps or boundaries):
         return None
     what = _RULES if has_rules else _OUTAGES if fails else _SLEEP
-    if type(machine) is not Cluster:
+    if type(machine) not in {Cluster, PlacedCluster}:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
@@ -209,7 +240,7 @@ def make_happenings(
     sleeping = None
     if energy is not None and sleeps:
         sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
-    return Happenings(rules, outages, sleeping)
+    return Happenings(rules, outages, sleeping, boundaries)
 
 
 def _outages(scenario: Scenario, nodes: int) -> NodeOutages:
@@ -249,6 +280,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
+        (_PLACES, bool(scenario.reservations), "`reservations`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

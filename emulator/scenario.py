@@ -10,13 +10,15 @@ import copy
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
 from emulator.plugins import KINDS
+from emulator.scenario_parts import Part as _Part
+from emulator.scenario_parts import ReservationPart
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
@@ -35,12 +37,10 @@ _MOST_NODES = 10_000_000
 
 _LATER_KEYS = ("dependencies", "cancelled")
 """Of `workload`: earlier results have them not."""
+_LATER_PARTS = ("limits", "reservations", "failures", "maintenance", "energy")
+"""Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class WorkloadPart(_Part):
@@ -221,6 +221,7 @@ class Scenario(Pluggable, _Part):
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
     limits: tuple[LimitPart, ...] = ()
+    reservations: dict[str, ReservationPart] = Field(default_factory=dict)
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()
     energy: EnergyPart | None = None
@@ -245,9 +246,7 @@ class Scenario(Pluggable, _Part):
         same scenario.
         """
         left_out: dict[str, Any] = {} if self.plugins else {"plugins": True}
-        left_out |= {
-            key: True for key in ("limits", "failures", "maintenance", "energy") if not getattr(self, key)
-        }
+        left_out |= {key: True for key in _LATER_PARTS if not getattr(self, key)}
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys
@@ -465,7 +464,10 @@ def _in_words(wrong: ErrorDetails) -> str:
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:
     model: type[BaseModel] = Scenario
     for part in location:
-        annotation = model.model_fields[str(part)].annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
+        field = model.model_fields.get(str(part))
+        if field is None:  # a place in a list, or the name of one of several
+            continue
+        for annotation in (field.annotation, *get_args(field.annotation)):
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                model = annotation
     return sorted(model.model_fields)

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
     from emulator.harness.job_rules import JobRules
     from emulator.harness.node_outages import NodeOutages
+    from emulator.harness.placement import Boundaries
     from emulator.harness.power import SleepingNodes
 
 
 class Happenings:
-    """The rules of jobs, the outages of nodes, and nodes that sleep.
+    """The rules of jobs, the outages of nodes, nodes that sleep, and begins and ends of reservations.
 
     `begin` once, then `at` at each time at which something is due, and `after_pass` after each pass.
     """
@@ -27,7 +28,9 @@ class Happenings:
         rules: JobRules | None = None,
         outages: NodeOutages | None = None,
         sleeping: SleepingNodes | None = None,
+        boundaries: Boundaries | None = None,
     ) -> None:
+        self._boundaries = boundaries
         self._sleeping = sleeping
         self._rules = rules
         self._outages = outages
@@ -46,10 +49,19 @@ class Happenings:
     def next_us(self, act: Accounting) -> int:
         """When something is due, NEVER_US if nothing is."""
         next_us = NEVER_US if self._rules is None else self._rules.next_us(act)
+        if self._boundaries is not None:
+            next_us = min(next_us, self._next_boundary_us(next_us, act))
         if self._outages is None:
             return next_us
         goes_on = next_us != NEVER_US or act.cluster.next_event_us != NEVER_US
         return min(next_us, self._outages.next_us(goes_on=goes_on, waiting=len(act.cluster.queue)))
+
+    def _next_boundary_us(self, next_us: int, act: Accounting) -> int:
+        """When a reservation begins or ends that somebody may wait for."""
+        goes_on = next_us != NEVER_US or act.cluster.next_event_us != NEVER_US
+        return (
+            self._boundaries.next_us if self._boundaries and (goes_on or len(act.cluster.queue)) else NEVER_US
+        )
 
     def begin(self, act: Accounting) -> None:
         """The run begins; nothing is submitted yet. Raises ValueError for what cannot be done."""
@@ -58,6 +70,8 @@ class Happenings:
 
     def at(self, ended: list[int], act: Accounting) -> None:
         """These jobs have ended now, and whatever is due happens; submits and a pass follow."""
+        if self._boundaries is not None:
+            self._boundaries.at(act.now_us)
         if self._rules is not None:
             self._rules.at(ended, (), act)
         if self._outages is None:

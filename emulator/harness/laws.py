@@ -16,6 +16,8 @@ import numpy as np
 from balancer.clock import seconds
 from emulator.harness.node_use import NodeUse
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
+from emulator.harness.reservations import breaches, reserved_on
+from emulator.scenario_parts import ReservationPart
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -428,6 +430,15 @@ def _jobs_say_what_their_account_says(facts: _Facts) -> Iterator[str]:
     yield from facts.record.contradictions
 
 
+def _reserved_nodes_are_kept(facts: _Facts) -> Iterator[str]:
+    """A node of an advance reservation runs its jobs only, in its time (docs/placement.md)."""
+    said: Any = facts.record.scenario.get("reservations")
+    if not said:
+        return
+    parts = {name: ReservationPart.model_validate(part) for name, part in said.items()}
+    yield from breaches(facts.record, reserved_on(parts, facts.record.node_names))
+
+
 _LAWS = (
     _no_number_twice,
     _no_start_before_submit,
@@ -442,4 +453,5 @@ _LAWS = (
     _each_lease_has_one_outcome,
     _node_time_adds_up,
     _jobs_say_what_their_account_says,
+    _reserved_nodes_are_kept,
 )

@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.cluster import Cluster
 from emulator.harness.loop import Loop
+from emulator.harness.placed_cluster import PlacedCluster
 
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
+    from emulator.harness.placement import Placement
     from emulator.harness.record import RunRecord
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
 
-def make_cluster(node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
-    """Whole nodes and a queue over them in virtual time: the scheduler's own, if it brings one. Raises ValueError."""
+def make_cluster(
+    node_count: int, scheduler: SchedulerConfig, jobs: JobTable, placement: Placement | None = None
+) -> Cluster:
+    """Whole nodes and a queue over them in virtual time: the scheduler's own, if it brings one. Raises ValueError.
+
+    `placement`: who may have which nodes, and when, if that is not everybody at any time.
+    """
+    if placement is not None:
+        return PlacedCluster(node_count, scheduler, jobs, placement)
     own = scheduler.make_machine()
     return (
         Cluster(node_count, scheduler, jobs) if own is None else own.make_cluster(node_count, scheduler, jobs)

@@ -1,0 +1,126 @@
+"""Who may have which nodes, and when: what reservations, partitions and features come to for a scheduling pass.
+
+Nodes that are alike to all jobs are one class (`docs/placement.md`); `placing.py` counts them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from balancer.clock import NEVER_US
+from emulator.harness import placing as p
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.reservations import Reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that wait behind each other and may have the same nodes: all, or those of a partition.
+
+    `jobs`: their rows; `nodes`: as indices; jobs of a higher `tier` are looked at first.
+    """
+
+    jobs: NDArray[np.intp]
+    nodes: frozenset[int]
+    tier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The tables of `placing.py` that stay as they are in a run; `events_us`: when reservations begin and end."""
+
+    node_class: NDArray[np.int32]
+    asked: NDArray[np.int64]
+    allowed: NDArray[np.int64]
+    times: NDArray[np.int64]
+    held: NDArray[np.int64]
+    tiers: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    lines: int
+    events_us: tuple[int, ...] = field(default=())
+
+
+def placement_of(
+    job_count: int,
+    node_count: int,
+    *,
+    groups: Sequence[Group] = (),
+    reserved: Sequence[Reserved] = (),
+    own: NDArray[np.int64] | None = None,
+) -> Placement:
+    """The placement of so many jobs on so many nodes.
+
+    `groups`: each job is in one of them; without any all jobs may use all nodes. `own`: the place in `reserved` of the
+    reservation that each job asks for, -1 for none.
+    """
+    if not groups:
+        groups = (Group(np.arange(job_count), frozenset(range(node_count))),)
+    kinds = sorted({tuple(sorted(group.nodes)) for group in groups})
+    kind_of = {nodes: kind for kind, nodes in enumerate(kinds)}
+    node_class, members = _classes(node_count, [*map(frozenset, kinds), *(each.nodes for each in reserved)])
+    asked = np.zeros((max(job_count, 1), p.ASKED_COLUMNS), np.int64)
+    asked[:, p.OWN] = -1
+    for line, group in enumerate(groups):
+        asked[group.jobs, p.KIND_] = kind_of[tuple(sorted(group.nodes))]
+        asked[group.jobs, p.LINE] = line
+        asked[group.jobs, p.TIER] = group.tier
+    if own is not None:
+        asked[:job_count, p.OWN] = own
+    times = np.array([(each.begin_us, each.end_us) for each in reserved], np.int64).reshape(-1, 2)
+    return Placement(
+        node_class=node_class,
+        asked=asked,
+        allowed=members[: len(kinds)],
+        times=times,
+        held=members[len(kinds) :],
+        tiers=np.array(sorted({group.tier for group in groups}, reverse=True), np.int64),
+        rank=_rank(members[: len(kinds)]),
+        lines=len(groups) + len(reserved),
+        events_us=tuple(sorted({int(at_us) for at_us in times.ravel()})),
+    )
+
+
+def _classes(node_count: int, sets: Iterable[frozenset[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The class of each node, and which classes are in which of the sets; classes are numbered by their first node."""
+    is_in = np.zeros((node_count, 0), np.bool_)
+    for each in sets:
+        column = np.zeros((node_count, 1), np.bool_)
+        column[list(each)] = True
+        is_in = np.hstack((is_in, column))
+    number: dict[bytes, int] = {}
+    node_class = np.array([number.setdefault(row.tobytes(), len(number)) for row in is_in], np.int32)
+    first = [int(np.flatnonzero(node_class == c)[0]) for c in range(len(number))]
+    return node_class, is_in[first].T.astype(np.int64)
+
+
+def _rank(allowed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Classes that fewer kinds of jobs may use are taken first; of equal ones that with the lowest node."""
+    order = np.lexsort((np.arange(allowed.shape[1]), allowed.sum(axis=0)))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank.astype(np.int64)
+
+
+class Boundaries:
+    """When reservations begin and end: a pass must follow. Part of the happenings of a run."""
+
+    def __init__(self, events_us: Sequence[int]) -> None:
+        self._ahead = list(events_us)[::-1]
+
+    @property
+    def next_us(self) -> int:
+        """The next of them, NEVER_US if there is none."""
+        return self._ahead[-1] if self._ahead else NEVER_US
+
+    def at(self, now_us: int) -> None:
+        """Now has come."""
+        while self._ahead and self._ahead[-1] <= now_us:
+            self._ahead.pop()

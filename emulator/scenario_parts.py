@@ -1,0 +1,33 @@
+"""Parts of a scenario that say whose the nodes are (`docs/placement.md`)."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Part(BaseModel):
+    """A mapping of a scenario: unknown keys and numbers that are none are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class ReservationPart(Part):
+    """Nodes that are kept from `start_s` to `end_s` for all jobs of `users` and for `jobs`, with neither for nobody.
+
+    `nodes`: a list of names (`n[001-008]`), or ALL; or `node_count`, how many. Without either: all.
+    """
+
+    start_s: float = Field(ge=0)
+    end_s: float
+    nodes: str | None = None
+    node_count: int | None = Field(default=None, ge=1)
+    users: tuple[int, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_a_span(self) -> ReservationPart:
+        if self.end_s <= self.start_s:
+            raise ValueError(f"end_s must lie behind start_s, {self.start_s:g}, not {self.end_s:g}")
+        if self.node_count is not None and self.nodes is not None:
+            raise ValueError("give `nodes` or `node_count`, not both")
+        return self
