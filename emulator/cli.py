@@ -28,7 +28,7 @@ _COMMANDS = {
     "fleet": (
         "emulator.commands.fleet",
         "fleet",
-        "A live fleet of containers: up, status, follow, fault, down.",
+        "A live fleet of containers: up, status, follow, fault, down; swarm, over several hosts.",
     ),
     "calibrate": (
         "emulator.commands.calibrate",

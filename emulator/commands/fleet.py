@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,31 +10,17 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from emulator.commands.fleet_swarm import swarm
+from emulator.commands.guarded import guarded, say
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, RunError, interruptible
+from emulator.commands.run import InputError, interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from emulator.live.containers.docker_engine import Member
 
 _FLEET = click.option("--fleet", "name", help="Which fleet (default: the only one).")
-
-
-def _guarded(act: Callable[[], int | None]) -> None:
-    """Do it; what cannot be done is one clear line."""
-    import docker.errors  # noqa: PLC0415 - slow imports only when they are needed
-    import requests  # noqa: PLC0415
-
-    from emulator.live.containers.docker_engine import FleetError  # noqa: PLC0415
-
-    try:
-        status = act()
-    except FleetError as error:
-        raise RunError(str(error)) from error
-    except (docker.errors.DockerException, requests.RequestException) as error:
-        raise RunError(f"the Docker engine: {error}") from error
-    sys.exit(status or 0)
 
 
 @click.group()
@@ -44,6 +29,9 @@ def fleet() -> None:
 
     Fleets of `docker compose up` can be looked at, followed and hurt in the same way.
     """
+
+
+fleet.add_command(swarm)
 
 
 @fleet.command()
@@ -114,9 +102,9 @@ def up(  # noqa: PLR0917
 
     def act() -> int:
         client = docker_client(threads)
-        start(client, order, _say)
+        start(client, order, say)
         if detach:
-            _say(f"`emulator fleet follow --fleet {name}` sees the run to its end")
+            say(f"`emulator fleet follow --fleet {name}` sees the run to its end")
             return 0
         status = _follow(client, name)
         if not keep:
@@ -124,11 +112,11 @@ def up(  # noqa: PLR0917
             is_over = status < STOPPED
             _remove(client, name, threads=threads, keep_data=not is_over)
             if not is_over:
-                _say("the run is not over: the same command goes on with it; "
+                say("the run is not over: the same command goes on with it; "
                      f"`emulator fleet down --fleet {name}` forgets it")  # fmt: skip
         return status
 
-    _guarded(act)
+    guarded(act)
 
 
 def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False) -> int:
@@ -138,16 +126,12 @@ def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False
 
     timing = Timing()
     removed = remove(client, name, threads=threads, keep_data=keep_data)
-    _say(f"{removed.containers} containers removed in {timing.passed_s():.1f} s")
+    say(f"{removed.containers} containers removed in {timing.passed_s():.1f} s")
     for problem in removed.problems:
-        _say(problem)
+        say(problem)
     if removed.problems:
-        _say(f"`emulator fleet down --fleet {name}` tries again")
+        say(f"`emulator fleet down --fleet {name}` tries again")
     return int(bool(removed.problems))
-
-
-def _say(text: str) -> None:
-    click.echo(f"emulator: {text}", err=True)
 
 
 def _follow(client: Any, name: str) -> int:
@@ -159,18 +143,18 @@ def _follow(client: Any, name: str) -> int:
         said: list[int] = []
         meter = CpuMeter(client, name)
 
-        def say(status: dict[str, Any]) -> None:
+        def show(status: dict[str, Any]) -> None:
             for mark in status["marks"][len(said) :]:
                 said.append(1)
-                _say(f"at {mark['at_s']:.0f} s: {mark['text']}")
+                say(f"at {mark['at_s']:.0f} s: {mark['text']}")
             if status["running"]:
                 done = status.get("jobs_ended", 0), status.get("granted", 0), status.get("rejected", 0)
                 progress.update(round(status["cluster_time_s"] * 1e6), *done)
             meter.look()
 
-        status = following.follow(client, name, say, lambda: bool(interrupted), _say)
+        status = following.follow(client, name, show, lambda: bool(interrupted), say)
     if used := meter.text():
-        _say(used)
+        say(used)
     if status:
         click.echo(following.logs_of(client, name, "controller"), err=True)
     return status
@@ -186,7 +170,7 @@ def follow(name: str | None) -> None:
         client = docker_client()
         return _follow(client, the_fleet(client, name))
 
-    _guarded(act)
+    guarded(act)
 
 
 @fleet.command()
@@ -238,7 +222,7 @@ def status(name: str | None, as_json: bool) -> None:
             for line in (*(f"waits for: {text}" for text in run["waits_for"]), *_standing(run)):
                 click.echo(line)
 
-    _guarded(act)
+    guarded(act)
 
 
 def _with_names(state: str, found: list[Member], role: str) -> str:
@@ -274,11 +258,11 @@ def down(name: str | None, keep_data: bool) -> None:
         client = docker_client()
         fleet_name = the_own_fleet(client, name)
         if fleet_name is None:
-            _say("nothing is left" + (f" of {name}" if name else ""))
+            say("nothing is left" + (f" of {name}" if name else ""))
             return 0
         return _remove(client, fleet_name, keep_data=keep_data)
 
-    _guarded(act)
+    guarded(act)
 
 
 @fleet.command()
@@ -307,8 +291,8 @@ def fault(
         fleet_name = on.the_fleet(client, name)
         for target in targets:
             at_s = on.fault(client, fleet_name, target, Deed(deed), slow=Slow(rate_kbit, delay_ms))
-            _say(
+            say(
                 f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )
 
-    _guarded(act)
+    guarded(act)

@@ -63,7 +63,7 @@ def remove(client: Any, fleet: str, *, threads: int = 4, keep_data: bool = False
     problems += [remove_network(network) for network in client.networks.list(filters=mark)]
     if not keep_data:
         for volume in client.volumes.list(filters=mark):
-            problems.append(_persist(f"volume {volume.name}", partial(volume.remove, force=True)))
+            problems.append(persist(f"volume {volume.name}", partial(volume.remove, force=True)))
     return Removed(len(found), tuple(filter(None, problems)))
 
 
@@ -76,7 +76,7 @@ def remove_network(network: Any) -> str:
             _cut_off(network, gone)
         network.remove()
 
-    return _persist(f"network {network.name}", once)
+    return persist(f"network {network.name}", once)
 
 
 def _cut_off(network: Any, container_id: str) -> None:
@@ -89,10 +89,10 @@ def _cut_off(network: Any, container_id: str) -> None:
 def _remove_container(client: Any, container: dict[str, Any]) -> str:
     name = container["Names"][0].lstrip("/") if container["Names"] else container["Id"][:12]
     remove = partial(client.api.remove_container, container["Id"], force=True, v=True)
-    return _persist(f"container {name}", remove)
+    return persist(f"container {name}", remove)
 
 
-def _persist(what: str, remove: Callable[[], None]) -> str:
+def persist(what: str, remove: Callable[[], None]) -> str:
     """Try until it is gone: an engine may be busy with it. '', or what is wrong."""
     pause = threading.Event()
     for tries_left in reversed(range(_TRIES)):

@@ -1,0 +1,270 @@
+"""`emulator fleet swarm`: the fleet of deploy/swarm.yml over several hosts, begun, seen to its end and removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import docker.errors
+
+from balancer.clock import micros, wall_us
+from balancer.version import VERSION
+from emulator.live.containers.docker_engine import FleetError
+from emulator.live.containers.joining import Invitation
+from emulator.live.containers.names import CONTROLLER, IMAGES, NODE
+from emulator.live.containers.removal import Removed, persist, remove_network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_PORT = 2377
+_LOOK_S = 0.3
+_STACK = "com.docker.stack.namespace"
+_SERVICE = "com.docker.swarm.service.name"
+_GONE_S, _LEAVE_S = 120.0, 30.0
+_ENDED = {"complete", "failed", "rejected", "shutdown", "orphaned", "remove"}
+_GATEWAY = "docker_gwbridge"
+_OURS = "balancer-emulator.began"
+"""A label of the Swarm: we have begun it; whether there was a docker_gwbridge before."""
+INTERRUPTED = 130
+STOPPED = 128
+"""An exit status from here on: the run is not over."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmOrder:
+    """What `swarm up` is asked for. `scenario`: its name in the folder `scenarios`, which the controller reads."""
+
+    fleet: str
+    nodes: int
+    hosts: int
+    stack_file: Path
+    scenarios: Path
+    scenario: str
+    out: Path
+    changes: tuple[str, ...] = ()
+    images: str = "balancer-emulator"
+    subnet: str | None = None
+
+    def image(self, role: str) -> str:
+        return f"{self.images}/{IMAGES[role]}:{VERSION}"
+
+    def environ(self) -> dict[str, str]:
+        """What the stack's file asks of the environment."""
+        given = {
+            "FLEET_RUNS": str(self.out.absolute()),
+            "FLEET_SCENARIOS": str(self.scenarios.absolute()),
+            "FLEET_SCENARIO": f"/scenarios/{self.scenario}",
+            "FLEET_SET": " ".join(self.changes),
+            "FLEET_NODES": str(self.nodes),
+            "FLEET_PER_HOST": str(-(-self.nodes // self.hosts)),
+            "FLEET_IMAGES": self.images,
+            "FLEET_VERSION": VERSION,
+        }
+        return given if self.subnet is None else given | {"FLEET_SUBNET": self.subnet}
+
+
+class Swarm:
+    """The engine as a manager. One that is none becomes it, and ends it in `close`."""
+
+    def __init__(self, client: Any, address: str | None) -> None:
+        self._client = client
+        swarm = client.info()["Swarm"]
+        if swarm["LocalNodeState"] == "inactive":
+            had_gateway = str(bool(client.networks.list(names=[_GATEWAY])))
+            try:
+                client.swarm.init(advertise_addr=address, labels={_OURS: had_gateway})
+            except docker.errors.APIError as error:
+                raise FleetError(
+                    f"the engine cannot begin a Swarm: {error.explanation or error}; --address says which of"
+                    " this machine's addresses the other hosts reach"
+                ) from error
+        elif not swarm["ControlAvailable"]:
+            raise FleetError("this engine is a worker of a Swarm: use its manager, or `docker swarm leave`")
+        client.swarm.reload()
+        labels = client.swarm.attrs["Spec"].get("Labels") or {}
+        self._is_ours, self._had_gateway = _OURS in labels, labels.get(_OURS) == str(True)
+        self.address = str(client.info()["Swarm"]["NodeAddr"])
+        self._known = {node.id for node in client.nodes.list()}
+
+    def invitation(self, image: str) -> Invitation:
+        self._client.swarm.reload()
+        token = str(self._client.swarm.attrs["JoinTokens"]["Worker"])
+        found = self._client.images.get(image)
+        return Invitation(
+            f"{self.address}:{_PORT}", token, image, str(found.id), lambda: self._client.api.get_image(image)
+        )
+
+    def ready(self) -> int:
+        """How many hosts there are."""
+        return sum(node.attrs["Status"]["State"] == "ready" for node in self._client.nodes.list())
+
+    def guests_are_gone(self) -> bool:
+        """Whether those who joined meanwhile have left."""
+        return not any(
+            node.id not in self._known and node.attrs["Status"]["State"] == "ready"
+            for node in self._client.nodes.list()
+        )
+
+    def close(self) -> tuple[str, ...]:
+        """Forget who has left; end the Swarm, if it is ours. What is left."""
+        if not self._is_ours:
+            gone = [node for node in self._client.nodes.list() if node.id not in self._known]
+            remove = (persist(f"host {node.id}", partial(node.remove, force=True)) for node in gone)
+            return tuple(filter(None, remove))
+        self._client.swarm.leave(force=True)
+        if self._had_gateway:
+            return ()
+        left = (remove_network(network) for network in self._client.networks.list(names=[_GATEWAY]))
+        return tuple(filter(None, left))
+
+
+def check(client: Any, order: SwarmOrder) -> None:
+    """Raises FleetError for what stands in the way; nothing has begun yet."""
+    if shutil.which("docker") is None:
+        raise FleetError("the command docker is needed to deploy a stack (apt-get install docker.io)")
+    if not order.stack_file.exists():
+        raise FleetError(f"there is no {order.stack_file}; --stack says where deploy/swarm.yml is")
+    missing = [name for name in dict.fromkeys(map(order.image, IMAGES)) if not client.images.list(name)]
+    if missing:
+        raise FleetError(f"there is no image {', '.join(missing)}: build them with scripts/fleet-images")
+    if client.info()["Swarm"]["LocalNodeState"] == "active" and _containers(client, order.fleet):
+        raise FleetError(
+            f"there is a stack {order.fleet!r} already; `emulator fleet swarm down --fleet {order.fleet}`"
+        )
+
+
+def wait_for_hosts(swarm: Swarm, hosts: int, interrupted: Callable[[], bool]) -> bool:
+    """Until so many hosts are there. False: interrupted."""
+    pause = threading.Event()
+    while swarm.ready() < hosts:
+        if interrupted():
+            return False
+        pause.wait(_LOOK_S)
+    return True
+
+
+def wait_for_guests(swarm: Swarm) -> None:
+    """Until the other hosts have left, or do not seem to."""
+    pause, end_us = threading.Event(), wall_us() + micros(_LEAVE_S)
+    while not swarm.guests_are_gone() and wall_us() < end_us:
+        pause.wait(_LOOK_S)
+
+
+def deploy(order: SwarmOrder) -> None:
+    """Start the stack. Raises FleetError."""
+    order.out.mkdir(parents=True, exist_ok=True)
+    command = [
+        "docker",
+        "stack",
+        "deploy",
+        "--resolve-image",
+        "never",
+        "--compose-file",
+        str(order.stack_file),
+    ]
+    done = subprocess.run(
+        [*command, order.fleet], env=os.environ | order.environ(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise FleetError(f"the stack cannot be deployed: {done.stderr.strip()}")
+
+
+def follow(
+    client: Any, order: SwarmOrder, say: Callable[[str], None], interrupted: Callable[[], bool]
+) -> int:
+    """See the run to its end. Its exit status; 130: interrupted. `say`: is told what the controller says."""
+    pause, told, spread = threading.Event(), 0, ""
+    while not interrupted():
+        lines = _said(client, order.fleet)
+        for line in lines[told:]:
+            say(line)
+        told = max(told, len(lines))
+        if not spread and (spread := _spread(client, order)):
+            say(spread)
+        task = next(iter(_tasks(client, order.fleet, CONTROLLER)), None)
+        if task is not None and task["Status"]["State"] in _ENDED:
+            for line in _said(client, order.fleet)[told:]:
+                say(line)
+            status = int(task["Status"].get("ContainerStatus", {}).get("ExitCode", 1))
+            if task["Status"]["State"] != "complete":
+                status = status or 1
+                for problem in _problems(client, order.fleet):
+                    say(problem)
+            return status
+        pause.wait(_LOOK_S)
+    return INTERRUPTED
+
+
+def remove(client: Any, fleet: str, *, keep_data: bool = False) -> Removed:
+    """Remove the stack: services with their containers on all hosts, networks, and this host's volumes."""
+    mark = {"label": f"{_STACK}={fleet}"}
+    is_active = client.info()["Swarm"]["LocalNodeState"] == "active"
+    services = client.services.list(filters=mark) if is_active else []
+    found = _containers(client, fleet)
+    problems = [persist(f"service {service.name}", service.remove) for service in services]
+    # Tasks end by themselves, on all hosts; a network goes when the last of its tasks is gone.
+    pause, end_us = threading.Event(), wall_us() + micros(_GONE_S)
+    while (_containers(client, fleet) or _all_tasks(client, services)) and wall_us() < end_us:
+        pause.wait(_LOOK_S)
+    problems += [remove_network(network) for network in client.networks.list(filters=mark)]
+    if not keep_data:
+        problems += [
+            persist(f"volume {each.name}", each.remove) for each in client.volumes.list(filters=mark)
+        ]
+    return Removed(len(found), tuple(filter(None, problems)))
+
+
+def _containers(client: Any, fleet: str) -> list[Any]:
+    found: list[Any] = client.api.containers(all=True, filters={"label": f"{_STACK}={fleet}"})
+    return found
+
+
+def _all_tasks(client: Any, services: list[Any]) -> list[Any]:
+    """Tasks of services that are not gone; those of a service that is are forgotten with it, one by one."""
+    known = {service.id for service in services}
+    return [task for task in client.api.tasks() if task["ServiceID"] in known] if known else []
+
+
+def _tasks(client: Any, fleet: str, role: str) -> list[dict[str, Any]]:
+    """Of a service, the newest first."""
+    found: list[dict[str, Any]] = client.api.tasks({"service": f"{fleet}_{role}"})
+    return sorted(found, key=lambda task: str(task["CreatedAt"]), reverse=True)
+
+
+def _said(client: Any, fleet: str) -> list[str]:
+    """Lines of the controller, which is on this host."""
+    label = {"label": f"{_SERVICE}={fleet}_{CONTROLLER}"}
+    for container in client.api.containers(all=True, filters=label):
+        text: bytes = client.api.logs(container["Id"])
+        return text.decode(errors="replace").splitlines()
+    return []
+
+
+def _spread(client: Any, order: SwarmOrder) -> str:
+    """How many nodes each host has, once all run; '' before."""
+    running = [task for task in _tasks(client, order.fleet, NODE) if task["Status"]["State"] == "running"]
+    if len(running) < order.nodes:
+        return ""
+    addresses = {node.id: node.attrs["Status"].get("Addr", node.id) for node in client.nodes.list()}
+    count = Counter(addresses.get(task["NodeID"], task["NodeID"]) for task in running)
+    return "nodes: " + ", ".join(f"{nodes} on {address}" for address, nodes in sorted(count.items()))
+
+
+def _problems(client: Any, fleet: str) -> list[str]:
+    """What hosts say of tasks that did not come up, each once."""
+    services = client.services.list(filters={"label": f"{_STACK}={fleet}"})
+    ids = {service.id: service.name for service in services}
+    said = (
+        f"{ids[task['ServiceID']]}: {task['Status']['Err']}"
+        for task in client.api.tasks()
+        if task["ServiceID"] in ids and task["Status"].get("Err")
+    )
+    return list(dict.fromkeys(said))
