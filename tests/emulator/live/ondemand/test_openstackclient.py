@@ -1,4 +1,4 @@
-"""All commands of openstackclient that concern this manager, unmodified; docs/live-ondemand.md says which there are not."""
+"""Commands of openstackclient that concern this manager, unmodified; docs/live-ondemand.md says which there are not."""
 
 from __future__ import annotations
 
