@@ -164,12 +164,15 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
         )
     if maker is None:
         with scenario.plugged_in():
-            return _make(
+            cluster = _make(
                 "queue order",
                 scheduler.order_name,
                 "its keys",
                 lambda: make_cluster(prepared.nodes, scheduler, jobs, placement),
             )
+        if mechanism is not None and cluster.node_count != prepared.nodes:
+            raise ScenarioError("mechanism: jobs share nodes under this scheduler: leave the mechanism out")
+        return cluster
     with scenario.plugged_in():
         machine = _make(
             "mechanism",

@@ -34,7 +34,8 @@ class QsubUnreachableError(QsubError):
 class Submission:
     """A job, to run in `folder`. `estimate_us` is its limit.
 
-    `trace_numbers`: its queue, user and group in the trace; `variables`: for its environment, NAME or NAME=VALUE.
+    `number`: its own in the trace, `trace_numbers`: its queue, user and group there; `variables`: for its environment,
+    NAME or NAME=VALUE.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Submission:
     queue: str | None = None
     variables: Sequence[str] = ()
     folder: Path | None = None
+    number: int = -1
 
 
 class Submitter(Protocol):

@@ -101,6 +101,7 @@ class Submissions:
             "ondemand" if config.qnotice and job.kind == Kind.ON_DEMAND else None,
             variables,
             config.job_folder,
+            job.number,
         )
 
     def _script(self, job: Job) -> str:

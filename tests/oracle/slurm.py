@@ -34,6 +34,10 @@ class SlurmReference:
     queues: dict[int, str] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
     user_qos: dict[int, str] = field(default_factory=dict)
+    node_has: tuple[int, int] | None = None
+    """Cores and memory of a node, where jobs share them; None: they have whole nodes."""
+    wants: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of each of its nodes, by the number of the job."""
 
     def __post_init__(self) -> None:
         self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))
@@ -150,17 +154,21 @@ class SlurmReference:
         return self.shares.get(job.user, 1) / sum(self.shares.get(user, 1) for user in users)
 
     def used(self, job: Job, now: int) -> float:
-        usage = {ran: self.usage(run, now) for ran, run in self.runs.items()}
+        usage = {ran: self.width(ran) * self.usage(run, now) for ran, run in self.runs.items()}
         total = sum(usage.values())
         return sum(each for ran, each in usage.items() if ran.user == job.user) / total if total else 0
 
+    def width(self, job: Job) -> int:
+        """Nodes, or cores where jobs share nodes."""
+        return job.nodes * self.wants.get(job.number, (1, 0))[0]
+
     def usage(self, run: Running, now: int) -> float:
-        """The integral of nodes x 2^(-age / half-life) over the run so far, but for a factor all have."""
+        """The integral of 2^(-age / half-life) over the run so far, but for a factor all have."""
         end = min(run.end, now)
         if not self.rules.priority_decay_half_life:
-            return len(run.nodes) * (end - run.start)
+            return end - run.start
         half_life = self.rules.priority_decay_half_life * US
-        return len(run.nodes) * (2 ** ((end - now) / half_life) - 2 ** ((run.start - now) / half_life))
+        return 2 ** ((end - now) / half_life) - 2 ** ((run.start - now) / half_life)
 
     # -- limits --------------------------------------------------------------------------------------------
 
@@ -214,10 +222,13 @@ class SlurmReference:
                 nodes -= set(each.nodes)
         return nodes
 
-    # -- nodes ---------------------------------------------------------------------------------------------
+    def is_kept_out(self, job: Job, now: int, kept: set[int]) -> bool:
+        """Reservations take nodes from it, and nobody runs on those that they leave, nor are they kept for others."""
+        left = self.open_nodes(job, now)
+        busy = {node for run in self.running.values() for node in run.nodes}
+        return left < self.nodes_of(job) and not left & (busy | kept)
 
-    def busy(self) -> set[int]:
-        return {node for run in self.running.values() for node in run.nodes}
+    # -- nodes ---------------------------------------------------------------------------------------------
 
     def start(self, job: Job, nodes: frozenset[int], now: int) -> None:
         limit_end = now + limit(job)
@@ -231,23 +242,28 @@ class SlurmReference:
 
     def main_pass(self, now: int, depth: float) -> None:
         self.pass_at, self.last_pass = NEVER, now
-        blocked = set()
+        blocked: set[Reserved | str] = set()
         kept: set[int] = set()
         tested = 0
         for job in list(self.queue):
-            if self.partition(job) in blocked:
+            own = self.own(job)
+            if (own or self.partition(job)) in blocked:
                 continue
             if tested == depth:
                 break
             tested += 1
             if self.is_over_limit(job) or not self.may_run(job, now):
                 continue
-            idle = self.open_nodes(job, now) - self.busy() - kept
+            left = self.open_nodes(job, now) - (set() if own else kept)
+            idle = self.with_room(job, left, self.running)
             if len(idle) >= job.nodes:
-                self.start(job, best_fit(idle, job.nodes), now)
+                self.start(job, self.choose(job, idle, self.running), now)
             elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
-                blocked.add(self.partition(job))
-                kept |= self.nodes_of(job)
+                if own:
+                    blocked.add(own)
+                elif not self.is_kept_out(job, now, kept):
+                    blocked.add(self.partition(job))
+                    kept |= self.nodes_of(job)
 
     # -- backfill ------------------------------------------------------------------------------------------
 
@@ -290,10 +306,10 @@ class SlurmReference:
                 if first < last and first <= tried + limit(job) and last > tried
                 for node in nodes
             }
-            found = self.first_free(self.open_nodes(job, tried) - taken, job.nodes, now)
+            found = self.first_free(job, self.open_nodes(job, tried) - taken, now)
             if found is None:
                 continue
-            begin, chosen = max(found[0], tried), best_fit(found[1], job.nodes)
+            begin, chosen = max(found[0], tried), found[1]
             if begin > now + self.rules.bf_window * MINUTE_US or not self.may_run(job, begin):
                 continue
             if not chosen <= self.open_nodes(job, begin):
@@ -308,33 +324,72 @@ class SlurmReference:
                 return begin, chosen
         return None
 
-    def first_free(self, allowed: set[int], needed: int, now: int) -> tuple[int, set[int]] | None:
-        """When so many of these nodes are free, and which: what runs goes one job after the other, by its end."""
-        free, at = allowed - self.busy(), now
-        by_end = {
-            (max(run.limit_end, now + US), job.submit_us, job.number): run.nodes
-            for job, run in self.running.items()
-        }
-        for place in sorted(by_end):
-            if len(free) >= needed:
-                break
-            free, at = free | (allowed & by_end[place]), place[0]
-        return (at, free) if len(free) >= needed else None
+    def first_free(self, job: Job, allowed: set[int], now: int) -> tuple[int, frozenset[int]] | None:
+        """When enough of these nodes are free, and the job's: what runs goes by its end.
+
+        One job after the other; where jobs share nodes all that end within 30 s of the next one, then within 60 s, ...
+        """
+        by_end = sorted(
+            (max(run.limit_end, now + US), other.submit_us, other.number, other)
+            for other, run in self.running.items()
+        )
+        left, at, close = dict(self.running), now, 30 * US
+        while len(free := self.with_room(job, allowed, left)) < job.nodes:
+            if not by_end:
+                return None
+            last = by_end[0][0] + close if self.node_has else -1
+            close *= 2
+            while True:
+                at, _, _, other = by_end.pop(0)
+                del left[other]
+                if not by_end or by_end[0][0] > last:
+                    break
+        return at, self.choose(job, free, left)
+
+    # -- nodes that jobs share -----------------------------------------------------------------------------
+
+    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int]:
+        """Cores and memory that these jobs leave of a node."""
+        if self.node_has is None:
+            return int(not any(node in run.nodes for run in running.values())), 0
+        cores, memory = self.node_has
+        for job, run in running.items():
+            if node in run.nodes:
+                cores -= self.wants[job.number][0]
+                memory -= self.wants[job.number][1]
+        return cores, memory
+
+    def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
+        cores, memory = self.wants.get(job.number, (1, 0))
+        found = {node: self.room(node, running) for node in nodes}
+        return {node for node, (free, left) in found.items() if free >= cores and left >= memory}
+
+    def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
+        return best_fit({node: self.room(node, running)[0] for node in nodes}, job.nodes)
 
 
 def limit(job: Job) -> int:
     return -(-job.estimate_us // MINUTE_US) * MINUTE_US
 
 
-def best_fit(nodes: set[int], needed: int) -> frozenset[int]:
-    """The smallest set of neighbours that is large enough; if there is none the largest, then again."""
+def best_fit(cores: dict[int, int], needed: int) -> frozenset[int]:
+    """The smallest set of neighbours that is large enough; if there is none the largest, then again.
+
+    `cores`: the free ones of each node, which say how large a set is. The one node that is missing is the fullest.
+    """
     chosen: list[int] = []
-    left = set(nodes)
+    left = set(cores)
     while len(chosen) < needed:
         sets = [neighbours(first, left) for first in sorted(left) if first - 1 not in left]
         rest = needed - len(chosen)
         enough = [each for each in sets if len(each) >= rest]
-        best = min(enough, key=len) if enough else max(sets, key=len)
+
+        def size(nodes: list[int]) -> int:
+            return sum(cores[node] for node in nodes)
+
+        best = min(enough, key=size) if enough else max(sets, key=size)
+        if rest == 1:
+            best = [min(best, key=cores.__getitem__)]
         chosen += best[:rest]
         left -= set(best)
     return frozenset(chosen)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from emulator.schedulers.slurm.select import Select
+
 _BASE = """\
 ClusterName=emulator
 SlurmctldHost={host}({address})
@@ -214,10 +216,11 @@ def slurm_conf(
     has_mechanism: bool = False,
     database_port: int | None = None,
     address: str = "127.0.0.1",
+    select: Select | None = None,
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
-    `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one.
+    `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `select`: jobs share nodes.
     """
     if has_mechanism:
         fragment = _for_a_mechanism(fragment)
@@ -231,28 +234,38 @@ def slurm_conf(
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines.append(_nodes(names, node_ports, host, address))
+    lines.append(_nodes(names, node_ports, host, address, select))
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
         )
     lines += [f"# left out: {each}\n" for each in fragment.left_out]
     lines += [f"{line}\n" for line in fragment.lines]
-    return "".join(lines)
+    text = "".join(lines)
+    if select is None:
+        return text
+    shared = f"SelectType=select/cons_tres\nSelectTypeParameters={select.parameters}"
+    text = text.replace("SelectType=select/linear", shared)
+    return text.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO")
 
 
-def _nodes(names: Sequence[str], ports: Sequence[int], host: str, address: str) -> str:
+def _nodes(names: Sequence[str], ports: Sequence[int], host: str, address: str, select: Select | None) -> str:
     """One line for all: every command of Slurm reads the file, and a line of its own for each node makes that slow."""
     if len(names) != len(ports):
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
-    at = _hostlist([str(port) for port in ports])
+    shape = "CPUs=1 RealMemory=100"
+    if select is not None:
+        cores = (
+            f"CPUs={select.cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={select.cores} ThreadsPerCore=1"
+        )
+        shape = f"{cores} RealMemory={max(select.memory_mb, 1)}"
+    at = hostlist([str(port) for port in ports])
     return (
-        f"NodeName={_hostlist(names)} NodeHostname={host} NodeAddr={address} Port={at} "
-        "CPUs=1 RealMemory=100 State=UNKNOWN\n"
+        f"NodeName={hostlist(names)} NodeHostname={host} NodeAddr={address} Port={at} {shape} State=UNKNOWN\n"
     )
 
 
-def _hostlist(names: Sequence[str]) -> str:
+def hostlist(names: Sequence[str]) -> str:
     """Names in their order, as Slurm writes lists: n[001-004,007]."""
     ranges: list[tuple[str, str, str]] = []
     for name in names:

@@ -31,7 +31,8 @@ class Sbatch:
 
     A queue that is not listed has the default partition, a user who is not listed is who runs this; the job's comment
     has the trace's numbers (queue/user/group) in any case. Slurm rounds limits up to whole minutes. `held`: jobs
-    wait until somebody releases them.
+    wait until somebody releases them. `options`: more of them for single jobs, by number in the trace; `exclusive`: no
+    other job on its nodes.
 
     `ahead`: so many commands are started before their jobs' time. sbatch reads the script from its input before it
     says a word to Slurm, so it waits there; without a script (our end came first) it submits nothing.
@@ -42,6 +43,8 @@ class Sbatch:
     users: Mapping[int, str] = field(default_factory=dict)
     accounts: Mapping[int, str] = field(default_factory=dict)
     held: bool = False
+    options: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    exclusive: bool = True
     ahead: int = 8
     _started: dict[str, subprocess.Popen[str]] = field(default_factory=dict, init=False, repr=False)
 
@@ -94,13 +97,15 @@ class Sbatch:
             "/dev/null" if job.folder is None else str(job.folder / f"{job.name}.{which}%j") for which in "oe"
         )
         return [
-            *self.command, "--parsable", "--exclusive", "--requeue", "--open-mode=append",
+            *self.command, "--parsable", "--requeue", "--open-mode=append",
+            *(["--exclusive"] if self.exclusive else []),
             f"--job-name={job.name}", f"--nodes={job.nodes}", f"--time={walltime(job.estimate_us)}",
             f"--comment={job.trace_numbers}", f"--output={output}", f"--error={errors}", f"--chdir={job.folder or '/'}",
             f"--export={','.join(['ALL', *job.variables])}",
             *(["--hold"] if self.held else []),
             *([f"--partition={partition}"] if partition else []),
             *([f"--account={self.accounts[user]}"] if user in self.accounts else []),
+            *self.options.get(job.number, ()),
             *(_as_user(self.users[user]) if user in self.users else []),
         ]  # fmt: skip
 
@@ -112,6 +117,15 @@ class Sbatch:
         if done.returncode != 0:
             raise QsubUnreachableError(done.stderr.strip() or f"squeue: exit status {done.returncode}")
         return next(iter(done.stdout.split()), None)
+
+
+def is_user(name: str) -> bool:
+    """Whether this machine has such a user."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def _as_user(name: str) -> list[str]:

@@ -25,6 +25,7 @@ from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
+from emulator.live.slurm.asked import Asked
 from emulator.live.slurm.bound import bound, write_script
 from emulator.live.slurm.conf import ConfError, Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.database import Database, DatabaseError, associations
@@ -34,6 +35,7 @@ from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
+from emulator.live.slurm.sbatch import is_user
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
@@ -120,7 +122,7 @@ class SlurmSystem:
             problem = "users: processes of others cannot write into the folder of the run; leave it out"
         elif self.users and os.geteuid() != 0:
             problem = "users: only root can submit jobs for others; leave it out, and all jobs are yours"
-        elif unknown := [name for name in self.users.values() if not _is_user(name)]:
+        elif unknown := [name for name in self.users.values() if not is_user(name)]:
             problem = f"users: this machine has no user {unknown[0]}"
         else:
             problem = self._problem_with_accounting()
@@ -182,6 +184,7 @@ class SlurmBatch:
         self._restarts = 0
         self._database: Database | None = None
         self._patience = Patience(site.scenario.live.speed)
+        self._asked = Asked.by(site.scenario, site.names)
 
     # Starting.
 
@@ -235,6 +238,7 @@ class SlurmBatch:
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
+            select=self._asked.select,
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
@@ -356,6 +360,8 @@ class SlurmBatch:
             "users": system.users,
             "accounts": system.accounts,
             "held": self._site.batch_decides,
+            "options": self._asked.options(self._site.prepared.jobs),
+            "exclusive": self._asked.select is None,
         }
         settings: dict[str, Any] = {"submit": {"sbatch": sbatch}, "follow_clock": True}
         if self._site.batch_decides:
@@ -366,6 +372,7 @@ class SlurmBatch:
         if self._time is None or not self._time.has_begun:
             return None  # the start was broken off
         time, self._begun_s = self._time, self._time.now_us() // US
+        self._asked.make_reservations(self._ask, self._system.users.values(), self._begun_s)
         return lambda: time.now_us() - self._begun_s * US
 
     # While it runs.
@@ -482,14 +489,6 @@ class SlurmBatch:
 
 def _program(name: str) -> str:
     return shutil.which(name, path=_SEARCH) or name
-
-
-def _is_user(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
 
 
 def _lines(path: Path) -> list[str]:

@@ -25,6 +25,7 @@ from emulator.harness.tables import (
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.nodes import pick, start_picked
 from emulator.schedulers.slurm.reserved import close_reserved, is_kept, may_run
+from emulator.schedulers.slurm.shared import count_room, free_then, list_running, pick_shared
 from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
@@ -37,6 +38,7 @@ from emulator.schedulers.slurm.tables import (
     MIN_AGE,
     ORDER,
     PARTITION,
+    PER_NODE,
     RESOLUTION,
     ROW,
     SECOND,
@@ -44,6 +46,7 @@ from emulator.schedulers.slurm.tables import (
     START_,
     WHEN,
     WHOSE,
+    WIDTH,
     WINDOW,
 )
 
@@ -163,13 +166,13 @@ def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool
 
 
 @inner
-def earliest(job: Ints, twin: Twin, who: int, now: int) -> int:
+def earliest(state: State, twin: Twin, who: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
-    needed, limit, partition = job[who, NODES], job[who, ESTIMATE], twin[1][who, PARTITION]
+    needed, limit, partition = twin[1][who, WIDTH], state[0][who, ESTIMATE], twin[1][who, PARTITION]
     own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
     count = parts.shape[1]
     for slot in range(own[SLOTS_N]):
@@ -185,13 +188,17 @@ def earliest(job: Ints, twin: Twin, who: int, now: int) -> int:
                 masks[0, which] &= kept[row, which]
             later += 1
         close_reserved(twin, who, tried, tried + limit, 0)
-        free_at = free_by_ends(nodes, masks, needed, now)
+        shares = own[PER_NODE] > 1
+        free_at = free_then(state, twin, who, now) if shares else free_by_ends(nodes, masks, needed, now)
         if free_at == NEVER:
             continue
         begin = max(free_at, tried)
         if begin - now > own[WINDOW] or not may_run(twin, who, begin, begin + limit):
             continue
-        pick(masks[1], nodes, needed)
+        if shares:
+            pick_shared(twin, who)
+        else:
+            pick(masks[1], nodes, needed)
         if begin == now or not (
             is_reserved(twin, needed, begin, begin + limit, now)
             or is_kept(twin, who, needed, begin, begin + limit)
@@ -214,10 +221,36 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
 
 
 @inner
+def look_at_running(state: State, twin: Twin, now: int) -> None:
+    """What is free now, and what runs, in order of ends."""
+    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    nodes = twin[4]
+    if twin[0][PER_NODE] > 1:
+        count_room(state, twin)
+        list_running(state, twin, now)
+        return
+    look_at_nodes(job, node, nodes, now)
+    sort_nodes(nodes)
+
+
+@inner
+def note_start(state: State, twin: Twin, who: int, now: int) -> None:
+    """A job has just been started on the picked nodes."""
+    nodes = twin[4]
+    if twin[0][PER_NODE] > 1:
+        list_running(state, twin, now)
+        return
+    for taken in range(twin[1][who, WIDTH]):
+        nodes[nodes[taken, CHOSEN], WHEN] = now + state[0][who, ESTIMATE]
+        nodes[nodes[taken, CHOSEN], HOLDER] = who
+    sort_nodes(nodes)
+
+
+@inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, node, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, _, nodes, _, _, _, tests, _, _, _, _, _, spare, _ = twin
+    own, mine, _, _, _, _, _, _, tests, _, _, _, _, _, spare, _ = twin
     own[FILL_AT] = NEVER
     own[LAST_FILL] = now
     if reg[FREE] == 0:
@@ -228,8 +261,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
     narrowest[waiting] = node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
-    look_at_nodes(job, node, nodes, now)
-    sort_nodes(nodes)
+    look_at_running(state, twin, now)
     begin_plan(twin, now)
     for whose in range(tests.shape[0] if own[MAX_USER] else 0):
         tests[whose] = 0
@@ -248,17 +280,14 @@ def fill(state: State, twin: Twin, now: int) -> None:
         if is_over_limit(job, twin, who):
             place += 1
             continue
-        needed = job[who, NODES]
+        needed = mine[who, WIDTH]
         limit = job[who, ESTIMATE]
-        begin = earliest(job, twin, who, now)
+        begin = earliest(state, twin, who, now)
         if begin == now:
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
-            for taken in range(needed):
-                nodes[nodes[taken, CHOSEN], WHEN] = now + limit
-                nodes[nodes[taken, CHOSEN], HOLDER] = who
-            sort_nodes(nodes)
+            note_start(state, twin, who, now)
             continue
         if begin != NEVER and now - job[who, SUBMIT] >= own[MIN_AGE]:
             reserve(twin, needed, begin, begin + limit, now)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 _NEVER_KILLED = 1 << 30
-_SAID_BESIDE = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations")
+_SAID_BESIDE = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
 """What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
 _PHASES = 6
 """So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
@@ -89,7 +89,9 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     submit_us = jobs.submit_us // US * US
     run_us = np.maximum(record.end_us[batch] - real_us, 1)
     node_count = len(record.node_names)
-    rules = Slurm(**slurm).rules(node_count)
+    twin = SchedulerConfig(decide={"slurm": slurm}).make_machine()
+    assert isinstance(twin, Slurm)  # noqa: S101 - by its name
+    rules = twin.rules(node_count)
     every_s = rules.bf_interval
 
     def starts_us(later_us: int, quiet_s: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -106,6 +108,7 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
             queue=jobs.queue.tolist(),
             user=jobs.user.tolist(),
             group=jobs.group.tolist(),
+            extra=jobs.extra,
         )
         said = {"bf_after_quiet": quiet_s, **slurm}
         twin = simulate(table, node_count, SchedulerConfig(decide={"slurm": said}))

@@ -10,6 +10,7 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
+from emulator.harness.decisions import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
@@ -29,13 +30,19 @@ _LONG_AGO_US = -(1 << 50)
 
 
 class SlurmCluster(Cluster):
-    """`node_count` whole nodes under Slurm's rules; jobs are known in advance. Raises ValueError.
+    """`node_count` nodes under Slurm's rules; jobs are known in advance. Raises ValueError.
 
-    Nodes that are out of the batch pool (lent) are not available to it, as drained ones are not to Slurm.
+    Where jobs share nodes, to the harness and in records a core is what a node is elsewhere, as with `oversubscribe`:
+    a job has as many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Nodes that are out of
+    the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: Slurm) -> None:
         self._slurm = slurm
+        self._node_names = default_node_names(node_count)
+        self._asked_jobs = jobs
+        if slurm.select is not None:
+            jobs = slurm.select.in_cores(jobs)
         self._rules = slurm.rules(node_count)
         self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
         self._own = _registers(self._rules, slurm)
@@ -70,7 +77,7 @@ class SlurmCluster(Cluster):
             ],
             np.float64,
         )
-        self._open_runs = np.zeros(node_count + 8, np.int64)
+        self._open_runs = np.zeros(node_count * self._own[s.PER_NODE] + 8, np.int64)
         self._count = np.zeros(reorder.COUNTERS, np.int64)
         self._view = np.zeros((room, reorder.VIEW_COLUMNS), np.int64)
         table = self._rules.qos or (Qos(""),)
@@ -78,7 +85,11 @@ class SlurmCluster(Cluster):
         if not self._rules.enforce_limits:
             self._limits[:] = -1
         self._own[s.LIMITS_N] = np.count_nonzero(self._limits >= 0)
-        super().__init__(node_count, SchedulerConfig(backfill="none"), jobs)
+        per_node = self._own[s.PER_NODE]
+        self._room = np.zeros((node_count if per_node > 1 else 0, s.ROOM_COLUMNS), np.int64)
+        self._running = np.zeros(node_count * per_node, np.int64)
+        self._cores = np.zeros(node_count * per_node, np.int64)
+        super().__init__(int(node_count * per_node), SchedulerConfig(backfill="none"), jobs)
         self.scheduler = scheduler
         self._keep_nodes()
 
@@ -86,6 +97,8 @@ class SlurmCluster(Cluster):
         if first:
             raise ValueError("scheduler slurm: jobs must be known in advance")
         super()._fill_rows(jobs, first)
+        jobs = self._asked_jobs
+        self._fill_wants(jobs)
         rows, rules = slice(len(jobs)), self._rules
         self._job[rows, t.ESTIMATE] = -(-self._job[rows, t.ESTIMATE] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
@@ -99,7 +112,8 @@ class SlurmCluster(Cluster):
         ]
         self._fill_qos(jobs, places)
         self._view[rows, reorder.V_ACCOUNT] = self._mine[rows, s.WHOSE]
-        self._tests = np.zeros(len(self._users) + len(rules.partitions), np.int64)
+        marks = len(rules.partitions) + len(rules.reservations)
+        self._tests = np.zeros(len(self._users) + marks, np.int64)
         shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
         self._accounts = np.zeros((len(shares), reorder.ACCOUNT_COLUMNS))
         self._accounts[:, reorder.SHARES] = shares / shares.sum()
@@ -108,6 +122,15 @@ class SlurmCluster(Cluster):
             self._fixed[rows] = self._unchanging(jobs, places)
         keys = -self._mine[rows, s.TIER] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
         self._job[rows, t.KEY] = keys
+
+    def _fill_wants(self, jobs: JobTable) -> None:
+        """Nodes of each job, and what it wants of each."""
+        rows, select = slice(len(jobs)), self._slurm.select
+        self._mine[rows, s.WIDTH] = jobs.nodes
+        self._mine[rows, s.CORES] = 1
+        if select is not None:
+            self._mine[rows, s.CORES] = select.cores_of(jobs)
+            self._mine[rows, s.MEMORY] = select.memory_of(jobs)
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
         """Each job's QOS, its partition's, and the reservation that it asks for."""
@@ -156,7 +179,8 @@ class SlurmCluster(Cluster):
         self._twin: Any = (
             self._own, self._mine, self._fixed, self._parts, self._nodes_seen, self._slots, self._kept, self._masks,
             self._tests, self._weights, self._accounts, self._open_runs, self._count, self._view,
-            np.zeros(room, np.int32), (self._limits, self._used, self._times, self._held),
+            np.zeros(room, np.int32),
+            (self._limits, self._used, self._times, self._held, self._room, self._running, self._cores),
         )  # fmt: skip
 
     def advance(
@@ -176,6 +200,14 @@ class SlurmCluster(Cluster):
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         self.finish_instant(now_us)
         return self._started[: self._reg[t.STARTED_N]].copy()
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Of nodes, or of cores where jobs share nodes: `n001/c03` is the fourth."""
+        select = self._slurm.select
+        if select is None:
+            return self._node_names
+        return tuple(f"{name}/c{core:02}" for name in self._node_names for core in range(select.cores))
 
     @property
     def next_event_us(self) -> int:
@@ -203,6 +235,8 @@ def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
         (s.LAST_FILL, _LONG_AGO_US),
         (s.QUIET_WAIT, rules.bf_after_quiet * US),
         (s.PARTITIONS, len(rules.partitions)),
+        (s.PER_NODE, 1 if slurm.select is None else slurm.select.cores),
+        (s.NODE_MEMORY, 0 if slurm.select is None else slurm.select.memory_mb),
     ):
         own[register] = value
     return own

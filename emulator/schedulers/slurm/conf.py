@@ -53,7 +53,7 @@ _OF_NO_MEANING = ("bf_yield_interval", "bf_yield_sleep", "bf_max_time", "bf_wind
 """A cycle takes no time; `bf_window_linear` was recorded to change nothing."""
 _OTHER_PARAMETERS = ("assoc_limit_stop", "partition_job_depth", "sched_max_job_start")
 _NOT_FOLLOWED = {
-    "selecttype": "jobs have whole nodes in the twin",
+    "selecttype": "jobs have whole nodes in the twin unless `select` is set",
     "preempttype": "the twin does not preempt",
     "licenses": "the twin has no licences",
     "priorityweightassoc": "the twin has no associations",

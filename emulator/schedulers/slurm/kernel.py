@@ -33,7 +33,6 @@ from emulator.harness.tables import (
     NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
@@ -48,8 +47,9 @@ from emulator.harness.tables import (
 )
 from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
-from emulator.schedulers.slurm.nodes import idle_for, note_change, pick, start_picked
-from emulator.schedulers.slurm.reserved import is_boundary, may_run, next_boundary
+from emulator.schedulers.slurm.nodes import note_change, place_now, start_picked
+from emulator.schedulers.slurm.reserved import is_boundary, is_kept_out, may_run, next_boundary
+from emulator.schedulers.slurm.shared import count_room
 from emulator.schedulers.slurm.tables import (
     AGE_WEIGHT,
     CALC_EVERY,
@@ -67,6 +67,8 @@ from emulator.schedulers.slurm.tables import (
     PARTITIONS,
     PASS_AT,
     PASS_GAP,
+    PER_NODE,
+    RESERVATION,
     SCHED_EVERY,
     SECOND,
     TIER,
@@ -141,22 +143,30 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 
 @inner
 def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
-    """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after."""
+    """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after.
+
+    One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
+    """
     job, _, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, parts, nodes, _, _, masks, tests, _, _, _, _, _, _, _ = twin
+    own, mine, _, parts, _, _, _, masks, tests, _, _, _, _, _, _, _ = twin
     count_running(state, twin)
-    marks = tests.shape[0] - own[PARTITIONS]
-    for k in range(own[PARTITIONS]):
-        tests[marks + k] = 0
+    if own[PER_NODE] > 1:
+        count_room(state, twin)
+    reservations = twin[15][2].shape[0]
+    marks = tests.shape[0] - own[PARTITIONS] - reservations
+    for k in range(marks, tests.shape[0]):
+        tests[k] = 0
     for which in range(parts.shape[1]):
         masks[0, which] = 0
     blocked = 0
     tested = 0
     place = reg[QUEUE_LO]
-    while place < reg[QUEUE_HI] and reg[FREE] > 0 and blocked < own[PARTITIONS]:
+    while place < reg[QUEUE_HI] and reg[FREE] > 0 and blocked < own[PARTITIONS] + reservations:
         who = queue[place]
         partition = mine[who, PARTITION]
-        if tests[marks + partition]:
+        asks = mine[who, RESERVATION] >= 0
+        mark = marks + (own[PARTITIONS] + mine[who, RESERVATION] if asks else partition)
+        if tests[mark]:
             place += 1
             continue
         if tested == depth:
@@ -165,15 +175,14 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         if is_over_limit(job, twin, who) or not may_run(twin, who, now, now + job[who, ESTIMATE]):
             place += 1
             continue
-        if job[who, NODES] <= reg[FREE] and idle_for(state, twin, who, now) >= job[who, NODES]:
-            pick(masks[1], nodes, job[who, NODES])
+        if place_now(state, twin, who, now):
             place = queue_remove_at(queue, reg, place)
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
             continue
-        if now - job[who, SUBMIT] >= own[MIN_AGE]:
-            tests[marks + partition] = 1
-            for which in range(parts.shape[1]):
+        if now - job[who, SUBMIT] >= own[MIN_AGE] and (asks or not is_kept_out(state, twin, who, now)):
+            tests[mark] = 1
+            for which in range(0 if asks else parts.shape[1]):
                 masks[0, which] |= parts[partition, which]
             blocked += 1
         place += 1

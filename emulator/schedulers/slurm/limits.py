@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def count_job(job: Ints, twin: Twin, who: int) -> None:
     """Count a running job in its QOS and its partition's, which may be the same."""
     mine = twin[1]
-    limits, used, _, _ = twin[15]
+    limits, used, _, _, _, _, _ = twin[15]
     rows = used.shape[0] // limits.shape[0]
     for column in range(FIRST_QOS, OWN_QOS + 1):
         which = mine[who, column]
@@ -60,7 +60,7 @@ def count_running(state: State, twin: Twin) -> None:
 def is_over_limit(job: Ints, twin: Twin, who: int) -> bool:
     """Whether a limit keeps the job from starting now: of each kind the partition's QOS's, else its own one's."""
     own, mine = twin[0], twin[1]
-    limits, used, _, _ = twin[15]
+    limits, used, _, _, _, _, _ = twin[15]
     if own[LIMITS_N] == 0:
         return False
     rows = used.shape[0] // limits.shape[0]

@@ -20,6 +20,7 @@ from emulator.harness.tables import (
     STARTED_N,
 )
 from emulator.schedulers.slurm.reserved import close_reserved
+from emulator.schedulers.slurm.shared import choose_cores, pick_shared, shared_room
 from emulator.schedulers.slurm.tables import (
     CHECK_EVERY,
     CHOSEN,
@@ -29,7 +30,9 @@ from emulator.schedulers.slurm.tables import (
     LAST_FILL,
     OVER,
     PARTITION,
+    PER_NODE,
     QUIET_WAIT,
+    RESERVATION,
     SECOND,
 )
 
@@ -74,14 +77,15 @@ def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
 def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
     """Mark the idle nodes of a job's partition that are not kept from it in the second mask. Returns how many.
 
-    The first mask has those that the main loop keeps for others, to which come advance reservations.
+    The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
     job, node, _, _, _, _, _, _, _, _, _, _ = state
     _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _, _ = twin
     partition = twin[1][who, PARTITION]
+    asks = twin[1][who, RESERVATION] >= 0
     count = 0
     for which in range(node.shape[0]):
-        is_open = parts[partition, which] and not masks[0, which]
+        is_open = parts[partition, which] and (asks or not masks[0, which])
         is_idle = is_open and node[which, JOB] < 0 and node[which, OFFLINE] == 0
         masks[1, which] = is_idle
         count += is_idle
@@ -91,6 +95,21 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
         for which in range(node.shape[0]):
             count += masks[1, which]
     return count
+
+
+@inner
+def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
+    """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
+    job, _, _, _, _, _, _, _, _, _, _, reg = state
+    needed = job[who, NODES]
+    if needed > reg[FREE]:
+        return False
+    if twin[0][PER_NODE] > 1:
+        return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
+    if idle_for(state, twin, who, now) < needed:
+        return False
+    pick(twin[7][1], twin[4], needed)
+    return True
 
 
 @inner
@@ -111,8 +130,11 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _, _ = twin
     needed = job[who, NODES]
     base = reg[FREE] - needed
+    shares = own[PER_NODE] > 1
+    if shares:
+        choose_cores(state, twin, who)
     for k in range(needed):
-        which = nodes[k, CHOSEN]
+        which = twin[15][6][k] if shares else nodes[k, CHOSEN]
         place = node[which, PLACE]
         other = free[base + k]
         free[place] = other

@@ -30,6 +30,8 @@ def refusals(
     """(who takes what, the jobs that ask for something else); a job may come more than once."""
     limit_min = -(-jobs.estimate_us // MINUTE)
     yield from _beyond_reservations(jobs, limit_min, rules)
+    if slurm.select is not None:
+        yield from slurm.select.refusals(jobs)
     by_name = {each.name: each for each in rules.qos}
     pairs = {
         (queue, user): (

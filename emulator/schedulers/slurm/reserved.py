@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER
-from emulator.schedulers.slurm.tables import CHOSEN, END_, RESERVATION, START_
+from emulator.harness.tables import ESTIMATE, JOB, NEVER
+from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_
 
 if TYPE_CHECKING:
+    from emulator.harness.tables import State
     from emulator.schedulers.slurm.tables import Twin
 
 
@@ -47,6 +48,32 @@ def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
                 if held[which, nodes[k, CHOSEN]]:
                     return True
     return False
+
+
+@inner
+def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
+    """Whether a job has too few nodes because of reservations alone: nobody runs on those that they leave to it.
+
+    The first mask has the nodes that the main loop keeps for others.
+    """
+    if twin[15][2].shape[0] == 0:
+        return False
+    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    own, parts, masks = twin[0], twin[3], twin[7]
+    partition = twin[1][who, PARTITION]
+    for which in range(parts.shape[1]):
+        masks[1, which] = parts[partition, which]
+    close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
+    fewer = 0
+    for which in range(parts.shape[1]):
+        fewer += parts[partition, which] - masks[1, which]
+        if masks[1, which]:
+            is_taken = masks[0, which] != 0
+            for place in range(which * own[PER_NODE], (which + 1) * own[PER_NODE]):
+                is_taken = is_taken or node[place, JOB] >= 0
+            if is_taken:
+                return False
+    return fewer > 0
 
 
 @inner

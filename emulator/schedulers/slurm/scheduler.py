@@ -11,6 +11,7 @@ from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
+from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
@@ -27,7 +28,7 @@ class Slurm:
     not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
     ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
     `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
-    limits in `cpu`. `reservations`: advance ones, by name. The rest: `rules.py`.
+    limits in `cpu`. `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -41,6 +42,7 @@ class Slurm:
     cpus_per_node: int | None = None
     enforce_limits: bool | None = None
     reservations: dict[str, Reservation] = field(default_factory=dict)
+    select: Select | None = None
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -94,6 +96,8 @@ class Slurm:
         read = {} if self.conf is None else read_conf(self.conf, node_count)
         rules = self._with_qos(Rules(**read | self._said()))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
+        if self.select is not None:
+            self._check_select(rules)
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
             if name not in known:
@@ -122,6 +126,14 @@ class Slurm:
             if name not in known:
                 raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
         return replace(rules, qos=table)
+
+    def _check_select(self, rules: Rules) -> None:
+        if rules.qos:
+            raise ValueError(
+                "slurm: select: limits of QOS count nodes; they do not go with jobs that share them"
+            )
+        if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
+            raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")
 
     def _without_lent(self, rules: Rules, node_count: int) -> Rules:
         left = range(node_count - self.nodes_lent)

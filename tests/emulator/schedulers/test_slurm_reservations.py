@@ -54,9 +54,27 @@ def test_nodes_that_are_not_reserved_are_not_touched() -> None:
     assert record.runs.node.tolist() == [0, 1, 0]
 
 
-def test_a_job_that_waits_for_a_downtime_lets_others_by_who_end_before_it() -> None:
-    rows: list[Row] = [(0, 60, 900, 4, 1), (1, 60, 60, 1, 1)]
-    assert starts(rows, DOWNTIME) == [1200, 30]
+PART = {"part": {"start_s": 600, "end_s": 1200, "nodes": "n[003-004]"}}
+
+
+def test_a_job_that_reservations_alone_keep_out_holds_nobody_up() -> None:
+    """Recorded on Slurm 22.05, as are the next two: `ReqNodeNotAvail` is its reason."""
+    assert starts([(0, 60, 900, 4, 1), (1, 60, 60, 1, 1)], DOWNTIME) == [1200, 1]
+    assert starts([(0, 60, 900, 3, 1), (1, 60, 60, 1, 1)], PART) == [1200, 1]
+
+
+def test_a_job_that_waits_for_a_busy_node_that_is_not_reserved_holds_the_others_up() -> None:
+    """Its reason is `Resources`, though only reserved nodes could make up for it."""
+    rows: list[Row] = [(0, 300, 300, 1, 1), (1, 60, 900, 3, 1), (2, 60, 60, 1, 1)]
+    assert starts(rows, PART) == [0, 1200, 30]
+
+
+def test_who_asks_for_a_reservation_holds_up_those_who_do_too_and_nobody_else() -> None:
+    mine = {"mine": {"start_s": 0, "end_s": 6000, "nodes": "n[003-004]", "users": [7]}}
+    rows: list[Row] = [(0, 300, 300, 1, 7), (1, 60, 60, 2, 7), (2, 60, 600, 1, 7), (3, 60, 60, 1, 1)]
+    assert starts(rows, mine, bf_interval=3600) == [0, 300, 360, 3]
+    rows = [(0, 300, 300, 2, 1), (1, 60, 60, 2, 1), (2, 60, 60, 1, 7)]
+    assert starts(rows, mine, bf_interval=3600) == [0, 300, 2]
 
 
 def test_jobs_of_a_reservation_wait_for_it_and_have_its_nodes() -> None:

@@ -22,6 +22,7 @@ from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.schedulers.slurm.select import Select
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job
@@ -83,30 +84,37 @@ def stretched(rng: np.random.Generator, jobs: list[Job]) -> list[Job]:
     ]
 
 
-def with_rules(slurm: Slurm, rules: Rules, jobs: list[Job], nodes: int) -> RunRecord:
+def with_rules(
+    slurm: Slurm, rules: Rules, jobs: list[Job], nodes: int, wants: dict[int, tuple[int, int]] | None = None
+) -> RunRecord:
     class Ruled(Slurm):
         def rules(self, node_count: int) -> Rules:
             return rules
 
-    ruled = Ruled(queues=slurm.queues, shares=slurm.shares, user_qos=slurm.user_qos)
-    loop = Loop(SlurmCluster(nodes, SchedulerConfig(), job_table(jobs), ruled))
+    ruled = Ruled(queues=slurm.queues, shares=slurm.shares, user_qos=slurm.user_qos, select=slurm.select)
+    table = job_table(jobs)
+    if wants:
+        asked = np.array([wants[number] for number in table.number.tolist()])
+        table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
+    loop = Loop(SlurmCluster(nodes, SchedulerConfig(), table, ruled))
     loop.run()
     return loop.record()
 
 
-def schedule(record: RunRecord) -> dict[int, tuple[int, int, frozenset[int]]]:
+def schedule(record: RunRecord, per_node: int = 1) -> dict[int, tuple[int, int, frozenset[int]]]:
+    """Start, end and nodes of each job. `per_node`: cores, where the record's nodes are cores."""
     runs = record.runs
     return {
         int(record.jobs.number[job]): (
             int(runs.start_us[row]),
             int(runs.end_us[row]),
-            frozenset(map(int, runs.node[runs.first[row] : runs.first[row + 1]])),
+            frozenset((runs.node[runs.first[row] : runs.first[row + 1]] // per_node).tolist()),
         )
         for row, job in enumerate(runs.job)
     }
 
 
-def agrees(seed: int) -> None:
+def agrees(seed: int, *, sharing: bool = False) -> None:
     rng = np.random.default_rng(seed)
     estimates = str(rng.choice(("exact", "longer", "mixed", "shorter")))
     jobs, nodes = random_workload(rng, estimates=estimates, jobs=40)
@@ -125,14 +133,32 @@ def agrees(seed: int) -> None:
         rules, queues = replace(rules, partitions=parts, default_partition="all"), {0: "half", 1: "half"}
         jobs = [job._replace(nodes=min(job.nodes, half)) if job.queue in queues else job for job in jobs]
     shares, user_qos = {1: 3.0}, {}
-    if rng.random() < 0.5:
+    if not sharing and rng.random() < 0.5:
         rules, user_qos = with_random_qos(rng, rules, jobs)
     if rng.random() < 0.5:
         rules = with_random_reservations(rng, rules, jobs, nodes)
-    record = with_rules(Slurm(queues=queues, shares=shares, user_qos=user_qos), rules, jobs, nodes)
-    expected = SlurmReference(rules, nodes, jobs, queues, shares, user_qos).run()
-    assert schedule(record) == expected, f"seed {seed}"
+    select, wants = with_random_cores(rng, jobs) if sharing else (None, {})
+    said = Slurm(queues=queues, shares=shares, user_qos=user_qos, select=select)
+    record = with_rules(said, rules, jobs, nodes, wants)
+    has = None if select is None else (select.cores, select.memory_mb)
+    expected = SlurmReference(rules, nodes, jobs, queues, shares, user_qos, has, wants).run()
+    assert schedule(record, select.cores if select is not None else 1) == expected, f"seed {seed}"
     assert_lawful(record)
+
+
+def with_random_cores(rng: np.random.Generator, jobs: list[Job]) -> tuple[Select, dict[int, tuple[int, int]]]:
+    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory counts half of the time."""
+    cores, most = int(rng.integers(2, 9)), int(rng.choice((0, 20, 100)))
+    select = Select(cores, "CR_Core_Memory", most) if most else Select(cores)
+    few = max(1, cores // int(rng.integers(1, 5)))
+    wants = {
+        job.number: (
+            cores if rng.random() < 0.1 else int(rng.integers(1, few + 1)),
+            int(rng.integers(0, most // 2 + 1)),
+        )
+        for job in jobs
+    }
+    return select, wants
 
 
 def with_random_reservations(rng: np.random.Generator, rules: Rules, jobs: list[Job], nodes: int) -> Rules:
@@ -184,6 +210,11 @@ def test_every_job_starts_when_and_where_the_reference_starts_it() -> None:
         agrees(seed)
 
 
+def test_so_does_every_job_that_shares_nodes() -> None:
+    for seed in range(GATE.reference_workloads // 8):
+        agrees(seed, sharing=True)
+
+
 @pytest.mark.parametrize("seed", [1061, 2255])
 def test_a_run_ends_when_those_who_wait_can_never_start(seed: int) -> None:
     """Their reservation is over: priorities worked out anew brought cycles without end."""
@@ -195,6 +226,13 @@ def test_a_run_ends_when_those_who_wait_can_never_start(seed: int) -> None:
 def test_so_it_does_on_thousands_of_workloads(first: int) -> None:
     for seed in range(first, first + 40):
         agrees(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1000 + 5 * GATE.reference_workloads, 40))
+def test_so_do_jobs_that_share_nodes_on_thousands_of_workloads(first: int) -> None:
+    for seed in range(first, first + 40):
+        agrees(seed, sharing=True)
 
 
 # -- by hand: (submit, run, limit, nodes) in seconds -----------------------------------
@@ -440,7 +478,7 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
         "slurm.conf: bf_max_job_part: the twin does not do that",
         "slurm.conf: assoc_limit_stop: the twin does not do that",
-        "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin",
+        "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
     )
     path.write_text("SelectType=select/linear\nPreemptType=preempt/none\nPriorityWeightAssoc=0\n")
     assert not_followed(path, 4) == ()

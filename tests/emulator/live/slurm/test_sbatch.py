@@ -39,10 +39,12 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
                 "partitions": {"2": "debug"},
                 "users": {"5": "root"},
                 "accounts": {"5": "physics"},
+                "options": {"12": ["--reservation=course", "--cpus-per-task=4"]},
             }
         },
     )
-    assert submitter.submit(Submission("j1", 3, 90 * US, "#!/bin/sh\nsleep 60\n", "2/5/-1")) == "17"
+    job = Submission("j1", 3, 90 * US, "#!/bin/sh\nsleep 60\n", "2/5/-1", number=12)
+    assert submitter.submit(job) == "17"
     told = (tmp_path / "told").read_text().splitlines()
     assert {
         "--nodes=3",
@@ -52,6 +54,9 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
         "--account=physics",
         "--gid=0",
         "--comment=2/5/-1",
+        "--reservation=course",
+        "--cpus-per-task=4",
+        "--exclusive",
     } <= set(told)
     assert (tmp_path / "script").read_text() == "#!/bin/sh\nsleep 60\n"
 

@@ -185,3 +185,34 @@ Fleet(scenario, prepare(scenario), work).run(Tell(), quiet=True)
         end -= 1
         subprocess.run(["sleep", "0.1"], check=True)
     assert processes(work) == []
+
+
+def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, processes):
+    """A downtime of three nodes and one node for user 2, whoever is late."""
+    downtime = {"start_s": 2400, "end_s": 5400, "nodes": "n[001-003]"}
+    course = {"start_s": 600, "end_s": 36_000, "nodes": "n004", "users": [2]}
+    limit_s, users = [600, 3600, 600, 600], [1, 1, 2, 1]
+    rows = [
+        f"{number} {number * 60} -1 300 1 -1 -1 1 {limit} -1 1 {user} 1 -1 -1 -1 -1 -1\n"
+        for number, (limit, user) in enumerate(zip(limit_s, users, strict=True), 1)
+    ]
+    (tmp_path / "four.swf").write_text("; MaxNodes: 4\n" + "".join(rows))
+    scenario = from_mapping(
+        {
+            "name": "reservations",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "four.swf")},
+            "scheduler": {"slurm": {"reservations": {"downtime": downtime, "course": course}}},
+            "live": {"batch": "slurm", "speed": 300},
+        }
+    )
+    record = run(scenario, tmp_path / "work", processes)
+
+    assert set(record.state) == {JobState.ENDED}
+    start_s = dict(zip(record.runs.job.tolist(), record.runs.start_us / 1e6, strict=True))
+    node = dict(zip(record.runs.job.tolist(), record.runs.node.tolist(), strict=True))
+    assert {row: at == 3 for row, at in node.items()} == {0: False, 1: False, 2: True, 3: False}
+    assert start_s[1] >= downtime["end_s"], "its limit is an hour"
+    assert start_s[2] >= course["start_s"]
+    for row in (0, 3):
+        assert start_s[row] + limit_s[row] <= downtime["start_s"] or start_s[row] >= downtime["end_s"]

@@ -1,0 +1,97 @@
+"""What `scheduler: {slurm: ...}` asks of the real Slurm, too: advance reservations, and that jobs share nodes.
+
+So both have it from one place. What Slurm makes of them: https://slurm.schedmd.com/reservations.html and
+https://slurm.schedmd.com/cons_tres.html.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from emulator.live.fleet_process import FleetProcessError
+from emulator.live.slurm.conf import hostlist
+from emulator.scenario import ScenarioError
+from emulator.schedulers.slurm.reservations import reserved_on, which_of
+from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.workload.table import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from emulator.scenario import Scenario
+    from emulator.schedulers.slurm.reservations import Reserved
+    from emulator.schedulers.slurm.select import Select
+    from emulator.workload.table import JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`reserved`: of a run's nodes, which are called `names`. `select`: how jobs share them, None if they do not."""
+
+    names: tuple[str, ...]
+    reserved: tuple[Reserved, ...] = ()
+    select: Select | None = None
+
+    @classmethod
+    def by(cls, scenario: Scenario, names: tuple[str, ...]) -> Self:
+        """Raises ScenarioError."""
+        own = scenario.scheduler_config.make_machine()
+        if not isinstance(own, Slurm):
+            return cls(names)
+        try:
+            return cls(names, reserved_on(own.reservations, len(names)), own.select)
+        except ValueError as error:
+            raise ScenarioError(f"scheduler: {error}") from error
+
+    def options(self, jobs: JobTable) -> dict[int, list[str]]:
+        """Of sbatch, for batch jobs that ask for something, by number."""
+        found: dict[int, list[str]] = {}
+        for row in np.flatnonzero(jobs.kind == Kind.BATCH) if self.reserved else ():
+            number = int(jobs.number[row])
+            place = which_of(self.reserved, number, int(jobs.user[row]))
+            if place >= 0:
+                found[number] = [f"--reservation={self.reserved[place].name}"]
+        if self.select is not None:
+            wanted = zip(jobs.number, self.select.cores_of(jobs), self.select.memory_of(jobs), strict=True)
+            for number, cores, memory_mb in wanted:
+                options = found.setdefault(int(number), [])
+                options += ["--ntasks-per-node=1", f"--cpus-per-task={cores}"]
+                options += [f"--mem={memory_mb}M"] if self.select.has_memory else []
+        return found
+
+    def make_reservations(self, ask: Callable[..., str], users: Iterable[str], begun_s: int) -> None:
+        """Have `ask` (program, arguments) create them in a run that began at `begun_s`. Raises FleetProcessError.
+
+        `users`: of this machine, who submit jobs beside us. All may use each: who does not ask for one does not.
+        """
+        who = sorted({pwd.getpwuid(os.geteuid()).pw_name, *users})
+        for each in self.reserved:
+            told = arguments(each, [self.names[node] for node in each.nodes], who, begun_s)
+            try:
+                ask("scontrol", *told)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                said = (
+                    (error.stderr or "") if isinstance(error, subprocess.CalledProcessError) else "no answer"
+                )
+                raise FleetProcessError(f"scontrol {' '.join(told)}: {said.strip()}") from error
+
+
+def arguments(each: Reserved, nodes: Sequence[str], users: Sequence[str], begun_s: int) -> list[str]:
+    """What scontrol is told; a reservation from the begin of the run on begins now, which is a little later."""
+    begin = _date(begun_s + each.start_s) if each.start_s else "now"
+    return [
+        "create", "reservation", f"ReservationName={each.name}", f"StartTime={begin}",
+        f"EndTime={_date(begun_s + each.end_s)}", f"Nodes={hostlist(nodes)}", f"Users={','.join(users)}",
+    ]  # fmt: skip
+
+
+def _date(unix_s: int) -> str:
+    """As Slurm's commands take it; those of a run live in UTC."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,184 @@
+"""Jobs that share nodes in Slurm's twin: by cores and memory, on the nodes that the real Slurm gave them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from balancer.clock import US
+from emulator.harness.laws import assert_lawful
+from emulator.harness.run import simulate
+from emulator.runner import make_machine, make_mechanism, prepare
+from emulator.scenario import ScenarioError, from_mapping
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.calibration import calibrate
+from emulator.workload.table import JobTable
+from testdata import RECORDED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.harness.record import RunRecord
+
+Row = tuple[int, int, int, int, int, int]
+"""submit, run, limit in seconds; nodes; cores and MiB of each."""
+FOUR = {"select": {"cores": 4, "parameters": "CR_Core_Memory", "memory_mb": 100}}
+
+
+def run(rows: list[Row], nodes: int, **settings: Any) -> RunRecord:
+    submit, run_s, limit, width, cores, memory = zip(*rows, strict=True)
+    jobs = JobTable.build(
+        submit_us=[each * US for each in submit],
+        run_us=[each * US for each in run_s],
+        estimate_us=[each * US for each in limit],
+        nodes=list(width),
+        extra={"cores": list(cores), "memory_kib": [each * 1024 if each >= 0 else -1 for each in memory]},
+    )
+    record = simulate(jobs, nodes, SchedulerConfig(decide={"slurm": FOUR | settings}))
+    assert_lawful(record)
+    return record
+
+
+def starts(rows: list[Row], nodes: int, **settings: Any) -> list[float]:
+    return [each / US for each in run(rows, nodes, **settings).start_us.tolist()]
+
+
+def cores_of(record: RunRecord) -> list[list[int]]:
+    """Of each job, in order of start."""
+    first = record.runs.first.tolist()
+    return [record.runs.node[begin:end].tolist() for begin, end in pairwise(first)]
+
+
+def test_jobs_are_on_a_node_together_while_cores_and_memory_last() -> None:
+    assert starts([(0, 300, 300, 1, 2, 50), (1, 60, 60, 1, 2, 50)], 1) == [0, 1]
+    assert starts([(0, 300, 300, 1, 3, 50), (1, 60, 60, 1, 2, 50)], 1) == [0, 300]
+    assert starts([(0, 300, 300, 1, 2, 50), (1, 60, 60, 1, 2, 51)], 1) == [0, 300]
+    by_cores = {"select": {"cores": 4}}
+    assert starts([(0, 300, 300, 1, 2, 50), (1, 60, 60, 1, 2, 51)], 1, **by_cores) == [0, 1]
+
+
+def test_a_job_that_says_nothing_has_all_of_its_nodes() -> None:
+    assert starts([(0, 300, 300, 1, -1, 1), (1, 60, 60, 1, 1, 1)], 1) == [0, 300]
+    assert starts([(0, 300, 300, 1, 1, -1), (1, 60, 60, 1, 1, 1)], 1) == [0, 300]
+
+
+def test_a_record_has_cores_for_nodes() -> None:
+    record = run([(0, 300, 300, 1, 3, 1), (1, 60, 60, 2, 1, 1)], 2)
+    assert cores_of(record) == [[0, 1, 2], [3, 4]]
+    assert record.jobs.nodes.tolist() == [3, 2]
+    assert record.jobs.column("whole_nodes").tolist() == [1, 2]
+
+
+def test_ends_within_half_a_minute_are_looked_at_together() -> None:
+    """So the third job is planned for second 620, and the last one has time before it."""
+    rows: list[Row] = [(0, 600, 600, 1, 2, 1), (20, 600, 600, 1, 1, 1), (21, 60, 60, 1, 3, 1)]
+    rows.append((22, 30, 540, 1, 1, 1))
+    fine = {"bf_interval": 70, "bf_resolution": 1}
+    assert starts(rows, 1, **fine) == [0, 20, 600, 70], "from 70 to 610, and the head is planned for 620"
+    rows[1] = (20, 640, 660, 1, 1, 1)
+    assert starts(rows, 1, **fine) == [0, 20, 600, 660], "ends 80 s apart: the head is planned for 600"
+
+
+def test_a_plan_reserves_whole_nodes() -> None:
+    """There would be a core beside the job that waits."""
+    rows: list[Row] = [(0, 600, 600, 1, 2, 1), (1, 60, 60, 1, 3, 1), (2, 60, 1800, 1, 1, 1)]
+    assert starts(rows, 1) == [0, 600, 600]
+    assert starts([*rows[:2], (2, 60, 540, 1, 1, 1)], 1) == [0, 600, 30]
+
+
+def test_a_job_gets_the_cores_that_the_real_slurm_gave_it(tmp_path: Path) -> None:
+    """Slurm 22.05, CR_Core_Memory: cores and memory are in use on some of seven nodes, then a job comes; 150 times."""
+    conf = tmp_path / "slurm.conf"
+    alone = [f"PartitionName=p{node} Nodes=n{node:03}" for node in range(1, 8)]
+    conf.write_text("\n".join([*alone, "PartitionName=all Nodes=ALL Default=YES"]) + "\n")
+    said = {"conf": str(conf), "queues": {node: f"p{node}" for node in range(1, 8)}, **FOUR}
+    for row in csv.DictReader((RECORDED / "slurm" / "placement-shared.csv").read_text().splitlines()):
+        used = [tuple(map(int, row[f"n{node:03}_busy"].split(":"))) for node in range(1, 8)]
+        jobs = [(1, cores, memory, node) for node, (cores, memory) in enumerate(used, 1) if cores]
+        jobs.append((int(row["nodes"]), int(row["cores"]), int(row["memory_mb"]), 0))
+        width, cores, memory, queue = zip(*jobs, strict=True)
+        table = JobTable.build(
+            submit_us=[0] * (len(jobs) - 1) + [US],
+            run_us=[3600 * US] * len(jobs),
+            nodes=list(width),
+            queue=list(queue),
+            extra={"cores": list(cores), "memory_kib": [each * 1024 for each in memory]},
+        )
+        record = simulate(table, 7, SchedulerConfig(decide={"slurm": said}))
+        found = sorted(cores_of(record)[-1]) if record.start_us[-1] == US else []
+        assert found == expected_cores(row["got"]), row
+
+
+def expected_cores(got: str) -> list[int]:
+    """Of `n006:2-3 n007:2-3`, seven nodes of four cores."""
+    cores: list[int] = []
+    for each in got.split():
+        name, listed = each.split(":")
+        for part in listed.split(","):
+            first, _, last = part.partition("-")
+            begin = (int(name[1:]) - 1) * 4
+            cores += range(begin + int(first), begin + int(last or first) + 1)
+    return cores
+
+
+def test_a_live_run_is_held_against_jobs_that_share_nodes() -> None:
+    rows: list[Row] = [(0, 300, 300, 1, 3, 50), (1, 60, 60, 1, 2, 50)]
+    record = run(rows, 1)
+    on_nodes = replace(
+        record,
+        clock="live",
+        node_names=("n001",),
+        jobs=replace(record.jobs, nodes=record.jobs.column("whole_nodes").astype("int32")),
+        scenario={"live": {"batch": "slurm"}, "mechanism": None, "scheduler": {"slurm": FOUR}},
+    )
+    found = calibrate(on_nodes)
+    assert (found.mean_wait_off, found.differences) == (0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ({"cores": 1}, "select cores must be at least 2"),
+        ({"cores": 4, "memory_mb": 100}, "CR_Core does not look at memory: leave memory_mb out"),
+        ({"cores": 4, "parameters": "CR_Core_Memory"}, "CR_Core_Memory needs memory_mb"),
+        ({"cores": 4, "parameters": "CR_Socket"}, "parameters"),
+        ({"cores": 2}, "a node gives between 1 and 2 cores, and 1 of its jobs ask"),
+    ],
+)
+def test_what_cannot_be_is_refused(select: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        run([(0, 60, 60, 1, 3, 1)], 1, select=select)
+
+
+def test_a_job_with_more_memory_than_a_node_is_refused() -> None:
+    with pytest.raises(ValueError, match="a node gives no more than 100 MiB of memory"):
+        run([(0, 60, 60, 1, 3, 101)], 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"qos": {"few": {"GrpJobs": 1}}}, "limits of QOS count nodes"),
+        ({"priority_type": "multifactor", "priority_weight_job_size": 1}, "the size of a job"),
+    ],
+)
+def test_what_does_not_go_with_sharing_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        run([(0, 60, 60, 1, 3, 1)], 1, **settings)
+
+
+def test_a_mechanism_does_not_go_with_it() -> None:
+    scenario = from_mapping(
+        {
+            "nodes": 4,
+            "workload": {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]},
+            "scheduler": {"slurm": FOUR},
+            "mechanism": {"balancer": {}},
+        }
+    )
+    with pytest.raises(ScenarioError, match="jobs share nodes under this scheduler"):
+        make_machine(scenario, prepare(scenario), make_mechanism(scenario))
