@@ -5,11 +5,12 @@ from __future__ import annotations
 import hmac
 import secrets
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from balancer.clock import Clock, SystemClock, micros
+from emulator.live.ondemand.users import Users
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.config import OndemandConfig, User
@@ -33,10 +34,13 @@ class Account:
     project: str
     project_id: str
     admin: bool
+    granted: tuple[str, ...] = ()
+    """The roles that an administrator gave; none: those that every user of the configuration has."""
 
     @property
     def roles(self) -> list[dict[str, str]]:
-        names = ("member", "reader", "manager", "admin") if self.admin else ("member", "reader")
+        usual = ("member", "reader", "manager", "admin") if self.admin else ("member", "reader")
+        names: tuple[str, ...] = self.granted or usual
         return [{"id": stable_id("role", name), "name": name} for name in names]
 
 
@@ -74,6 +78,9 @@ class Keyring:
     accounts: tuple[Account, ...]
     token_lifetime_us: int
     clock: Clock = field(default_factory=SystemClock)
+    users: Users = field(default_factory=Users)
+    projects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Those that administrators made, by identifier, as Keystone shows them."""
     _tokens: dict[str, Token] = field(default_factory=dict)
     _credentials: dict[str, ApplicationCredential] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -107,13 +114,13 @@ class Keyring:
             used = (*(name for name in old.methods if name != "token"), "token")
         else:
             raise LoginError
-        self._check_scope(account, auth.get("scope"))
-        return self._issue(account, used, audit)
+        return self._issue(self._scoped(account, auth.get("scope")), used, audit)
 
     def _by_password(self, part: dict[str, object]) -> Account:
         user = _mapping(part.get("user"))
         account = self._find(user)
-        if not hmac.compare_digest(account.password, str(user.get("password"))):
+        password = self.users.password(account.user_id) or account.password
+        if not password or not hmac.compare_digest(password.encode(), str(user.get("password")).encode()):
             raise LoginError
         return account
 
@@ -136,15 +143,29 @@ class Keyring:
         for account in self.accounts:
             if user.get("id") == account.user_id or user.get("name") == account.name:
                 return account
-        raise LoginError
-
-    @staticmethod
-    def _check_scope(account: Account, scope: object) -> None:
-        if scope is None:
-            return
-        project = _mapping(_mapping(scope).get("project"))
-        if account.project_id != project.get("id") and account.project != project.get("name"):
+        made = self.users.find(user)
+        if made is None:
             raise LoginError
+        return Account(made["name"], "", made["id"], "", "", admin=False)
+
+    def _scoped(self, account: Account, scope: object) -> Account:
+        """In the project that is asked for: the account's own, or one in which it was given a role."""
+        if scope is None and account.project_id:
+            return account
+        project = _mapping(_mapping(scope).get("project"))
+        wanted = (project.get("id"), project.get("name"))
+        if account.project_id and (account.project_id == wanted[0] or account.project == wanted[1]):
+            return account
+        there = {each.project_id for each in self.accounts} | self.projects.keys()
+        for user_id, project_id, name, roles in self.users.granted():
+            if (
+                project_id in there
+                and user_id == account.user_id
+                and (project_id == wanted[0] or name == wanted[1])
+            ):
+                admin = "admin" in roles
+                return replace(account, project=name, project_id=project_id, admin=admin, granted=roles)
+        raise LoginError
 
     def _issue(self, account: Account, methods: tuple[str, ...], audit: tuple[str, ...]) -> Token:
         now_us = self.clock.now_us()
@@ -160,6 +181,10 @@ class Keyring:
             self._tokens = {key: old for key, old in self._tokens.items() if old.expires_us > now_us}
             self._tokens[token.id] = token
         return token
+
+    def user_ids(self) -> set[str]:
+        """Of all users."""
+        return {each.user_id for each in self.accounts} | {each["id"] for each in self.users.made()}
 
     def token(self, token_id: str | None) -> Token | None:
         """The token if it is known and has not expired."""

@@ -64,7 +64,7 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
     flavors, quotas, keypairs, groups = (
         Flavors(config.flavor),
         Quotas(config.quota),
-        Keypairs(frozenset(each.user_id for each in keyring.accounts)),
+        Keypairs(keyring.user_ids),
         ServerGroups(),
     )
 

@@ -11,6 +11,7 @@ from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
 from emulator.live.ondemand.people import add_people
 from emulator.live.ondemand.projects import Projects, add_projects
 from emulator.live.ondemand.times import iso
+from emulator.live.ondemand.users import add_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +60,14 @@ def identity_app(keyring: Keyring, region: str) -> Flask:
         missing=lambda text: _error(404, "Not Found", text),
     )
     _add_credentials(app, keyring)
+    add_users(
+        app,
+        keyring.users,
+        {each.user_id: each.name for each in keyring.accounts},
+        str(DOMAIN["id"]),
+        forbidden=_forbidden,
+        fault=_error,
+    )
     return app
 
 
@@ -192,7 +201,7 @@ def _catalog(region: str) -> list[dict[str, Any]]:
 
 
 def _add_projects(app: Flask, keyring: Keyring) -> None:
-    projects_made = Projects()
+    projects_made = Projects(keyring.projects)
     names = {account.project for account in keyring.accounts}
     add_projects(app, projects_made, names, forbidden=_forbidden, fault=_error)
 

@@ -17,7 +17,7 @@ from flask import Flask, Response, g, jsonify, request
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from balancer.clock import Clock
     from emulator.live.ondemand.auth import Account
@@ -50,7 +50,7 @@ class Keypair:
 class Keypairs:
     """All of them, the oldest first. Safe to use from many threads. `users`: who may have some, by id."""
 
-    users: frozenset[str]
+    users: Callable[[], Collection[str]]
     _known: dict[tuple[str, str], Keypair] = field(default_factory=dict)
     _made: int = 0
     _lock: Lock = field(default_factory=Lock)
@@ -138,7 +138,7 @@ def _create(keypairs: Keypairs, now_us: int, most: int, error: Error) -> tuple[K
     user_id = wanted.get("user_id", g.account.user_id)
     if user_id != g.account.user_id and not g.account.admin:
         raise error(403, "Policy doesn't allow os_compute_api:os-keypairs:create to be performed.")
-    if user_id not in keypairs.users:
+    if user_id not in keypairs.users():
         raise error(400, f"User {user_id} could not be found.")
     if 0 <= most <= len(keypairs.of(user_id)):
         raise error(403, "Quota exceeded, too many key pairs.")

@@ -55,31 +55,84 @@ def add_people(
         app.add_url_rule(f"/v3/{what}", f"list_{what}", listing)
         app.add_url_rule(f"/v3/{what}/<wanted>", f"get_{what}", show)
 
-    add("users", lambda: [_user(each) for each in keyring.accounts], ("name", "domain_id"))
+    def users() -> list[dict[str, Any]]:
+        return [*map(_user, keyring.accounts), *keyring.users.made()]
+
+    add("users", users, ("name", "domain_id"))
     add("roles", lambda: [_role(name) for name in _ROLES], ("name", "domain_id"))
     add("domains", lambda: [_domain()], ("name",))
     add("regions", lambda: [{"id": region, "description": "", "parent_region_id": None, "links": {}}], ())
     add("services", lambda: _services(catalog()), ("name", "type"))
     add("endpoints", lambda: _endpoints(catalog()), ("interface", "service_id", "region_id"))
 
+    _add_roles(app, keyring, forbidden, missing)
+
+
+def _add_roles(
+    app: Flask, keyring: Keyring, forbidden: Callable[[str], Response], missing: Callable[[str], Response]
+) -> None:
+    def assigned() -> list[tuple[str, str, str]]:
+        """User, project, role, by identifier."""
+        given = [
+            (user, project, stable_id("role", name))
+            for user, project, _, names in keyring.users.granted()
+            for name in names
+        ]
+        own = [
+            (each.user_id, each.project_id, role["id"]) for each in keyring.accounts for role in each.roles
+        ]
+        return own + given
+
     @app.get("/v3/role_assignments")
     def assignments() -> dict[str, Any] | Response:
         if not g.token.account.admin:
             return forbidden("identity:list_role_assignments")
+        args = request.args
+        names = _names(keyring) if args.get("include_names", "false").lower() in {"", "1", "true"} else None
         found = [
             {
-                "scope": {"project": {"id": account.project_id}},
-                "role": {"id": role["id"]},
-                "user": {"id": account.user_id},
+                "scope": {"project": _known(project, names)},
+                "role": _known(role, names),
+                "user": _known(user, names),
                 "links": {},
             }
-            for account in keyring.accounts
-            for role in account.roles
-            if request.args.get("user.id", account.user_id) == account.user_id
-            and request.args.get("scope.project.id", account.project_id) == account.project_id
-            and request.args.get("role.id", role["id"]) == role["id"]
+            for user, project, role in assigned()
+            if args.get("user.id", user) == user
+            and args.get("scope.project.id", project) == project
+            and args.get("role.id", role) == role
         ]
         return {"role_assignments": found, "links": {"next": None, "self": request.url, "previous": None}}
+
+    @app.route("/v3/projects/<project>/users/<user>/roles/<role>", methods=["PUT", "DELETE", "HEAD"])
+    def role_of(project: str, user: str, role: str) -> Response:
+        verbs = {"PUT": "create", "DELETE": "revoke"}
+        if not g.token.account.admin:
+            return forbidden(f"identity:{verbs.get(request.method, 'check')}_grant")
+        names, roles = _names(keyring), {stable_id("role", name): name for name in _ROLES}
+        for wanted, what in ((project, "project"), (user, "user"), (role, "role")):
+            if wanted not in names:
+                return missing(f"Could not find {what}: {wanted}.")
+        if request.method == "PUT":
+            keyring.users.grant(user, project, names[project], roles[role])
+        elif (user, project, role) not in assigned():
+            return missing(f"Could not find role assignment with role: {role}.")
+        elif request.method == "DELETE":
+            keyring.users.revoke(user, project, roles[role])
+        return Response(status=204)
+
+
+def _names(keyring: Keyring) -> dict[str, str]:
+    """Of users, projects and roles."""
+    users = {each.user_id: each.name for each in keyring.accounts}
+    projects = {each.project_id: each.project for each in keyring.accounts}
+    made = {each["id"]: each["name"] for each in (*keyring.users.made(), *keyring.projects.values())}
+    return users | projects | made | {stable_id("role", name): name for name in _ROLES}
+
+
+def _known(wanted: str, names: dict[str, str] | None) -> dict[str, Any]:
+    if names is None:
+        return {"id": wanted}
+    return {"id": wanted, "name": names.get(wanted, ""), "domain": DOMAIN}
 
 
 def _user(account: Account) -> dict[str, Any]:

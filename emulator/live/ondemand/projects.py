@@ -1,4 +1,4 @@
-"""Projects that administrators make: shown, named in quotas and lists, and without a user of their own."""
+"""Projects that administrators make: shown, named in quotas and lists, and there to be given roles in."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FIELDS = {"name", "description", "enabled", "domain_id", "tags", "options", "is
 class Projects:
     """Those that were made, by identifier."""
 
-    def __init__(self) -> None:
-        self.made: dict[str, dict[str, Any]] = {}
+    def __init__(self, made: dict[str, dict[str, Any]]) -> None:
+        self.made = made
         self.lock = Lock()
 
 
@@ -72,14 +72,6 @@ def _add_changes(routes: Blueprint, projects: Projects, *, forbidden: Forbidden,
         if not g.token.account.admin:
             return forbidden("identity:delete_project")
         if projects.made.pop(wanted, None) is None:
-            return fault(404, "Not Found", f"Could not find project: {wanted}.")
-        return Response(status=204)
-
-    @routes.route("/v3/projects/<wanted>/users/<user>/roles/<role>", methods=["PUT", "DELETE"])
-    def role(wanted: str, user: str, role: str) -> Response:  # noqa: ARG001 - nobody logs in to such a project
-        if not g.token.account.admin:
-            return forbidden("identity:create_grant")
-        if wanted not in projects.made:
             return fault(404, "Not Found", f"Could not find project: {wanted}.")
         return Response(status=204)
 

@@ -38,11 +38,6 @@ ASKED = (
 )  # fmt: skip
 NOT_THERE = {
     "cloud.test_compute.TestCompute.test_create_image_snapshot_wait_active": "no images are made",
-    "cloud.test_identity.TestProject.test_create_project": "nobody can log in to a project that was made",
-    "cloud.test_identity.TestUsers.test_create_user": "no users are made",
-    "cloud.test_identity.TestUsers.test_delete_user": "no users are made",
-    "cloud.test_identity.TestUsers.test_update_user": "no users are made",
-    "cloud.test_identity.TestUsers.test_update_user_password": "no users are made",
     "cloud.test_identity.TestUsers.test_users_and_groups": "no groups",
     "compute.v2.test_server.TestServer.test_server": "no networks are made",
     "compute.v2.test_server.TestServer.test_server_metadata": "no networks are made",
@@ -86,7 +81,7 @@ def devstack(connect):
         yield manager
 
 
-def test_at_least_sixty_pass_and_the_rest_is_known(devstack, tmp_path):
+def test_at_least_sixty_five_pass_and_the_rest_is_known(devstack, tmp_path):
     def cloud(user):
         account = {
             "auth_url": devstack.auth_url,
@@ -122,4 +117,4 @@ def test_at_least_sixty_pass_and_the_rest_is_known(devstack, tmp_path):
     assert failed.keys() == NOT_THERE.keys(), [
         failed[name][-1500:] for name in failed.keys() - NOT_THERE.keys()
     ]
-    assert len(found["passed"]) >= 60
+    assert len(found["passed"]) >= 65
