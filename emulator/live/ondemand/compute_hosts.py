@@ -74,12 +74,13 @@ def _add_hosts(app: Flask, site: Site, config: OndemandConfig, error: Error) -> 
 
     @app.put("/v2.1/os-hosts/<host>")
     def update_host(host: str) -> dict[str, Any]:
-        check("update", host)
+        check("update")
         told = request.get_json(silent=True)
         if not isinstance(told, dict) or not told or not told.keys() <= {"status", "maintenance_mode"}:
             raise error(400, f"Invalid input for field/attribute body. Value: {told}.")
         if not all(str(value).strip().lower() in {"enable", "disable"} for value in told.values()):
             raise error(400, f"Invalid input for field/attribute status. Value: {told}.")
+        check("update", host)
         if "maintenance_mode" in told:
             raise error(501, "The requested functionality is not supported.")
         state = site.state(host)

@@ -47,7 +47,7 @@ _KNOWN = frozenset(
 )
 _REQUIRED = ("name", "flavorRef")
 _ZONE = "nova"
-_METADATA_ITEMS = 128
+METADATA_ITEMS = 128
 
 
 class BadRequestError(Exception):
@@ -155,8 +155,8 @@ def _check_rights(body: dict[str, Any], *, admin: bool) -> None:
         raise ForbiddenError(
             "Policy doesn't allow os_compute_api:servers:create:forced_host to be performed."
         )
-    if len(body.get("metadata") or {}) > _METADATA_ITEMS:
-        raise ForbiddenError(f"Maximum number of metadata items exceeds {_METADATA_ITEMS}")
+    if len(body.get("metadata") or {}) > METADATA_ITEMS:
+        raise ForbiddenError(f"Maximum number of metadata items exceeds {METADATA_ITEMS}")
 
 
 def _group_of(hints: object, groups: Collection[str]) -> str | None:

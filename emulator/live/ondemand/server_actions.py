@@ -1,4 +1,4 @@
-"""What can be done to a server that exists: metadata, actions, their history."""
+"""What can be done to a server that exists: actions, and their history."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flask import Flask, Response, g, request
 from balancer.timestamps import parse_iso
 from emulator.live.ondemand import server_states, server_view
 from emulator.live.ondemand.cloud import NO_VALID_HOST
+from emulator.live.ondemand.server_metadata import add_metadata
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
@@ -55,13 +56,20 @@ def add_actions(
     rebuild: Callable[[Server, Any], Any],
 ) -> None:
     """Routes below /servers/ID; `find` and `error` are those of `compute.py`, `rebuild` does that action."""
-    _add_metadata(app, cloud, find, error)
+    add_metadata(app, cloud, find, error)
     _add_history(app, cloud, find, error)
 
     @app.get("/v2.1/servers/<server_id>/ips")
     def addresses(server_id: str) -> dict[str, Any]:
         server = find(cloud, server_id)
         return {"addresses": server_view.addresses(server, server.status(cloud.clock.now_us()))}
+
+    @app.get("/v2.1/servers/<server_id>/ips/<network>")
+    def addresses_in(server_id: str, network: str) -> dict[str, Any]:
+        found = addresses(server_id)["addresses"]
+        if network not in found:
+            raise error(404, "Instance is not a member of specified network")
+        return {network: found[network]}
 
     @app.get("/v2.1/servers/<server_id>/os-security-groups")
     def security_groups(server_id: str) -> dict[str, Any]:
@@ -95,31 +103,6 @@ def add_actions(
         if not isinstance(told, dict) or told.keys() != {"protocol", "type"}:
             raise error(400, f"Invalid input for field/attribute remote_console. Value: {told}.")
         raise error(400, f"Unavailable console type {told['type']}.")
-
-
-def _add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
-    @app.get("/v2.1/servers/<server_id>/metadata")
-    def metadata(server_id: str) -> dict[str, Any]:
-        return {"metadata": find(cloud, server_id).metadata}
-
-    @app.post("/v2.1/servers/<server_id>/metadata")
-    def add_metadata(server_id: str) -> dict[str, Any]:
-        server = find(cloud, server_id)
-        body = request.get_json(silent=True)
-        added = body.get("metadata") if isinstance(body, dict) else None
-        if not isinstance(added, dict) or not all(isinstance(value, str) for value in added.values()):
-            raise error(400, f"Invalid input for field/attribute metadata. Value: {added}.")
-        server.metadata |= added
-        server.updated_us = cloud.clock.now_us()
-        return {"metadata": server.metadata}
-
-    @app.delete("/v2.1/servers/<server_id>/metadata/<key>")
-    def remove_metadata(server_id: str, key: str) -> Response:
-        server = find(cloud, server_id)
-        if server.metadata.pop(key, None) is None:
-            raise error(404, "Metadata item was not found")
-        server.updated_us = cloud.clock.now_us()
-        return Response(status=204)
 
 
 def _add_history(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
@@ -179,9 +162,11 @@ def _act(cloud: Cloud, server: Server, name: str, arguments: Any, error: Error) 
         cloud.delete(server)
     elif name in _MOVES:
         raise error(400, NO_VALID_HOST)
+    elif (name in _CONSOLES and g.version >= (2, 6)) or server_states.is_later(name, g.version):
+        raise error(404, "The resource could not be found.")
     elif name in _CONSOLES:
         raise error(400, f"Unavailable console type {_console_type(arguments)}.")
-    elif server_states.is_change(name, g.version):
+    elif server_states.is_change(name):
         _check_arguments(name, arguments, error)
         server_states.change(server, name, arguments, now_us, error)
     else:

@@ -58,8 +58,13 @@ _CHANGES = {
 _HARD = _change("reboot", {"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED", "ERROR"}, "ACTIVE")
 
 
-def is_change(name: str, version: tuple[int, int]) -> bool:
-    return name in _CHANGES and version >= _CHANGES[name].since
+def is_change(name: str) -> bool:
+    return name in _CHANGES
+
+
+def is_later(name: str, version: tuple[int, int]) -> bool:
+    """Whether it came with a later version of the API."""
+    return name in _CHANGES and version < _CHANGES[name].since
 
 
 def change(server: Server, name: str, arguments: Any, now_us: int, error: Error) -> None:
