@@ -68,8 +68,9 @@ class Cluster(ClusterViews):
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
         if scheduler.cycle_s and not simulated:
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
-        if scheduler.head_waits and not simulated:
-            raise ValueError("scheduler head_waits: heads wait for their reservation in virtual time only")
+        for name in ("head_waits", "exact_ends_first"):
+            if getattr(scheduler, name) and not simulated:
+                raise ValueError(f"scheduler {name}: this is known in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
         self._order = scheduler.make_order()
@@ -103,7 +104,9 @@ class Cluster(ClusterViews):
         self._plan = np.zeros((node_count + 1, t.BLOCK, 2), np.int64)
         self._blocks = np.zeros((node_count + 1, t.BLOCK_COLUMNS), np.int64)
         self._blocks[:, t.SLOT] = np.arange(node_count + 1)
-        self._heap = np.zeros((node_count + 1, 2), np.int64)
+        # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
+        ends = 2 * node_count if scheduler.exact_ends_first else node_count
+        self._heap = np.zeros((ends + 1, 2), np.int64)
         self._runs = _no_runs(count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
@@ -130,6 +133,7 @@ class Cluster(ClusterViews):
         reg[t.PROTECT_HEAD] = scheduler.protect_head
         reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
         reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
+        reg[t.EXACT_FIRST] = scheduler.exact_ends_first
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
         reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start

@@ -15,7 +15,9 @@ from emulator.harness.tables import (
     AT_PASS,
     AT_UNTIL,
     BATCH,
+    ESTIMATE,
     EVERY_EVENT,
+    EXACT_FIRST,
     FINISHED,
     FUTURE,
     GOES_ON,
@@ -29,11 +31,14 @@ from emulator.harness.tables import (
     NEXT_SUBMIT,
     NOW,
     QUEUED,
+    RUN,
+    RUNNING,
     RUNS_N,
     STATE,
     STOP_ON_END,
     STOP_ON_PASS,
     SUBMIT,
+    WHO,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +65,25 @@ def submit_one_by_one(state: State, now: int) -> None:
     job, _, _, queue, _, _, _, _, _, _, _, reg = state
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
+
+
+@compiled
+def end_exact_first(state: State, now: int, until: int) -> None:
+    """The ends of an instant with a pass after each (`pass: event`, `exact_ends_first`).
+
+    Those that come when they were expected give their nodes back before all others, and before the first pass.
+    """
+    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    for k in range(reg[HEAP_N]):
+        who = heap[k, WHO]
+        if heap[k, AT] == now and job[who, RUN] == job[who, ESTIMATE]:
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+    while reg[HEAP_N] and heap[0, AT] == now:
+        who = heap_pop(heap, reg)
+        if job[who, STATE] == RUNNING:
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+        if now != until:
+            schedule_pass(state, now)
 
 
 @compiled
@@ -107,6 +131,8 @@ def advance(state: State, until: int) -> int:
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code
+        if reg[EXACT_FIRST] and next_end == now:
+            end_exact_first(state, now, until)
         while reg[HEAP_N] and heap[0, AT] == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)

@@ -29,6 +29,7 @@ Change = dict[str, Any]
 
 _SWITCHES: tuple[Change, ...] = (
     {"pass": "event"},
+    {"pass": "event", "exact_ends_first": True},
     {"estimates": "actual_for_queued"},
     {"reservation": "kept"},
     {"spare_nodes": False},

@@ -55,6 +55,7 @@ class SchedulerConfig:
     protect_head: bool = True
     end_at_shadow: bool = True
     head_waits: bool = False
+    exact_ends_first: bool = False
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
@@ -79,6 +80,8 @@ class SchedulerConfig:
             raise ValueError(
                 "scheduler head_waits: goes with `reservation: kept`, `pass: instant`, no cycle_s"
             )
+        if self.exact_ends_first and self.pass_ != "event":  # noqa: S105 - a scheduling pass
+            raise ValueError("scheduler exact_ends_first: goes with `pass: event`")
         self.make_order()
         self.make_plain()
 

@@ -19,15 +19,15 @@ class Peer:
 
 PEERS: dict[str, Peer] = {
     "pyss": Peer(
-        {"pass": "event"},
-        "its sources (base/prototype.py, schedulers/easy_scheduler.py): a pass at each event, ends before submits",
+        {"pass": "event", "exact_ends_first": True},
+        "its sources (base/prototype.py, schedulers/common.py): a pass at each event, processors free at expected ends",
     ),
     "cqsim": Peer(
         {"pass": "event", "estimates": "actual_for_queued"},
         "its sources (Cqsim_sim.py: event_job, start_window, backfill): run times of queued jobs, a pass at each event",
     ),
     "batsim": Peer(
-        {"pass": "event"},
+        {"pass": "event", "exact_ends_first": True},
         "pybatsim 3.2.1, schedulers/unMaintained/easyBackfillNotopo.py, made of pyss; Batsim itself schedules nothing",
     ),
     "accasim": Peer(

@@ -34,6 +34,7 @@ class Options:
     protect_head: bool = True
     end_at_shadow: bool = True
     head_waits: bool = False
+    exact_ends_first: bool = False
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
 
@@ -101,8 +102,12 @@ class _Machine:
         """All ends, then all submits, by (submit, number); a pass after all or after each of them."""
         after_each = self.options.pass_ == "event"
         ending = [job for job, start in self.running.items() if start + job.run_us == self.now]
+        if self.options.exact_ends_first:
+            for job in ending:
+                if job.run_us == job.estimate_us:
+                    del self.running[job]
         for job in sorted(ending, key=_submit_order):
-            del self.running[job]
+            self.running.pop(job, None)
             if after_each:
                 self.scheduling_pass()
         while self.future and self.future[0].submit_us == self.now:

@@ -47,6 +47,7 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
         cycle_s=cycle_s,
         reservation=(kept := one_of("refreshed", "kept")),  # type: ignore[arg-type]
         end_at_shadow=bool(one_of(True, False)),
+        exact_ends_first=pass_ == "event" and bool(one_of(False, True)),
         head_waits=kept == "kept" and pass_ == "instant" and not cycle_s and bool(one_of(False, True)),
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),

@@ -52,12 +52,23 @@ def test_what_is_said_beside_like_goes_before_it():
     assert made == SchedulerConfig(order="sjf", pass_="event")
 
 
+def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
+    """At 10 jobs 1 and 2 end, 2 as expected: job 5 fits at the first pass, unless job 2's nodes let 3 and 4 go."""
+    sizes = ((1, 0, 10, 20, 1), (2, 0, 10, 10, 3), (3, 1, 5, 5, 2), (4, 2, 5, 5, 2), (5, 3, 5, 5, 1))
+    jobs = [
+        Job(number, submit * US, run * US, asked * US, nodes) for number, submit, run, asked, nodes in sizes
+    ]
+    assert starts_s(jobs, pass_="event") == {1: 0, 2: 0, 3: 10, 4: 15, 5: 10}
+    assert starts_s(jobs, pass_="event", exact_ends_first=True) == {1: 0, 2: 0, 3: 10, 4: 10, 5: 15}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"like": "batsin"}, "unknown scheduler like 'batsin'; did you mean batsim"),
         ({"conservative": {"like": "pyss"}}, "the backfilling can only be easy"),
         ({"easy": {"backfill": "none"}}, "the backfilling is said already"),
+        ({"exact_ends_first": True}, "goes with `pass: event`"),
         ({"head_waits": True}, "goes with `reservation: kept`, `pass: instant`, no cycle_s"),
         ({"head_waits": True, "reservation": "kept", "pass": "event"}, "goes with `reservation: kept`"),
     ],
@@ -102,7 +113,7 @@ def test_who_would_end_at_the_shadow_may_have_to_end_before_it():
 def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
     waits = SchedulerConfig.parse("like:accasim")
     jobs = job_table(THE_SHADOW_IS_AT_10)
-    with pytest.raises(ValueError, match="head_waits: heads wait for their reservation in virtual time only"):
+    with pytest.raises(ValueError, match="head_waits: this is known in virtual time only"):
         Cluster(4, waits, simulated=False)
     with pytest.raises(ValueError, match="head_waits can only be false"):
         HybridMechanism().make_machine(4, waits, jobs, 1)
