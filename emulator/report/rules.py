@@ -45,7 +45,7 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "smallest"},
     {"order": "largest"},
 )
-_NOT_PLAIN = ("mechanism", "limits", "failures", "maintenance", "energy")
+_NOT_PLAIN = ("mechanism", "limits", "reservations", "failures", "maintenance", "energy")
 _MOST_STEPS = 3
 
 
