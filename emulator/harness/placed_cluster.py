@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _RULES = {"none": p.NONE, "easy": p.EASY, "conservative": p.CONSERVATIVE}
-_AS_THEY_ARE = ("choice", "estimates", "reservation", "spare_nodes", "protect_head", "rule", "decide")
+_AS_THEY_ARE = (
+    "choice", "estimates", "reservation", "spare_nodes", "protect_head", "end_at_shadow", "head_waits",
+    "exact_ends_first", "rule", "decide",
+)  # fmt: skip
 """Options of the scheduler that are there for the passes that count all nodes as one."""
 
 
