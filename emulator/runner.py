@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
 from emulator.harness import node_failures
@@ -19,6 +21,7 @@ from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages, window_of
+from emulator.harness.partitions import groups_of, partitions_on, refusals
 from emulator.harness.placed_cluster import PlacedCluster
 from emulator.harness.placement import Boundaries, placement_of
 from emulator.harness.power import SleepingNodes, SleepTimes
@@ -53,7 +56,7 @@ UNDER_WAY = "under way"
 _RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
-_PLACES = "reservations: nodes that are not for all jobs at any time"
+_PLACES = "partitions, reservations: nodes that are not for all jobs at any time"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -106,6 +109,8 @@ def _prepare(scenario: Scenario) -> Prepared:
     if not fits.all():
         left_out[TOO_WIDE] = left_out.get(TOO_WIDE, 0) + int((~fits).sum())
         jobs = jobs.take(fits)
+    if scenario.partitions:
+        jobs = _taken_by_partitions(scenario, jobs, prepared.nodes, left_out)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     try:
@@ -113,6 +118,19 @@ def _prepare(scenario: Scenario) -> Prepared:
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
+
+
+def _taken_by_partitions(
+    scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict[str, int]
+) -> JobTable:
+    try:
+        goes = np.zeros(len(jobs), np.bool_)
+        for why, wrong in refusals(jobs, partitions_on(scenario.partitions, default_node_names(nodes))):
+            left_out[why] = int(wrong.sum())
+            goes |= wrong
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    return jobs.take(~goes)
 
 
 @lru_cache(maxsize=2)
@@ -130,6 +148,7 @@ def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) 
         zero_run=part.zero_run,
         dependencies=part.dependencies,
         cancelled=part.cancelled,
+        queue_field=part.queue_field,
     )
 
 
@@ -160,7 +179,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     if placement is not None and scheduler.make_machine() is not None:
         raise ScenarioError(
             f"{_PLACES} go with plain schedulers; {scheduler.label} has its own "
-            "(scheduler: {slurm: {reservations: ...}})"
+            "(scheduler: {slurm: {conf: ..., reservations: ...}})"
         )
     if maker is None:
         with scenario.plugged_in():
@@ -190,14 +209,17 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
 
 def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
     """Who may have which nodes, and when; None if that is everybody at any time. Raises ScenarioError."""
-    if not scenario.reservations:
+    if not (scenario.reservations or scenario.partitions):
         return None
     jobs, nodes = prepared.jobs, prepared.nodes
     for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
         raise ScenarioError(f"{_PLACES} are for batch jobs; job {lease} is an on-demand lease")
     try:
-        reserved = reserved_on(scenario.reservations, default_node_names(nodes))
-        return placement_of(len(jobs), nodes, reserved=reserved, own=owners(jobs, reserved))
+        names = default_node_names(nodes)
+        reserved = reserved_on(scenario.reservations, names)
+        groups = groups_of(jobs, partitions_on(scenario.partitions, names)) if scenario.partitions else ()
+        own = owners(jobs, reserved, groups)
+        return placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 
@@ -283,7 +305,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
-        (_PLACES, bool(scenario.reservations), "`reservations`"),
+        (_PLACES, bool(scenario.partitions or scenario.reservations), "`partitions` and `reservations`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

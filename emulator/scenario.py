@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from balancer.plugin_files import Pluggable, reason, resolved
 from emulator.plugins import KINDS
 from emulator.scenario_parts import Part as _Part
-from emulator.scenario_parts import ReservationPart
+from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
-_LATER_KEYS = ("dependencies", "cancelled")
+_LATER_KEYS = ("dependencies", "cancelled", "queue_field")
 """Of `workload`: earlier results have them not."""
-_LATER_PARTS = ("limits", "reservations", "failures", "maintenance", "energy")
+_LATER_PARTS = ("limits", "partitions", "reservations", "failures", "maintenance", "energy")
 """Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
@@ -48,7 +48,7 @@ class WorkloadPart(_Part):
 
     `dependencies`: whether a job starts after its preceding job (SWF field 17), or is submitted think time (field 18)
     after its end. `cancelled`: jobs that were cancelled end after their recorded run time, or are cancelled when
-    they were.
+    they were. `queue_field`: what a job's queue is, SWF field 15 or 16.
     """
 
     trace: Path | None = None
@@ -62,6 +62,7 @@ class WorkloadPart(_Part):
     lenient: bool = False
     dependencies: Literal["start", "submit"] | None = None
     cancelled: Literal["as_run", "at_time"] = "as_run"
+    queue_field: Literal["queue", "partition"] = "queue"
 
     @model_validator(mode="after")
     def _a_source(self) -> WorkloadPart:
@@ -221,6 +222,7 @@ class Scenario(Pluggable, _Part):
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
     limits: tuple[LimitPart, ...] = ()
+    partitions: dict[str, PartitionPart] = Field(default_factory=dict)
     reservations: dict[str, ReservationPart] = Field(default_factory=dict)
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()

@@ -11,6 +11,21 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+class PartitionPart(Part):
+    """`nodes` (a list of names, or ALL) are for the jobs of `queues`, with `default` also for those of all others.
+
+    Jobs of a higher `priority_tier` are looked at first. Jobs beyond the limits are left out.
+    """
+
+    nodes: str = "ALL"
+    queues: tuple[int, ...] = ()
+    default: bool = False
+    priority_tier: int = Field(default=1, ge=0, le=65_533)
+    min_nodes: int = Field(default=1, ge=1)
+    max_nodes: int | None = Field(default=None, ge=1)
+    max_time_s: float | None = Field(default=None, gt=0)
+
+
 class ReservationPart(Part):
     """Nodes that are kept from `start_s` to `end_s` for all jobs of `users` and for `jobs`, with neither for nobody.
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.node_use import NodeUse
+from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
 from emulator.harness.reservations import breaches, reserved_on
-from emulator.scenario_parts import ReservationPart
+from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -436,7 +437,21 @@ def _reserved_nodes_are_kept(facts: _Facts) -> Iterator[str]:
     if not said:
         return
     parts = {name: ReservationPart.model_validate(part) for name, part in said.items()}
-    yield from breaches(facts.record, reserved_on(parts, facts.record.node_names))
+    partitions = _partitions(facts)
+    groups = groups_of(facts.record.jobs, partitions) if partitions else ()
+    yield from breaches(facts.record, reserved_on(parts, facts.record.node_names), groups)
+
+
+def _jobs_stay_in_their_partition(facts: _Facts) -> Iterator[str]:
+    """A job has nodes of its partition only (docs/placement.md)."""
+    if partitions := _partitions(facts):
+        yield from strays(facts.record, partitions)
+
+
+def _partitions(facts: _Facts) -> tuple[Partition, ...]:
+    said: Any = facts.record.scenario.get("partitions", {})
+    parts = {name: PartitionPart.model_validate(part) for name, part in said.items()}
+    return partitions_on(parts, facts.record.node_names)
 
 
 _LAWS = (
@@ -454,4 +469,5 @@ _LAWS = (
     _node_time_adds_up,
     _jobs_say_what_their_account_says,
     _reserved_nodes_are_kept,
+    _jobs_stay_in_their_partition,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _RULES = {"none": p.NONE, "easy": p.EASY, "conservative": p.CONSERVATIVE}
-_AS_THEY_ARE = (
-    "choice", "estimates", "reservation", "spare_nodes", "protect_head", "end_at_shadow", "head_waits",
-    "exact_ends_first", "rule", "decide",
-)  # fmt: skip
-"""Options of the scheduler that are there for the passes that count all nodes as one."""
+_FREE = ("order", "backfill", "priorities", "cycle_s")
+"""Options of the scheduler that may be any; the others are those of passes that count all nodes as one."""
 
 
 class PlacedCluster(Cluster):
@@ -35,10 +33,10 @@ class PlacedCluster(Cluster):
         self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, placement: Placement
     ) -> None:
         plain = type(scheduler)()
-        for name in _AS_THEY_ARE:
-            if getattr(scheduler, name) != getattr(plain, name):
+        for name in (each.name for each in fields(scheduler)):
+            if name not in _FREE and getattr(scheduler, name) != getattr(plain, name):
                 raise ValueError(
-                    f"scheduler {name}: where nodes are not the same for all jobs (reservations) there is "
+                    f"scheduler {name.rstrip('_')}: where nodes are not the same for all jobs (partitions, reservations) there is "
                     f"{getattr(plain, name)!r} only"
                 )
         self._placement = placement

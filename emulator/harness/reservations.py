@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.placement import Group
     from emulator.harness.record import RunRecord
     from emulator.scenario_parts import ReservationPart
     from emulator.workload.table import JobTable
@@ -42,12 +43,11 @@ def reserved_on(said: Mapping[str, ReservationPart], names: Sequence[str]) -> tu
 
     Of those that say how many nodes, each takes the last ones that no other has at a time of its own.
     """
-    index = {name: place for place, name in enumerate(names)}
     found: dict[str, Reserved] = {}
     for name, part in sorted(said.items(), key=lambda item: (item[1].node_count is not None, item[0])):
         begin_us, end_us = micros(part.start_s), micros(part.end_s)
         if part.node_count is None:
-            nodes = _named(f"reservations: {name}", part.nodes or "ALL", names, index)
+            nodes = named_nodes(f"reservations: {name}", part.nodes or "ALL", names)
         else:
             taken = {
                 node
@@ -71,8 +71,9 @@ def reserved_on(said: Mapping[str, ReservationPart], names: Sequence[str]) -> tu
     return reserved
 
 
-def _named(where: str, text: str, names: Sequence[str], index: Mapping[str, int]) -> frozenset[int]:
-    """The nodes of a list of names, or ALL. Raises ValueError."""
+def named_nodes(where: str, text: str, names: Sequence[str]) -> frozenset[int]:
+    """The nodes of a list of names, or ALL, as indices. Raises ValueError."""
+    index = {name: place for place, name in enumerate(names)}
     try:
         listed = names if text.upper() == "ALL" else expand(text)
     except NodeListError as error:
@@ -83,9 +84,9 @@ def _named(where: str, text: str, names: Sequence[str], index: Mapping[str, int]
     return frozenset(index[node] for node in listed)
 
 
-def breaches(record: RunRecord, reserved: Sequence[Reserved]) -> Iterator[str]:
+def breaches(record: RunRecord, reserved: Sequence[Reserved], groups: Sequence[Group] = ()) -> Iterator[str]:
     """A sentence for each run on nodes that are reserved for others, by the record alone (rule 2 of the page)."""
-    own = owners(record.jobs, reserved)
+    own = owners(record.jobs, reserved, groups)
     runs = record.runs
     is_over = runs.outcome != RunOutcome.RUNNING
     planned_us = runs.start_us + record.jobs.estimate_us[runs.job]
@@ -105,8 +106,10 @@ def breaches(record: RunRecord, reserved: Sequence[Reserved]) -> Iterator[str]:
             )
 
 
-def owners(jobs: JobTable, reserved: Sequence[Reserved]) -> NDArray[np.int64]:
-    """The place of the reservation that each job asks for, -1 for none. Raises ValueError.
+def owners(jobs: JobTable, reserved: Sequence[Reserved], groups: Sequence[Group] = ()) -> NDArray[np.int64]:
+    """The place of the reservation that each job asks for, -1 for none; `groups`: who may have which nodes at all.
+
+    Raises ValueError.
 
     One that names the job comes first; of those for its user it is the first to begin that is not over when the job is
     submitted and in which the job has room.
@@ -115,15 +118,18 @@ def owners(jobs: JobTable, reserved: Sequence[Reserved]) -> NDArray[np.int64]:
     by_time = sorted(range(len(reserved)), key=lambda place: (reserved[place].begin_us, place))
     for place in reversed(by_time):
         each = reserved[place]
+        room = _room(jobs, each, groups)
         ends_us = np.maximum(jobs.submit_us, each.begin_us) + jobs.estimate_us
-        fits = (jobs.nodes <= len(each.nodes)) & (ends_us <= each.end_us)
+        fits = (jobs.nodes <= room) & (ends_us <= each.end_us)
         own[np.isin(jobs.user, list(each.users)) & fits] = place
     for place, each in enumerate(reserved):
+        room = _room(jobs, each, groups)
         named = np.isin(jobs.number, list(each.jobs))
-        wrong = np.flatnonzero(named & (jobs.nodes > len(each.nodes)))
+        wrong = np.flatnonzero(named & (jobs.nodes > room))
         for row in wrong[:1]:
             raise ValueError(
-                f"reservations: {each.name} has {len(each.nodes)} nodes, job {jobs.number[row]} wants {jobs.nodes[row]}"
+                f"reservations: {each.name} has {room[row]} nodes for job {jobs.number[row]}, "
+                f"which wants {jobs.nodes[row]}"
             )
         wrong = np.flatnonzero(named & (jobs.estimate_us > each.end_us - each.begin_us))
         for row in wrong[:1]:
@@ -133,3 +139,11 @@ def owners(jobs: JobTable, reserved: Sequence[Reserved]) -> NDArray[np.int64]:
             )
         own[named] = place
     return own
+
+
+def _room(jobs: JobTable, reserved: Reserved, groups: Sequence[Group]) -> NDArray[np.int64]:
+    """How many nodes of a reservation each job may have."""
+    room = np.full(len(jobs), len(reserved.nodes), np.int64)
+    for group in groups:
+        room[group.jobs] = len(group.nodes & reserved.nodes)
+    return room

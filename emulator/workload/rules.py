@@ -59,6 +59,7 @@ def to_jobs(
     zero_run: Literal["leave_out", "one_second"] = "leave_out",
     dependencies: Literal["start", "submit"] | None = None,
     cancelled: Literal["as_run", "at_time"] = "as_run",
+    queue_field: Literal["queue", "partition"] = "queue",
 ) -> Workload:
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
@@ -73,6 +74,7 @@ def to_jobs(
     * `nodes=None` takes the size in the header, see `cluster_size`.
     * `dependencies` and `cancelled`: the columns of `relations.py` from fields 17 and 18, and of jobs that were
       cancelled (status 5); those would have run for what they asked for.
+    * `queue_field`: the queue is field 15, or with "partition" field 16.
     * User, group, queue or status numbers beyond 32 bits (hashes) are replaced by 1, 2, ... in their order.
 
     Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
@@ -112,8 +114,9 @@ def to_jobs(
     submit_us = _micros(submit_s - shift_s)
     order = np.lexsort((number, submit_us))
     labels: dict[str, Any] = {
-        name: _labels(log, name, rows, counted)[order] for name in ("queue", "user", "group", "status")
+        name: _labels(log, name, rows, counted)[order] for name in ("user", "group", "status")
     }
+    labels["queue"] = _labels(log, queue_field, rows, counted)[order]
     extra = _cancellations(cancel_s[rows], counted)
     if dependencies is not None:
         waits, counted[PRECEDING_GONE] = preceding(log, rows, number, dependencies)

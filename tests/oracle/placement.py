@@ -71,7 +71,7 @@ class PlacedMachine(_Machine):
 
     def has_room(self, hold: Hold, job: Job) -> bool:
         begin = max(job.submit_us, hold.begin)
-        return job.nodes <= len(hold.nodes) and begin + job.estimate_us <= hold.end
+        return job.nodes <= len(hold.nodes & self.part_of(job).nodes) and begin + job.estimate_us <= hold.end
 
     def own(self, job: Job) -> Hold | None:
         """The reservation that it waits for or runs in now."""

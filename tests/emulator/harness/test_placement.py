@@ -1,4 +1,4 @@
-"""Advance reservations under the plain schedulers: equal to the slow reference job by job, laws, and each by hand."""
+"""Reservations and partitions: equal to the slow reference job by job, laws, and each by hand."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from emulator.harness.decisions import default_node_names
 from emulator.harness.happenings import Happenings
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
+from emulator.harness.partitions import Partition, groups_of, partitions_on, refusals, strays
 from emulator.harness.placement import Boundaries, placement_of
 from emulator.harness.reservations import Reserved, breaches, owners, reserved_on
 from emulator.harness.run import make_cluster, simulate
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
-from emulator.scenario_parts import ReservationPart
+from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.placement import Hold, PlacedMachine
+from oracle.placement import Hold, Part, PlacedMachine
 from oracle.reference import BACKFILLS, Options
-from oracle.workloads import job_table, random_workload
+from oracle.workloads import QUEUES, job_table, random_workload
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from emulator.harness.placement import Group
     from emulator.harness.record import RunRecord
     from oracle.reference import Job
 
@@ -35,9 +39,15 @@ _ORDERS = ("fcfs", "sjf", "wfp3")
 
 
 def run_with(
-    jobs: JobTable, nodes: int, scheduler: SchedulerConfig, reserved: tuple[Reserved, ...] = ()
+    jobs: JobTable,
+    nodes: int,
+    scheduler: SchedulerConfig,
+    reserved: tuple[Reserved, ...] = (),
+    partitions: tuple[Partition, ...] = (),
 ) -> RunRecord:
-    placement = placement_of(len(jobs), nodes, reserved=reserved, own=owners(jobs, reserved))
+    groups = groups_of(jobs, partitions) if partitions else ()
+    own = owners(jobs, reserved, groups)
+    placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     cluster = make_cluster(nodes, scheduler, jobs, placement)
     loop = Loop(cluster, happenings=Happenings(boundaries=Boundaries(placement.events_us)))
     loop.run()
@@ -58,11 +68,31 @@ def nodes_of(record: RunRecord) -> dict[int, list[int]]:
     }
 
 
-def random_reservations(rng: np.random.Generator, jobs: list[Job], nodes: int) -> tuple[Reserved, ...]:
+def random_partitions(rng: np.random.Generator, nodes: int) -> tuple[Partition, ...]:
+    """Up to three, which may have nodes in common; the last one is the default. Often none."""
+    count = int(rng.integers(0, 4))
+    queues = rng.integers(0, max(count, 1), QUEUES)
+    return tuple(
+        Partition(
+            name,
+            frozenset(rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))].tolist()),
+            frozenset(np.flatnonzero(queues == which).tolist()),
+            default=which == count - 1,
+            priority_tier=int(rng.integers(1, 3)),
+        )
+        for which, name in enumerate("xyz"[:count])
+    )
+
+
+def random_reservations(
+    rng: np.random.Generator, jobs: list[Job], nodes: int, groups: tuple[Group, ...]
+) -> tuple[Reserved, ...]:
     """Up to four that do not overlap on a node, for nobody, users or jobs that have room in them."""
     last_s = 2 + max(job.submit_us + job.run_us for job in jobs) // US
     found: list[Reserved] = []
     named: set[int] = set()
+    may_have = {row: group.nodes for group in groups for row in group.jobs.tolist()}
+    row_of = {int(number): row for row, number in enumerate(job_table(jobs).number)}
     for name in "abcd"[: int(rng.integers(0, 5))]:
         begin_s = int(rng.integers(0, last_s))
         end_s = begin_s + int(rng.integers(1, last_s))
@@ -71,7 +101,9 @@ def random_reservations(rng: np.random.Generator, jobs: list[Job], nodes: int) -
         fit = [
             job.number
             for job in jobs
-            if job.nodes <= len(which) and job.estimate_us <= (end_s - begin_s) * US and rng.random() < 0.1
+            if job.nodes <= len(which & may_have.get(row_of[job.number], which))
+            and job.estimate_us <= (end_s - begin_s) * US
+            and rng.random() < 0.1
         ]
         new = Reserved(name, begin_s * US, end_s * US, which, users, frozenset(fit) - named)
         if not any(
@@ -84,19 +116,29 @@ def random_reservations(rng: np.random.Generator, jobs: list[Job], nodes: int) -
 
 def compare(rng: np.random.Generator, order: str, backfill: str) -> None:
     jobs, nodes = random_workload(rng, jobs=30)
-    reserved = random_reservations(rng, jobs, nodes)
+    partitions = random_partitions(rng, nodes)
+    if partitions:
+        table = job_table(jobs)
+        gone = {int(number) for _, wrong in refusals(table, partitions) for number in table.number[wrong]}
+        jobs = [job for job in jobs if job.number not in gone]
+        if not jobs:
+            return
+    groups = groups_of(job_table(jobs), partitions) if partitions else ()
+    reserved = random_reservations(rng, jobs, nodes, groups)
     cycle_s = float(rng.choice([0, 0, 0, 7]))
     config = SchedulerConfig(order=order, backfill=backfill, cycle_s=cycle_s)  # type: ignore[arg-type]
-    record = run_with(job_table(jobs), nodes, config, reserved)
+    record = run_with(job_table(jobs), nodes, config, reserved, partitions)
     holds = [
         Hold(each.name, each.begin_us, each.end_us, each.nodes, each.users, each.jobs) for each in reserved
     ]
-    oracle = PlacedMachine(jobs, nodes, order, backfill, Options(cycle_s=cycle_s), holds, [])
+    parts = [Part(each.name, each.nodes, each.queues, each.priority_tier) for each in reversed(partitions)]
+    oracle = PlacedMachine(jobs, nodes, order, backfill, Options(cycle_s=cycle_s), holds, parts)
     assert schedule_of(record) == oracle.run()
     given = nodes_of(record)
     assert {job: Counter(oracle.class_of[node] for node in given[job]) for job in given} == oracle.got
     assert_lawful(record, jobs_in=len(jobs))
-    assert not list(breaches(record, reserved))
+    assert not list(breaches(record, reserved, groups))
+    assert not partitions or not list(strays(record, partitions))
 
 
 @pytest.mark.sample(4)
@@ -156,6 +198,24 @@ def test_a_reservation_of_nodes_for_all_of_the_run_is_a_smaller_machine() -> Non
             config = SchedulerConfig(backfill=backfill)  # type: ignore[arg-type]
             record = run_with(job_table(jobs), nodes + 3, config, (gone,))
             assert schedule_of(record) == schedule_of(simulate(job_table(jobs), nodes, config))
+
+
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_partitions_without_a_common_node_are_machines_of_their_own(backfill: str) -> None:
+    rng = np.random.default_rng([36, *backfill.encode()])
+    config = SchedulerConfig(backfill=backfill)  # type: ignore[arg-type]
+    for _ in range(10):
+        (first, nodes), (second, more) = random_workload(rng), random_workload(rng)
+        parts = (
+            Partition("a", frozenset(range(nodes)), frozenset({0}), priority_tier=int(rng.integers(1, 4))),
+            Partition("b", frozenset(range(nodes, nodes + more)), frozenset({1})),
+        )
+        both = [job._replace(queue=0) for job in first]
+        both += [job._replace(queue=1, number=job.number + 1000) for job in second]
+        together = schedule_of(run_with(job_table(both), nodes + more, config, partitions=parts))
+        apart = schedule_of(simulate(job_table(first), nodes, config))
+        other = schedule_of(simulate(job_table(second), more, config))
+        assert together == apart | {number + 1000: times for number, times in other.items()}
 
 
 # By hand: four nodes, n001 to n004, jobs of ten seconds; times in seconds.
@@ -250,6 +310,74 @@ def test_a_node_that_is_down_when_its_reservation_begins_is_missing_there() -> N
     assert record.scenario["reservations"]["night"]["nodes"] == "n001"
 
 
+def in_partitions(
+    widths: list[int], queues: list[int], partitions: dict[str, dict[str, Any]], scheduler: str = "fcfs+easy"
+) -> tuple[dict[int, tuple[float, float]], dict[int, list[int]]]:
+    """Start and end, and the nodes, of each job; all are submitted at 0 and run for ten seconds on four nodes."""
+    jobs = JobTable.build(
+        submit_us=[0] * len(widths), run_us=[10 * US] * len(widths), nodes=widths, queue=queues
+    )
+    parts = {name: PartitionPart.model_validate(part) for name, part in partitions.items()}
+    config = SchedulerConfig.parse(scheduler)
+    record = run_with(jobs, 4, config, partitions=partitions_on(parts, default_node_names(4)))
+    assert_lawful(record)
+    times = {number: (start / US, end / US) for number, (start, end) in schedule_of(record).items()}
+    return times, nodes_of(record)
+
+
+def test_a_job_has_nodes_of_its_partition_only_and_waits_for_these() -> None:
+    times, nodes = in_partitions(
+        [1, 1, 2], [0, 0, 1], {"one": {"nodes": "n001", "queues": [0]}, "rest": {"default": True}}
+    )
+    assert times == {1: (0, 10), 2: (10, 20), 3: (0, 10)}
+    assert nodes[1] == nodes[2] == [0]
+
+
+def test_jobs_of_a_higher_tier_are_looked_at_first() -> None:
+    low, high = {"queues": [0]}, {"queues": [1], "priority_tier": 2}
+    times, _ = in_partitions([4, 4, 4], [0, 0, 1], {"low": low, "high": high})
+    assert times == {1: (10, 20), 2: (20, 30), 3: (0, 10)}
+
+
+def test_nodes_that_fewer_partitions_have_are_taken_first() -> None:
+    _, nodes = in_partitions(
+        [1], [0], {"all": {"queues": [0]}, "some": {"nodes": "n[002-004]", "queues": [1]}}
+    )
+    assert nodes == {1: [0]}
+
+
+def test_each_partition_has_a_head_that_nobody_may_delay() -> None:
+    parts = {"a": {"nodes": "n[001-002]", "queues": [0]}, "b": {"nodes": "n[002-004]", "queues": [1]}}
+    times, _ = in_partitions([2, 2, 3], [0, 0, 1], parts)
+    assert times == {1: (0, 10), 2: (10, 20), 3: (20, 30)}
+
+
+def test_without_backfilling_nobody_has_a_node_that_a_waiting_job_of_another_partition_could_use() -> None:
+    parts = {"a": {"queues": [0]}, "b": {"nodes": "n004", "queues": [1]}}
+    times, _ = in_partitions([3, 2, 1], [0, 0, 1], parts, "fcfs+none")
+    assert times == {1: (0, 10), 2: (10, 20), 3: (10, 20)}
+    times, _ = in_partitions([3, 2, 1], [0, 0, 1], parts)
+    assert times == {1: (0, 10), 2: (10, 20), 3: (0, 10)}
+
+
+def test_jobs_beyond_the_limits_of_their_partition_are_left_out_and_counted() -> None:
+    part = {"default": True, "min_nodes": 2, "max_nodes": 3, "max_time_s": 3600}
+    prepared = prepare(scenario(partitions={"only": part}))
+    jobs = prepared.jobs
+    assert (jobs.nodes.min() >= 2, jobs.nodes.max() <= 3, jobs.estimate_us.max() <= 3600 * US) == (True,) * 3
+    reasons = {f"{how} than partition only takes" for how in ("wider", "narrower", "longer")}
+    assert reasons <= set(prepared.left_out)
+    assert len(jobs) + sum(prepared.left_out[each] for each in reasons) == 40
+
+
+def test_a_queue_may_be_the_sixteenth_field(tmp_path: Path) -> None:
+    log = tmp_path / "a.swf"
+    log.write_text("1 0 0 60 1 -1 -1 1 60 -1 1 -1 -1 -1 3 7 -1 -1\n")
+    for field, queue in (("queue", 3), ("partition", 7)):
+        kept = from_mapping({"nodes": 2, "workload": {"trace": str(log), "queue_field": field}})
+        assert prepare(kept).jobs.queue.tolist() == [queue]
+
+
 # What is told.
 
 
@@ -267,12 +395,30 @@ def test_a_run_on_a_reserved_node_is_a_breach_that_names_job_and_reservation() -
     ]
 
 
-def test_a_scenario_without_reservations_is_stored_as_before() -> None:
-    assert "reservations" not in scenario().as_json()
+def test_a_run_outside_of_its_partition_is_a_breach_that_names_job_and_partition() -> None:
+    jobs = JobTable.build(submit_us=[0], run_us=[10 * US], nodes=[1])
+    record = simulate(jobs, 2, SchedulerConfig())
+    given = int(record.runs.node[0])
+    other = default_node_names(2)[1 - given]
+    record = replace(record, scenario={"partitions": {"a": {"nodes": other, "default": True}}})
+    assert [str(each) for each in check(record)] == [
+        "jobs_stay_in_their_partition: job 1 (from 0 s) has nodes that are not in its partition a"
+    ]
+
+
+def test_a_scenario_without_partitions_and_reservations_is_stored_as_before() -> None:
+    assert {"partitions", "reservations"}.isdisjoint(scenario().as_json())
+    assert "queue_field" not in scenario().as_json()["workload"]
 
 
 def test_a_stored_reservation_is_the_same_when_it_is_read_again() -> None:
-    kept = scenario(reservations={"a": {"start_s": 5, "end_s": 9, "node_count": 3}})
+    kept = scenario(
+        reservations={"a": {"start_s": 5, "end_s": 9, "node_count": 3}},
+        partitions={
+            "all": {"default": True},
+            "few": {"nodes": "n[001-004]", "queues": [1], "max_time_s": 60},
+        },
+    )
     assert from_mapping(kept.as_json()) == kept
 
 
@@ -301,6 +447,11 @@ _AT_FIVE = {"start_s": 5, "end_s": 9}
         ),
         ({"reservations": {"a": _AT_FIVE}, "mechanism": "balancer"}, "the mechanism balancer would give"),
         ({"reservations": {"a": _AT_FIVE}, "scheduler": "slurm"}, "slurm has its own"),
+        ({"partitions": {"a": {"queues": [1]}}}, "which is in none (40 such jobs)"),
+        ({"partitions": {"a": {"queues": [1]}, "b": {"queues": [2, 1]}}}, "a and b both have queue 1"),
+        ({"partitions": {"a": {"default": True}, "b": {"default": True}}}, "a and b are both the default"),
+        ({"partitions": {"a": {"nodes": "n017", "default": True}}}, "partitions: a: there is no node n017"),
+        ({"partitions": {"a": {"default": True}}, "mechanism": "balancer"}, "would give such nodes"),
         ({"reservations": {"a": _AT_FIVE}, "scheduler": "fcfs+easy+best_fit"}, "there is 'first_fit' only"),
     ],
 )
