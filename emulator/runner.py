@@ -15,6 +15,7 @@ from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
+from emulator.harness.features import TOO_FEW, features_on, split, too_wide
 from emulator.harness.happenings import Happenings
 from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
@@ -23,7 +24,7 @@ from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanis
 from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.partitions import groups_of, partitions_on, refusals
 from emulator.harness.placed_cluster import PlacedCluster
-from emulator.harness.placement import Boundaries, placement_of
+from emulator.harness.placement import Boundaries, everybody, placement_of
 from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.reservations import owners, reserved_on
 from emulator.harness.run import make_cluster
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
-    from emulator.harness.placement import Placement
+    from emulator.harness.placement import Group, Placement
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
@@ -56,7 +57,7 @@ UNDER_WAY = "under way"
 _RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
-_PLACES = "partitions, reservations: nodes that are not for all jobs at any time"
+_PLACES = "features, partitions, reservations: nodes that are not for all jobs at any time"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -109,8 +110,8 @@ def _prepare(scenario: Scenario) -> Prepared:
     if not fits.all():
         left_out[TOO_WIDE] = left_out.get(TOO_WIDE, 0) + int((~fits).sum())
         jobs = jobs.take(fits)
-    if scenario.partitions:
-        jobs = _taken_by_partitions(scenario, jobs, prepared.nodes, left_out)
+    if scenario.partitions or scenario.features:
+        jobs = _that_may_have_nodes(scenario, jobs, prepared.nodes, left_out)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     try:
@@ -120,17 +121,33 @@ def _prepare(scenario: Scenario) -> Prepared:
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
 
 
-def _taken_by_partitions(
+def _that_may_have_nodes(
     scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict[str, int]
 ) -> JobTable:
     try:
-        goes = np.zeros(len(jobs), np.bool_)
-        for why, wrong in refusals(jobs, partitions_on(scenario.partitions, default_node_names(nodes))):
-            left_out[why] = int(wrong.sum())
-            goes |= wrong
+        if scenario.partitions:
+            goes = np.zeros(len(jobs), np.bool_)
+            for why, wrong in refusals(jobs, partitions_on(scenario.partitions, default_node_names(nodes))):
+                left_out[why] = int(wrong.sum())
+                goes |= wrong
+            jobs = jobs.take(~goes)
+        goes = too_wide(jobs, _groups(scenario, jobs, nodes))
     except ValueError as error:
         raise ScenarioError(str(error)) from error
+    if goes.any():
+        left_out[TOO_FEW] = int(goes.sum())
     return jobs.take(~goes)
+
+
+def _groups(scenario: Scenario, jobs: JobTable, nodes: int) -> tuple[Group, ...]:
+    """Who may have which nodes. Raises ValueError."""
+    names = default_node_names(nodes)
+    groups = (
+        groups_of(jobs, partitions_on(scenario.partitions, names))
+        if scenario.partitions
+        else (everybody(len(jobs), nodes),)
+    )
+    return split(jobs, groups, features_on(scenario.features, names))
 
 
 @lru_cache(maxsize=2)
@@ -209,15 +226,14 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
 
 def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
     """Who may have which nodes, and when; None if that is everybody at any time. Raises ScenarioError."""
-    if not (scenario.reservations or scenario.partitions):
+    if not (scenario.reservations or scenario.partitions or scenario.features):
         return None
     jobs, nodes = prepared.jobs, prepared.nodes
     for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
         raise ScenarioError(f"{_PLACES} are for batch jobs; job {lease} is an on-demand lease")
     try:
-        names = default_node_names(nodes)
-        reserved = reserved_on(scenario.reservations, names)
-        groups = groups_of(jobs, partitions_on(scenario.partitions, names)) if scenario.partitions else ()
+        reserved = reserved_on(scenario.reservations, default_node_names(nodes))
+        groups = _groups(scenario, jobs, nodes)
         own = owners(jobs, reserved, groups)
         return placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     except ValueError as error:
@@ -305,7 +321,11 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
-        (_PLACES, bool(scenario.partitions or scenario.reservations), "`partitions` and `reservations`"),
+        (
+            _PLACES,
+            bool(scenario.features or scenario.partitions or scenario.reservations),
+            "`features`, `partitions` and `reservations`",
+        ),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from balancer.plugin_files import Pluggable, reason, resolved
 from emulator.plugins import KINDS
+from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 from emulator.scenario_parts import Part as _Part
-from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _MOST_NODES = 10_000_000
 
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field")
 """Of `workload`: earlier results have them not."""
-_LATER_PARTS = ("limits", "partitions", "reservations", "failures", "maintenance", "energy")
+_LATER_PARTS = ("limits", "features", "partitions", "reservations", "failures", "maintenance", "energy")
 """Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
@@ -222,6 +222,7 @@ class Scenario(Pluggable, _Part):
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
     limits: tuple[LimitPart, ...] = ()
+    features: dict[str, FeaturePart] = Field(default_factory=dict)
     partitions: dict[str, PartitionPart] = Field(default_factory=dict)
     reservations: dict[str, ReservationPart] = Field(default_factory=dict)
     failures: FailuresPart | None = None

@@ -11,6 +11,15 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+class FeaturePart(Part):
+    """`nodes` (a list of names, or ALL) have it; all jobs of `queues` and `users`, and `jobs`, ask for it."""
+
+    nodes: str
+    queues: tuple[int, ...] = ()
+    users: tuple[int, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+
 class PartitionPart(Part):
     """`nodes` (a list of names, or ALL) are for the jobs of `queues`, with `default` also for those of all others.
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import seconds
+from emulator.harness.features import Feature, features_on, lacks, split
 from emulator.harness.node_use import NodeUse
 from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
+from emulator.harness.placement import everybody
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
 from emulator.harness.reservations import breaches, reserved_on
-from emulator.scenario_parts import PartitionPart, ReservationPart
+from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -437,8 +439,13 @@ def _reserved_nodes_are_kept(facts: _Facts) -> Iterator[str]:
     if not said:
         return
     parts = {name: ReservationPart.model_validate(part) for name, part in said.items()}
-    partitions = _partitions(facts)
-    groups = groups_of(facts.record.jobs, partitions) if partitions else ()
+    record, partitions = facts.record, _partitions(facts)
+    groups = (
+        groups_of(record.jobs, partitions)
+        if partitions
+        else (everybody(len(record.jobs), len(record.node_names)),)
+    )
+    groups = split(record.jobs, groups, _features(facts))
     yield from breaches(facts.record, reserved_on(parts, facts.record.node_names), groups)
 
 
@@ -446,6 +453,17 @@ def _jobs_stay_in_their_partition(facts: _Facts) -> Iterator[str]:
     """A job has nodes of its partition only (docs/placement.md)."""
     if partitions := _partitions(facts):
         yield from strays(facts.record, partitions)
+
+
+def _jobs_have_what_they_ask_for(facts: _Facts) -> Iterator[str]:
+    """A job has nodes with the features that it asks for (docs/placement.md)."""
+    yield from lacks(facts.record, _features(facts))
+
+
+def _features(facts: _Facts) -> tuple[Feature, ...]:
+    said: Any = facts.record.scenario.get("features", {})
+    parts = {name: FeaturePart.model_validate(part) for name, part in said.items()}
+    return features_on(parts, facts.record.node_names)
 
 
 def _partitions(facts: _Facts) -> tuple[Partition, ...]:
@@ -470,4 +488,5 @@ _LAWS = (
     _jobs_say_what_their_account_says,
     _reserved_nodes_are_kept,
     _jobs_stay_in_their_partition,
+    _jobs_have_what_they_ask_for,
 )

@@ -104,7 +104,7 @@ def groups_of(jobs: JobTable, partitions: Sequence[Partition]) -> tuple[Group, .
     """The jobs of each partition, as the scheduling pass wants to know them."""
     place = partition_of(jobs, partitions)
     return tuple(
-        Group(np.flatnonzero(place == which), each.nodes, each.priority_tier)
+        Group(np.flatnonzero(place == which), each.nodes, each.priority_tier, which)
         for which, each in enumerate(partitions)
     )
 

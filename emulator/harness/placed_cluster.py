@@ -36,8 +36,8 @@ class PlacedCluster(Cluster):
         for name in (each.name for each in fields(scheduler)):
             if name not in _FREE and getattr(scheduler, name) != getattr(plain, name):
                 raise ValueError(
-                    f"scheduler {name.rstrip('_')}: where nodes are not the same for all jobs (partitions, reservations) there is "
-                    f"{getattr(plain, name)!r} only"
+                    f"scheduler {name.rstrip('_')}: where nodes are not the same for all jobs "
+                    f"(features, partitions, reservations) there is {getattr(plain, name)!r} only"
                 )
         self._placement = placement
         self._rule = _RULES[scheduler.backfill]

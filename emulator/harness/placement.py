@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class Group:
     """Jobs that wait behind each other and may have the same nodes: all, or those of a partition.
 
-    `jobs`: their rows; `nodes`: as indices; jobs of a higher `tier` are looked at first.
+    `jobs`: their rows; `nodes`: as indices; jobs of a higher `tier` are looked at first. Groups of one `line` wait
+    behind each other.
     """
 
     jobs: NDArray[np.intp]
     nodes: frozenset[int]
     tier: int = 0
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,15 @@ def placement_of(
     reservation that each job asks for, -1 for none.
     """
     if not groups:
-        groups = (Group(np.arange(job_count), frozenset(range(node_count))),)
+        groups = (everybody(job_count, node_count),)
     kinds = sorted({tuple(sorted(group.nodes)) for group in groups})
     kind_of = {nodes: kind for kind, nodes in enumerate(kinds)}
     node_class, members = _classes(node_count, [*map(frozenset, kinds), *(each.nodes for each in reserved)])
     asked = np.zeros((max(job_count, 1), p.ASKED_COLUMNS), np.int64)
     asked[:, p.OWN] = -1
-    for line, group in enumerate(groups):
+    for group in groups:
         asked[group.jobs, p.KIND_] = kind_of[tuple(sorted(group.nodes))]
-        asked[group.jobs, p.LINE] = line
+        asked[group.jobs, p.LINE] = group.line
         asked[group.jobs, p.TIER] = group.tier
     if own is not None:
         asked[:job_count, p.OWN] = own
@@ -83,9 +85,14 @@ def placement_of(
         held=members[len(kinds) :],
         tiers=np.array(sorted({group.tier for group in groups}, reverse=True), np.int64),
         rank=_rank(members[: len(kinds)]),
-        lines=len(groups) + len(reserved),
+        lines=max(group.line for group in groups) + 1 + len(reserved),
         events_us=tuple(sorted({int(at_us) for at_us in times.ravel()})),
     )
+
+
+def everybody(job_count: int, node_count: int) -> Group:
+    """All jobs, which may have all nodes."""
+    return Group(np.arange(job_count), frozenset(range(node_count)))
 
 
 def _classes(node_count: int, sets: Iterable[frozenset[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

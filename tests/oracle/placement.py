@@ -1,4 +1,4 @@
-"""Reservations and partitions the slow and obvious way, over the reference schedule.
+"""Reservations, partitions and features the slow and obvious way, over the reference schedule.
 
 Written from `docs/placement.md`; rule numbers are the numbers there. Nodes that no rule tells apart are counted.
 """
@@ -33,6 +33,13 @@ class Part(NamedTuple):
     tier: int = 0
 
 
+class Having(NamedTuple):
+    """A feature: these nodes have it, these jobs ask for it."""
+
+    nodes: frozenset[int]
+    jobs: frozenset[int]
+
+
 class PlacedMachine(_Machine):
     """`parts` have all queues between them; without any all jobs may have all nodes."""
 
@@ -45,12 +52,16 @@ class PlacedMachine(_Machine):
         options: Options,
         holds: list[Hold],
         parts: list[Part],
+        features: list[Having],
     ) -> None:
         super().__init__(jobs, nodes, (order, {}), backfill, options)
         self.holds = sorted(holds)
         self.parts = parts or [Part("all", frozenset(range(nodes)), frozenset())]
+        self.features = features
+        self.kinds = list({part.nodes for part in self.parts} | {self.may_have(job) for job in jobs})
         self.class_of = {
-            node: tuple(node in each.nodes for each in [*self.parts, *self.holds]) for node in range(nodes)
+            node: tuple(node in each for each in [*self.kinds, *(hold.nodes for hold in self.holds)])
+            for node in range(nodes)
         }
         self.size = Counter(self.class_of.values())
         self.first = {kind: min(n for n in range(nodes) if self.class_of[n] == kind) for kind in self.size}
@@ -63,6 +74,10 @@ class PlacedMachine(_Machine):
     def part_of(self, job: Job) -> Part:
         return next((part for part in self.parts if job.queue in part.queues), self.parts[0])
 
+    def may_have(self, job: Job) -> frozenset[int]:
+        asked = [each.nodes for each in self.features if job.number in each.jobs]
+        return self.part_of(job).nodes.intersection(*asked)
+
     def hold_of(self, job: Job) -> Hold | None:
         named = [hold for hold in self.holds if job.number in hold.jobs]
         mine = [hold for hold in self.holds if job.user in hold.users and self.has_room(hold, job)]
@@ -71,7 +86,7 @@ class PlacedMachine(_Machine):
 
     def has_room(self, hold: Hold, job: Job) -> bool:
         begin = max(job.submit_us, hold.begin)
-        return job.nodes <= len(hold.nodes & self.part_of(job).nodes) and begin + job.estimate_us <= hold.end
+        return job.nodes <= len(hold.nodes & self.may_have(job)) and begin + job.estimate_us <= hold.end
 
     def own(self, job: Job) -> Hold | None:
         """The reservation that it waits for or runs in now."""
@@ -133,9 +148,9 @@ class PlacedMachine(_Machine):
 
     def may_use(self, job: Job, kind: NodeClass, begin: int, end: int) -> bool:
         """Rule 2."""
-        is_in = dict(zip([*self.parts, *self.holds], kind, strict=True))
+        is_in = dict(zip(self.holds, kind[len(self.kinds) :], strict=True))
         own = self.own(job)
-        if not is_in[self.part_of(job)] or kind in self.shut:
+        if not kind[self.kinds.index(self.may_have(job))] or kind in self.shut:
             return False
         if own is not None:
             return is_in[own] and end <= own.end
@@ -170,10 +185,9 @@ class PlacedMachine(_Machine):
         self.last_plan = taken
 
     def class_order(self, kind: NodeClass, begin: int) -> Any:
-        holds = [hold for hold, is_in in zip(self.holds, kind[len(self.parts) :], strict=True) if is_in]
+        holds = [hold for hold, is_in in zip(self.holds, kind[len(self.kinds) :], strict=True) if is_in]
         soonest = min((hold.begin for hold in holds if hold.begin > begin), default=NEVER_US)
-        kinds = {part.nodes for part, is_in in zip(self.parts, kind, strict=False) if is_in}
-        return soonest, len(kinds), self.first[kind]
+        return soonest, sum(kind[: len(self.kinds)]), self.first[kind]
 
     def start(self, job: Job) -> None:
         super().start(job)

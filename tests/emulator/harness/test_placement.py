@@ -1,4 +1,4 @@
-"""Reservations and partitions: equal to the slow reference job by job, laws, and each by hand."""
+"""Reservations, partitions and features: equal to the slow reference job by job, laws, and each by hand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.decisions import default_node_names
+from emulator.harness.features import TOO_FEW, Feature, asked_for, lacks, split, too_wide
 from emulator.harness.happenings import Happenings
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
-from emulator.harness.partitions import Partition, groups_of, partitions_on, refusals, strays
-from emulator.harness.placement import Boundaries, placement_of
+from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
+from emulator.harness.placement import Boundaries, everybody, placement_of
 from emulator.harness.reservations import Reserved, breaches, owners, reserved_on
 from emulator.harness.run import make_cluster, simulate
 from emulator.runner import prepare, run_virtual
@@ -24,7 +25,7 @@ from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.placement import Hold, Part, PlacedMachine
+from oracle.placement import Having, Hold, Part, PlacedMachine
 from oracle.reference import BACKFILLS, Options
 from oracle.workloads import QUEUES, job_table, random_workload
 
@@ -38,14 +39,22 @@ if TYPE_CHECKING:
 _ORDERS = ("fcfs", "sjf", "wfp3")
 
 
-def run_with(
+def groups_among(
+    jobs: JobTable, nodes: int, partitions: tuple[Partition, ...], features: tuple[Feature, ...]
+) -> tuple[Group, ...]:
+    groups = groups_of(jobs, partitions) if partitions else (everybody(len(jobs), nodes),)
+    return split(jobs, groups, features)
+
+
+def run_with(  # noqa: PLR0917
     jobs: JobTable,
     nodes: int,
     scheduler: SchedulerConfig,
     reserved: tuple[Reserved, ...] = (),
     partitions: tuple[Partition, ...] = (),
+    features: tuple[Feature, ...] = (),
 ) -> RunRecord:
-    groups = groups_of(jobs, partitions) if partitions else ()
+    groups = groups_among(jobs, nodes, partitions, features)
     own = owners(jobs, reserved, groups)
     placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     cluster = make_cluster(nodes, scheduler, jobs, placement)
@@ -84,6 +93,20 @@ def random_partitions(rng: np.random.Generator, nodes: int) -> tuple[Partition, 
     )
 
 
+def random_features(rng: np.random.Generator, jobs: list[Job], nodes: int) -> tuple[Feature, ...]:
+    """Up to two; often none."""
+    return tuple(
+        Feature(
+            name,
+            frozenset(rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))].tolist()),
+            queues=frozenset(rng.integers(0, QUEUES, int(rng.integers(0, 2))).tolist()),
+            users=frozenset(rng.integers(0, 5, int(rng.integers(0, 2))).tolist()),
+            jobs=frozenset(job.number for job in jobs if rng.random() < 0.1),
+        )
+        for name in ("gpu", "ib")[: max(0, int(rng.integers(-1, 3)))]
+    )
+
+
 def random_reservations(
     rng: np.random.Generator, jobs: list[Job], nodes: int, groups: tuple[Group, ...]
 ) -> tuple[Reserved, ...]:
@@ -116,29 +139,33 @@ def random_reservations(
 
 def compare(rng: np.random.Generator, order: str, backfill: str) -> None:
     jobs, nodes = random_workload(rng, jobs=30)
-    partitions = random_partitions(rng, nodes)
-    if partitions:
-        table = job_table(jobs)
-        gone = {int(number) for _, wrong in refusals(table, partitions) for number in table.number[wrong]}
-        jobs = [job for job in jobs if job.number not in gone]
-        if not jobs:
-            return
-    groups = groups_of(job_table(jobs), partitions) if partitions else ()
+    partitions, features = random_partitions(rng, nodes), random_features(rng, jobs, nodes)
+    table = job_table(jobs)
+    gone = set(table.number[too_wide(table, groups_among(table, nodes, partitions, features))].tolist())
+    jobs = [job for job in jobs if job.number not in gone]
+    if not jobs:
+        return
+    table = job_table(jobs)
+    groups = groups_among(table, nodes, partitions, features)
     reserved = random_reservations(rng, jobs, nodes, groups)
     cycle_s = float(rng.choice([0, 0, 0, 7]))
     config = SchedulerConfig(order=order, backfill=backfill, cycle_s=cycle_s)  # type: ignore[arg-type]
-    record = run_with(job_table(jobs), nodes, config, reserved, partitions)
+    record = run_with(job_table(jobs), nodes, config, reserved, partitions, features)
     holds = [
         Hold(each.name, each.begin_us, each.end_us, each.nodes, each.users, each.jobs) for each in reserved
     ]
     parts = [Part(each.name, each.nodes, each.queues, each.priority_tier) for each in reversed(partitions)]
-    oracle = PlacedMachine(jobs, nodes, order, backfill, Options(cycle_s=cycle_s), holds, parts)
+    having = [
+        Having(each.nodes, frozenset(table.number[asked_for(table, each)].tolist())) for each in features
+    ]
+    oracle = PlacedMachine(jobs, nodes, order, backfill, Options(cycle_s=cycle_s), holds, parts, having)
     assert schedule_of(record) == oracle.run()
     given = nodes_of(record)
     assert {job: Counter(oracle.class_of[node] for node in given[job]) for job in given} == oracle.got
     assert_lawful(record, jobs_in=len(jobs))
     assert not list(breaches(record, reserved, groups))
     assert not partitions or not list(strays(record, partitions))
+    assert not list(lacks(record, features))
 
 
 @pytest.mark.sample(4)
@@ -216,6 +243,23 @@ def test_partitions_without_a_common_node_are_machines_of_their_own(backfill: st
         apart = schedule_of(simulate(job_table(first), nodes, config))
         other = schedule_of(simulate(job_table(second), more, config))
         assert together == apart | {number + 1000: times for number, times in other.items()}
+
+
+def test_a_feature_that_nobody_asks_for_changes_nothing_and_one_that_all_ask_for_is_a_smaller_machine() -> (
+    None
+):
+    rng = np.random.default_rng(37)
+    for backfill in BACKFILLS:
+        config = SchedulerConfig(backfill=backfill)  # type: ignore[arg-type]
+        for _ in range(10):
+            jobs, nodes = random_workload(rng)
+            usual = simulate(job_table(jobs), nodes, config)
+            unused = Feature("gpu", frozenset({0}))
+            record = run_with(job_table(jobs), nodes, config, features=(unused,))
+            assert (schedule_of(record), nodes_of(record)) == (schedule_of(usual), nodes_of(usual))
+            needed = Feature("ib", frozenset(range(2, nodes + 2)), jobs=frozenset(job.number for job in jobs))
+            record = run_with(job_table(jobs), nodes + 5, config, features=(needed,))
+            assert schedule_of(record) == schedule_of(usual)
 
 
 # By hand: four nodes, n001 to n004, jobs of ten seconds; times in seconds.
@@ -360,6 +404,28 @@ def test_without_backfilling_nobody_has_a_node_that_a_waiting_job_of_another_par
     assert times == {1: (0, 10), 2: (10, 20), 3: (0, 10)}
 
 
+def test_a_job_that_asks_for_nothing_leaves_the_nodes_that_others_ask_for() -> None:
+    jobs = JobTable.build(submit_us=[0] * 3, run_us=[10 * US] * 3, nodes=[2, 1, 2], queue=[0, 1, 1])
+    gpu = Feature("gpu", frozenset({0, 1}), queues=frozenset({1}))
+    record = run_with(jobs, 4, SchedulerConfig(), features=(gpu,))
+    assert {number: start // US for number, (start, _) in schedule_of(record).items()} == {1: 0, 2: 0, 3: 10}
+    nodes = nodes_of(record)
+    assert (sorted(nodes[1]), set(nodes[2]) <= {0, 1}, sorted(nodes[3])) == ([2, 3], True, [0, 1])
+
+
+def test_a_job_may_ask_by_a_column_of_the_table_and_for_several_features() -> None:
+    jobs = JobTable.build(submit_us=[0], run_us=[10 * US], nodes=[1], user=[5], extra={"needs_gpu": [1]})
+    features = (Feature("gpu", frozenset({0, 1})), Feature("ib", frozenset({1, 2}), users=frozenset({5})))
+    assert nodes_of(run_with(jobs, 4, SchedulerConfig(), features=features)) == {1: [1]}
+
+
+def test_jobs_wider_than_the_nodes_that_have_what_they_ask_for_are_left_out_and_counted() -> None:
+    whole = prepare(scenario()).jobs
+    prepared = prepare(scenario(features={"gpu": {"nodes": "n[001-002]", "jobs": whole.number.tolist()}}))
+    assert prepared.left_out == {TOO_FEW: int((whole.nodes > 2).sum())}
+    assert prepared.jobs.nodes.max() <= 2
+
+
 def test_jobs_beyond_the_limits_of_their_partition_are_left_out_and_counted() -> None:
     part = {"default": True, "min_nodes": 2, "max_nodes": 3, "max_time_s": 3600}
     prepared = prepare(scenario(partitions={"only": part}))
@@ -406,14 +472,24 @@ def test_a_run_outside_of_its_partition_is_a_breach_that_names_job_and_partition
     ]
 
 
+def test_a_run_without_what_its_job_asks_for_is_a_breach_that_names_job_and_feature() -> None:
+    jobs = JobTable.build(submit_us=[0], run_us=[10 * US], nodes=[2])
+    record = simulate(jobs, 2, SchedulerConfig())
+    record = replace(record, scenario={"features": {"gpu": {"nodes": "n001", "jobs": [1]}}})
+    assert [str(each) for each in check(record)] == [
+        "jobs_have_what_they_ask_for: job 1 (from 0 s) asks for gpu and has nodes without it"
+    ]
+
+
 def test_a_scenario_without_partitions_and_reservations_is_stored_as_before() -> None:
-    assert {"partitions", "reservations"}.isdisjoint(scenario().as_json())
+    assert {"features", "partitions", "reservations"}.isdisjoint(scenario().as_json())
     assert "queue_field" not in scenario().as_json()["workload"]
 
 
 def test_a_stored_reservation_is_the_same_when_it_is_read_again() -> None:
     kept = scenario(
         reservations={"a": {"start_s": 5, "end_s": 9, "node_count": 3}},
+        features={"gpu": {"nodes": "n[001-008]", "users": [1]}},
         partitions={
             "all": {"default": True},
             "few": {"nodes": "n[001-004]", "queues": [1], "max_time_s": 60},
@@ -447,6 +523,8 @@ _AT_FIVE = {"start_s": 5, "end_s": 9}
         ),
         ({"reservations": {"a": _AT_FIVE}, "mechanism": "balancer"}, "the mechanism balancer would give"),
         ({"reservations": {"a": _AT_FIVE}, "scheduler": "slurm"}, "slurm has its own"),
+        ({"features": {"gpu": {"nodes": "n017"}}}, "features: gpu: there is no node n017"),
+        ({"features": {"gpu": {"nodes": "n001"}}, "mechanism": "balancer"}, "would give such nodes"),
         ({"partitions": {"a": {"queues": [1]}}}, "which is in none (40 such jobs)"),
         ({"partitions": {"a": {"queues": [1]}, "b": {"queues": [2, 1]}}}, "a and b both have queue 1"),
         ({"partitions": {"a": {"default": True}, "b": {"default": True}}}, "a and b are both the default"),
