@@ -107,7 +107,7 @@ class Cluster(ClusterViews):
         # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
         ends = 2 * node_count if scheduler.exact_ends_first else node_count
         self._heap = np.zeros((ends + 1, 2), np.int64)
-        self._runs = _no_runs(count + 2 * node_count + 8)
+        self._runs = no_runs(count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
@@ -212,7 +212,7 @@ class Cluster(ClusterViews):
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)
-        self._runs = np.concatenate((self._runs, _no_runs(spare)))
+        self._runs = np.concatenate((self._runs, no_runs(spare)))
         self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
         self._make_state()
 
@@ -463,7 +463,7 @@ class Cluster(ClusterViews):
         occupancy.start_on(self._state, job, chosen, now_us)
 
 
-def _no_runs(count: int) -> NDArray[np.int64]:
+def no_runs(count: int) -> NDArray[np.int64]:
     """Empty rows of the run table: nothing has ended."""
     runs = np.zeros((count, t.RUN_COLUMNS), np.int64)
     runs[:, t.R_END] = -1

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.layout import nodes_of_runs
+from emulator.harness.record import JobState, RunOutcome, RunTable
 from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable
 
@@ -37,6 +38,7 @@ class ClusterViews(TableViews):
     _returns: int
     _known: JobTable
     _added: list[tuple[int, ...]]
+    node_count: int
 
     @property
     def kernel_table(self) -> NDArray[np.int64]:
@@ -83,6 +85,7 @@ class ClusterViews(TableViews):
         """The nodes of a running job; those of its last run, if it has ended or left its memory there."""
         if int(self._job[job, t.STATE]) not in (JobState.ENDED, JobState.SUSPENDED):
             self.must_be(job, JobState.RUNNING, "have nodes")
+        self._name_nodes()
         first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
 
@@ -120,6 +123,7 @@ class ClusterViews(TableViews):
         reg = self._reg
         if reg[t.NODES_KEPT]:
             return
+        self._name_nodes()
         reg[t.NODES_KEPT] = True
         runs = self._runs[: reg[t.RUNS_N]]
         nodes = self._log[: reg[t.LOG_N]]
@@ -128,6 +132,40 @@ class ClusterViews(TableViews):
         self._node[nodes[is_over], t.SINCE] = runs[run[is_over], t.R_END]  # of several the last one counts
         self._node[nodes[~is_over], t.JOB] = runs[run[~is_over], t.R_JOB]
         self._node[self._free[: reg[t.FREE]], t.PLACE] = np.arange(reg[t.FREE])
+
+    def choose_nodes_afterwards(self) -> None:
+        """From the begin only count nodes: nobody is expected to ask which before the run is over.
+
+        The runs then have intervals of nodes, as few as can be. Somebody who asks all the same is answered: from then
+        on nodes are taken as they always are. Call it before anything has started.
+        """
+        self._reg[t.COUNTS_ONLY] = not (self._reg[t.RUNS_N] or self._reg[t.NODES_KEPT])
+
+    def run_table(self) -> RunTable:
+        """Every run so far."""
+        table = super().run_table()
+        return replace(table, node=read_only(self._laid_out()[1])) if self._reg[t.COUNTS_ONLY] else table
+
+    def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Nodes of the runs so far that were only counted."""
+        runs = self._runs[: self._reg[t.RUNS_N]]
+        width = self._job[runs[:, t.R_JOB], t.NODES]
+        columns = (runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), width)
+        return nodes_of_runs(self.node_count, *columns)
+
+    def _name_nodes(self) -> None:
+        """Somebody asks for single nodes that were only counted: from now on they have names."""
+        reg = self._reg
+        if not reg[t.COUNTS_ONLY]:
+            return
+        first, nodes = self._laid_out()
+        runs = self._runs[: reg[t.RUNS_N]]
+        self._log[: len(nodes)] = nodes
+        is_free = np.ones(self.node_count, np.bool_)
+        open_ = runs[:, t.R_END] < 0
+        is_free[nodes[np.repeat(open_, np.diff(first))]] = False
+        self._free[: reg[t.FREE]] = np.flatnonzero(is_free)[::-1]
+        reg[t.COUNTS_ONLY] = False
 
     def must_be(self, job: int, state: JobState, deed: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""

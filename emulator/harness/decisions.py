@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from emulator.harness.effects import Agenda, Effects
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
+    from emulator.harness.record import RunTable
 
 _NO_EFFECTS = NoEffects()
 
@@ -188,14 +189,14 @@ class Decisions:
             begin_us=0,
             horizon_us=horizon_us,
             moves=tuple(move for move in actions.moves if move.at_us <= horizon_us),
-            leases=(*actions.leases, *self._started_from_the_queue()),
+            leases=(*actions.leases, *self._started_from_the_queue(runs)),
             marks=(Mark(actions.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
 
-    def _started_from_the_queue(self) -> list[LeaseOutcome]:
+    def _started_from_the_queue(self, runs: RunTable) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
-        runs, jobs = self.machine.run_table(), self.machine.job_table()
+        jobs = self.machine.job_table()
         rows = np.flatnonzero(jobs.kind[runs.job] == Kind.ON_DEMAND)
         first = dict(zip(runs.job[rows[::-1]].tolist(), runs.start_us[rows[::-1]].tolist(), strict=True))
         for lease in self.actions.leases:

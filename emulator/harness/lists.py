@@ -91,3 +91,14 @@ def interval_text(
             at = last + 1
         ends[k] = place
     return len(rows)
+
+
+@compiled
+def gather_intervals(pieces: Ints32, out: Ints32) -> None:
+    """Put the numbers of these intervals (first, how many) behind each other."""
+    place = 0
+    for k in range(len(pieces)):
+        begin = pieces[k, 0]
+        for at in range(pieces[k, 1]):
+            out[place + at] = begin + at
+        place += pieces[k, 1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US, wall_us
-from emulator.harness.cluster import Stop
+from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.decisions import Decisions
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, NOTICE, PREDICTED
@@ -67,6 +67,8 @@ class Loop:
     ) -> None:
         self.machine = machine
         self._happenings = happenings
+        if mechanism is None and happenings is None and type(machine) is Cluster:
+            machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
         ahead = (
             _Ahead()
         )  # and not the loop itself: a circle would keep the tables of a run until the next collection

@@ -1,7 +1,8 @@
 """Jobs on nodes, compiled: starts, ends, and nodes that leave the batch pool and come back.
 
 The nodes of a run are a slice of the node log, so that a start or an end costs O(nodes of the job). It is a plain
-copy as long as nobody asks for single nodes: the node table is kept only after that (NODES_KEPT).
+copy as long as nobody asks for single nodes: the node table is kept only after that (NODES_KEPT). Where nobody is
+expected to ask, nodes are only counted (COUNTS_ONLY) and laid out afterwards (`layout.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from emulator.harness.structures import (
     heap_push,
 )
 from emulator.harness.tables import (
+    COUNTS_ONLY,
     END,
     ENDED,
     ENDED_BEFORE,
@@ -75,10 +77,11 @@ def start_chosen(
         needed = job[who, NODES]
         left = reg[FREE] - needed
         logged = reg[LOG_N]
-        copy(free, left, log, logged, needed)
-        if reg[NODES_KEPT]:
-            for k in range(logged, logged + needed):
-                node[log[k], JOB] = who
+        if reg[COUNTS_ONLY] == 0:
+            copy(free, left, log, logged, needed)
+            if reg[NODES_KEPT]:
+                for k in range(logged, logged + needed):
+                    node[log[k], JOB] = who
         reg[LOG_N] = logged + needed
         reg[FREE] = left
         job[who, RETURNS] = needed
@@ -125,7 +128,8 @@ def end_job(
             if node[which, OFFLINE] == 0:
                 free_push(node, free, reg, which)
     else:  # all nodes are in the pool
-        copy(log, first, free, reg[FREE], count)
+        if reg[COUNTS_ONLY] == 0:
+            copy(log, first, free, reg[FREE], count)
         reg[FREE] += count
     job[who, END] = now
     job[who, STATE] = ENDED

@@ -86,8 +86,13 @@ def mean(ratios: Ratios) -> float | None:
     return float(ratios.mean()) if len(ratios) else None
 
 
-def percentiles_s(times_us: Times, percents: Sequence[float]) -> list[float | None]:
-    """Percentiles of times in seconds, by linear interpolation between closest ranks (NumPy's default)."""
+def percentiles_s(
+    times_us: Times, percents: Sequence[float], *, in_place: bool = False
+) -> list[float | None]:
+    """Percentiles of times in seconds, by linear interpolation between closest ranks (NumPy's default).
+
+    `in_place`: without a copy of the times, which come into another order.
+    """
     if not len(times_us):
         return [None] * len(percents)
-    return [float(value) / US for value in np.percentile(times_us, percents)]
+    return [float(value) / US for value in np.percentile(times_us, percents, overwrite_input=in_place)]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from emulator.report import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from emulator.report.sheets import Sheet
 
@@ -60,20 +62,27 @@ def write(
     out_dir = Path(out_dir)
     check_target(out_dir)
     summary = summarize(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
+    with folder_for(out_dir) as partial:
+        _write_files(record, summary, partial)
+        if report:
+            (partial / REPORT).write_text(_page(record, summary), encoding="utf-8")
+        if logs is not None:
+            shutil.copytree(logs, partial / LOGS)
+    return summary
+
+
+@contextmanager
+def folder_for(out_dir: Path) -> Iterator[Path]:
+    """A folder beside `out_dir` to write results into, which take their place when nothing was raised."""
     with _writing(out_dir):
         out_dir.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=out_dir.parent, prefix=f".{out_dir.name}."))
         try:
             partial.chmod(0o755)
-            _write_files(record, summary, partial)
-            if report:
-                (partial / REPORT).write_text(_page(record, summary), encoding="utf-8")
-            if logs is not None:
-                shutil.copytree(logs, partial / LOGS)
+            yield partial
             _put(partial, out_dir)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    return summary
 
 
 def rewrite_report(out_dir: Path) -> Path:
@@ -138,7 +147,7 @@ def load(out_dir: Path) -> RunRecord:
     try:
         jobs = pq.read_table(out_dir / JOBS)
         events = pq.read_table(out_dir / EVENTS)
-        kept = json.loads(jobs.schema.metadata[_RECORD_KEY])
+        kept = json.loads(pq.read_metadata(out_dir / JOBS).metadata[_RECORD_KEY])
         job_table, state, start_us, end_us = tables.jobs_from(jobs)
         runs, moves, leases, marks = tables.events_from(events, job_table)
     except (OSError, KeyError, ValueError, TypeError) as error:
@@ -161,8 +170,7 @@ def load(out_dir: Path) -> RunRecord:
 
 
 def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> None:
-    kept = json.dumps({name: plain(getattr(record, name)) for name in _KEPT}, ensure_ascii=False)
-    _write_parquet(tables.jobs_table(record), folder / JOBS, {_RECORD_KEY: kept})
+    _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
     _write_parquet(tables.events_table(record), folder / EVENTS)
     _write_csv(tables.batsim_table(record), folder / JOBS_CSV)
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
@@ -179,22 +187,76 @@ def to_json(summary: dict[str, Any]) -> str:
     return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _write_parquet(sheet: Sheet, path: Path, metadata: dict[bytes, str] | None = None) -> None:
-    with ExitStack() as open_files:
-        writer = None
+def kept_metadata(record: RunRecord) -> dict[bytes, str]:
+    """What `jobs.parquet` keeps beside its rows: the rest of the record."""
+    kept = {name: plain(getattr(record, name)) for name in _KEPT}
+    return {_RECORD_KEY: json.dumps(kept, ensure_ascii=False)}
+
+
+class ParquetFile:
+    """A Parquet file, written row group by row group."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table, nodes: str) -> None:
+        """One row group; `nodes`: its column of node lists."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._path, table.schema, compression="zstd", **_encoding(table, nodes)
+            )
+        self._writer.write_table(table)
+
+    def close(self, metadata: dict[bytes, str] | None = None) -> None:
+        if self._writer is not None:
+            if metadata is not None:
+                self._writer.add_key_value_metadata(metadata)
+            self._writer.close()
+            self._writer = None
+
+
+class CsvFile:
+    """A CSV file, written sheet by sheet."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._has_header = False
+
+    def write(self, sheet: Sheet) -> None:
         for block in sheet.blocks():
-            table = block.replace_schema_metadata(metadata)
-            if writer is None:
-                writer = open_files.enter_context(pq.ParquetWriter(path, table.schema, compression="zstd"))
-            writer.write_table(table)
+            if not self._has_header:
+                self._file.write((",".join(block.column_names) + "\n").encode())
+                self._has_header = True
+            pyarrow.csv.write_csv(block, self._file, pyarrow.csv.WriteOptions(include_header=False))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _write_parquet(sheet: Sheet, path: Path, metadata: dict[bytes, str] | None = None) -> None:
+    file = ParquetFile(path)
+    try:
+        for block in sheet.blocks():
+            file.write(block, sheet.name)
+    finally:
+        file.close(metadata)
+
+
+def _encoding(table: pa.Table, nodes: str) -> dict[str, Any]:
+    """Nodes as differences from one to the next: those of an interval take nearly no room."""
+    return {
+        "use_dictionary": [name for name in table.column_names if name != nodes],
+        "column_encoding": {f"{nodes}.list.element": "DELTA_BINARY_PACKED"},
+    }
 
 
 def _write_csv(sheet: Sheet, path: Path) -> None:
-    with path.open("wb") as file:
-        for number, block in enumerate(sheet.blocks()):
-            if number == 0:
-                file.write((",".join(block.column_names) + "\n").encode())
-            pyarrow.csv.write_csv(block, file, pyarrow.csv.WriteOptions(include_header=False))
+    file = CsvFile(path)
+    try:
+        file.write(sheet)
+    finally:
+        file.close()
 
 
 def _put(partial: Path, out_dir: Path) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 MOST_NODES = 1 << 24
 """In a block."""
-_MOST_ROWS = 1 << 20
-"""As in Parquet's row groups, unless told otherwise."""
+MOST_ROWS = 1 << 18
+"""In a block, which is a row group in Parquet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Sheet:
         begin = 0
         while begin == 0 or begin < len(self.table):
             end = int(np.searchsorted(before, before[begin] + MOST_NODES, "right")) - 1
-            end = min(max(end, begin + 1), begin + _MOST_ROWS, len(self.table))
+            end = min(max(end, begin + 1), begin + MOST_ROWS, len(self.table))
             rows = slice(begin, end)
             part = self.table.slice(begin, end - begin)
             yield part.add_column(self.place, self.name, self.make(rows))

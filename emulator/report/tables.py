@@ -164,7 +164,38 @@ def events_table(record: RunRecord) -> Sheet:
     of a rejection or the text of a mark; `done_node_us` and `lost_node_us` are the work of a run, at its start, where
     something was done to running jobs.
     """
-    parts = [*_job_events(record), *_lease_events(record), *_move_events(record), *_mark_events(record)]
+    return _sheet(
+        [*_job_events(record), *_lease_events(record), *_move_events(record), *_mark_events(record)]
+    )
+
+
+def plain_events(
+    submitted: JobTable,
+    *,
+    ends: tuple[NDArray[np.int64], ...],
+    starts: tuple[NDArray[np.int64], ...],
+    nodes: tuple[NDArray[np.int64], NDArray[np.int32]],
+) -> Sheet:
+    """The events of a part of a run without leases, moves and marks, in which every run comes to its end.
+
+    `ends`, `starts`: (when, job number, run) of each, in order of run; `nodes`: as a run table has those of the starts.
+    """
+
+    def part(event: str, what: tuple[NDArray[np.int64], ...], **more: Any) -> _Part:
+        time_us, number, run = what
+        return _part(event, time_us, job=number, run=run, **more)
+
+    return _sheet(
+        [
+            part("end", ends),
+            _part("submit", submitted.submit_us, job=submitted.number),
+            part("start", starts, nodes=nodes),
+        ]
+    )
+
+
+def _sheet(parts: list[_Part]) -> Sheet:
+    """Events in order."""
     time_us, code = _joined(parts, "time_us"), _joined(parts, "code")
     order = np.lexsort((_rank(time_us, code), time_us))
 
