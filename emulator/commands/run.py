@@ -25,7 +25,7 @@ from emulator.scenario import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
@@ -115,6 +115,9 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--watch", is_flag=True,
               help="Show the run on a page while it lasts; its address is printed on stderr.")  # fmt: skip
+@click.option("--stream", "streamed", is_flag=True,
+              help="Read the log, and write jobs and events, in blocks: for logs that do not fit into memory. "
+              "Plain schedulers; no report.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
@@ -136,6 +139,7 @@ def run(  # noqa: PLR0917
     as_json: bool,
     quiet: bool,
     watch: bool,
+    streamed: bool,
     no_report: bool,
     with_traceback: bool,
     check: bool,
@@ -150,6 +154,7 @@ def run(  # noqa: PLR0917
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
+    no_report = no_report or streamed
     try:
         if accounting is not None or replay is not None:
             folder, record, summary, status = _from_accounting(
@@ -161,7 +166,8 @@ def run(  # noqa: PLR0917
                 seed=seed, speed=speed,
             )  # fmt: skip
             folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
-            record, summary, status = _run(
+            do: Callable[..., Any] = _stream if streamed else _run
+            record, summary, status = do(
                 scenario,
                 clock,
                 folder,
@@ -188,8 +194,8 @@ def run(  # noqa: PLR0917
         from rich.console import Console  # noqa: PLC0415
 
         Console().print(render_summary(summary, folder, has_report=not no_report))
-    if with_traceback and record.traceback:
-        click.echo(record.traceback, err=True, nl=False)
+    if with_traceback and (traceback := getattr(record, "traceback", "")):
+        click.echo(traceback, err=True, nl=False)
     if summary["interrupted"]:
         click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
     sys.exit(status)
@@ -262,6 +268,20 @@ def _run(
         if interrupted and record.interrupted:
             return record, summary, SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))
+
+
+def _stream(
+    scenario: Scenario, clock: str, folder: Path, *, check: bool, watch: bool, **_: bool
+) -> tuple[None, dict[str, Any], int]:
+    """Run and write block by block; there is no record. Ctrl-C ends it without results."""
+    from emulator.report import files  # noqa: PLC0415
+    from emulator.stream.run import stream  # noqa: PLC0415
+
+    if clock == "live" or watch or check:
+        raise ScenarioError("--stream goes with neither --clock live nor --watch nor --check")
+    files.check_target(folder)
+    with interruptible() as interrupted:
+        return None, stream(scenario, folder, go_on=lambda: not interrupted), 0
 
 
 def _from_accounting(

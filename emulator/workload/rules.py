@@ -43,9 +43,22 @@ MALFORMED = "malformed line"
 RENUMBERED = "job number missing or taken, renumbered"
 RELABELLED = "{} number too large, renumbered"
 
+_IN_ORDER = (
+    NO_SUBMIT, BEFORE_ORIGIN, NO_RUN, NO_SIZE, TOO_WIDE, TOO_LONG, MALFORMED, INSTANT, ESTIMATE_MISSING, ESTIMATE_CUT,
+    OVERRUN,
+)  # fmt: skip
+
 _LONGEST_S = 9_000_000_000
 """What fits 64-bit microseconds a thousand times, so that sums of times fit too."""
 _LARGEST_INT32 = 2**31 - 1
+
+
+class NothingToReplayError(TraceError):
+    """The input rules leave out every job; `left_out` counts them by reason."""
+
+    def __init__(self, text: str, left_out: dict[str, int]) -> None:
+        super().__init__(text)
+        self.left_out = left_out
 
 
 def to_jobs(
@@ -103,7 +116,9 @@ def to_jobs(
     rows, left_out = _replayable(log, run_s, sizes, cluster, origin_s)
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise TraceError(f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})")
+        raise NothingToReplayError(
+            f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})", left_out
+        )
 
     counted = {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
     submit_s = log.column("submit_s")[rows]
@@ -149,6 +164,11 @@ def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> di
         return {}
     counted[CANCELLED_AT_A_TIME] = int(known.sum())
     return {CANCEL: np.where(known, _micros(cancel_s), -1)}
+
+
+def in_order(counts: dict[str, int]) -> dict[str, int]:
+    """What was left out or counted in parts of a log, in the order in which `to_jobs` has it of a whole one."""
+    return {what: counts[what] for what in _IN_ORDER if counts.get(what)}
 
 
 def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:

@@ -194,6 +194,16 @@ class SwfFormat:
                 reader.take(block)
         return reader.log()
 
+    def read_blocks(self, path: Path, *, lenient: bool = False) -> Iterator[SwfLog]:
+        """The log in parts, in order, each with the header so far; `malformed` counts the lines of its part."""
+        reader = _Reader(path, lenient=lenient)
+        with open_trace(path) as stream:
+            for block in _blocks(stream, path):
+                reader.take(block)
+                if reader.chunks or reader.malformed:
+                    yield reader.log()
+                    reader.chunks, reader.malformed = [], 0
+
 
 def write_swf(log: SwfLog, path: Path) -> None:
     """Write a log: the header as it is, then the numbers one blank apart. Reading it gives equal data.

@@ -1,0 +1,1 @@
+"""Runs whose log does not fit into memory: read, scheduled and written in blocks."""

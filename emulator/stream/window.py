@@ -1,0 +1,127 @@
+"""A cluster that knows only the jobs that are not over yet and the block that comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness import tables as t
+from emulator.harness.cluster import Cluster, no_runs
+from emulator.harness.layout import Layout
+from emulator.stream.blocks import joined
+from emulator.workload.table import JobTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.config import SchedulerConfig
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a block of time brought. Jobs and runs are numbered from the begin of the log, from 0.
+
+    Run `first_run + k` is of job `started[k]`, begins at `start_us[k]` and has the intervals
+    `pieces[cut[k]:cut[k + 1]]` (first node, how many). `over`: the runs that ended, of job `ended` at `end_us`.
+    """
+
+    first_run: int
+    started: Ints
+    start_us: Ints
+    cut: Ints
+    pieces: NDArray[np.int32]
+    over: Ints
+    ended: Ints
+    end_us: Ints
+
+
+class Window(Cluster):
+    """Whole nodes under a plain scheduler, in virtual time; jobs come block by block and go when they are over."""
+
+    def __init__(self, node_count: int, scheduler: SchedulerConfig) -> None:
+        super().__init__(node_count, scheduler, JobTable.empty())
+        self.choose_nodes_afterwards()
+        self._layout = Layout(node_count)
+        self._ids = np.empty(0, np.int64)
+        """Number of each job of the table, and of each run."""
+        self._run_ids = np.empty(0, np.int64)
+        self._runs_seen = 0
+        self._jobs_seen = 0
+
+    def feed(self, jobs: JobTable) -> None:
+        """The next block: its jobs are submitted after all that happened so far."""
+        reg, old = self._reg, self._job[: len(self)]
+        kept = np.flatnonzero(old[:, t.STATE] != t.ENDED)
+        row_of = np.full(len(old), -1, np.int64)
+        row_of[kept] = np.arange(len(kept))
+        waiting = row_of[self.queue]
+        count = len(kept) + len(jobs)
+        self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
+        self._job[: len(kept)] = old[kept]
+        self._known = joined(self._known.take(kept), jobs)
+        self._fill_rows(jobs, len(kept))
+        self._ids = np.append(self._ids[kept], self._jobs_seen + np.arange(len(jobs)))
+        self._jobs_seen += len(jobs)
+        self._keep_open_runs(row_of, count)
+        self._heap[: reg[t.HEAP_N], t.WHO] = row_of[self._heap[: reg[t.HEAP_N], t.WHO]]
+        self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
+        middle = len(self._queue) // 2
+        self._queue[middle : middle + len(waiting)] = waiting
+        reg[t.QUEUE_LO], reg[t.QUEUE_HI] = middle, middle + len(waiting)
+        reg[t.JOBS_N], reg[t.NEXT_SUBMIT] = count, len(kept)
+        reg[t.LAST_ENDED] = -1
+        reg[t.KEPT_HEAD] = row_of[reg[t.KEPT_HEAD]] if reg[t.KEPT_HEAD] >= 0 else -1
+        self._scratch = self._new_scratch()
+        self._make_state()
+
+    def _keep_open_runs(self, row_of: Ints, jobs: int) -> None:
+        runs = self._runs[: self._reg[t.RUNS_N]]
+        open_ = np.flatnonzero(runs[:, t.R_END] < 0)
+        self._layout.keep(open_)
+        self._run_ids = self._run_ids[open_]
+        kept = runs[open_]
+        kept[:, t.R_JOB] = row_of[kept[:, t.R_JOB]]
+        self._job[kept[:, t.R_JOB], t.RUN_ROW] = np.arange(len(open_))
+        self._runs = np.concatenate((kept, no_runs(jobs + 2 * self.node_count + 8)))
+        self._reg[t.RUNS_N] = len(open_)
+        self._log = np.zeros(
+            int(self._known.nodes.sum()) + 2 * self.node_count + 8, np.int32
+        )  # never touched
+        self._reg[t.LOG_N] = 0
+
+    def go_on(self, before_us: int) -> Happened:
+        """Let everything before this time happen (NEVER: all), which must be later than the block's last submit."""
+        reg = self._reg
+        known = int(reg[t.RUNS_N])
+        last_us = before_us if before_us == t.NEVER else before_us - 1
+        self.advance(last_us)
+        ended = int(reg[t.LAST_ENDED])
+        if last_us != t.NEVER and (
+            reg[t.NEXT_SUBMIT] < reg[t.JOBS_N] or (ended >= 0 and self._job[ended, t.END] == last_us)
+        ):
+            self.finish_instant(last_us)
+        return self._happened(known)
+
+    def _happened(self, known: int) -> Happened:
+        runs = self._runs[: self._reg[t.RUNS_N]]
+        jobs = runs[:, t.R_JOB]
+        self._layout.lay_out(runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), self._job[jobs, t.NODES])
+        first_run = self._runs_seen
+        self._runs_seen += len(runs) - known
+        self._run_ids = np.append(self._run_ids, np.arange(first_run, self._runs_seen))
+        over = np.flatnonzero(runs[:, t.R_END] >= 0)
+        cut = self._layout.cut[known:]
+        return Happened(
+            first_run=first_run,
+            started=self._ids[jobs[known:]],
+            start_us=runs[known:, t.R_START].copy(),
+            cut=cut - cut[0],
+            pieces=self._layout.pieces[cut[0] :].copy(),
+            over=self._run_ids[over],
+            ended=self._ids[jobs[over]],
+            end_us=runs[over, t.R_END].copy(),
+        )
