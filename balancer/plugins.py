@@ -13,7 +13,7 @@ import sys
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import distributions
 from itertools import chain
 from math import isfinite
@@ -152,6 +152,7 @@ def _has(thing: Any, name: str) -> bool:
     return isinstance(thing, FunctionType) and _form(thing) == f"({parameters}"
 
 
+@lru_cache(maxsize=256)
 def _form(function: FunctionType) -> str:
     """Its parameters, but for those that have defaults; `now_us` and `_view` are `now` and `view`."""
     names = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from difflib import get_close_matches
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,6 +17,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
+from balancer.plugins import IN_USE
 from emulator.plugins import KINDS
 from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 from emulator.scenario_parts import Part as _Part
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic_core import ErrorDetails
+
+    from balancer.plugins import Plugins
 
 
 class ScenarioError(ValueError):
@@ -260,6 +264,18 @@ class Scenario(Pluggable, _Part):
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
+    """Runs of a sweep ask again and again, with a few schedulers by their names."""
+    if isinstance(value, str) and ":" not in value:  # no file is read for it, which may change
+        return _named_scheduler(value, IN_USE.get())
+    return _made_scheduler(value)
+
+
+@lru_cache(maxsize=64)
+def _named_scheduler(value: str, _: Plugins) -> SchedulerConfig:
+    return _made_scheduler(value)
+
+
+def _made_scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
     return SchedulerConfig.parse(value) if isinstance(value, str) else SchedulerConfig.from_mapping(value)
 
 

@@ -237,4 +237,5 @@ _Ability = TypeVar("_Ability")
 
 def ability(mechanism: object, kind: type[_Ability]) -> _Ability | None:
     """The mechanism as one that has this ability, or None."""
-    return mechanism if isinstance(mechanism, kind) else None
+    # Most runs have none, and to ask a protocol takes longer than to schedule a hundred jobs.
+    return mechanism if mechanism is not None and isinstance(mechanism, kind) else None

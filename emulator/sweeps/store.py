@@ -58,14 +58,14 @@ class Store:
 
     def write_tables(self, sweep: Sweep) -> int:
         """Write both tables of what is finished; returns how many rows they have."""
-        rows = []
+        rows, names = [], sweep.varied_keys
         for run in sweep.runs:
             figures = self.row(run)
             if figures is not None:
-                varied = {key: _cell(run.varied.get(key)) for key in sweep.varied_keys}
+                varied = {key: _cell(run.varied.get(key)) for key in names}
                 rows.append(varied | figures | {_KEY: run.key, _SOURCES: sources()})
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        table = pa.table({name: _column([row.get(name) for row in rows]) for name in names})
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        table = pa.table({name: _column([row.get(name) for row in rows]) for name in columns})
         _replace(self.folder / PARQUET, lambda partial: pq.write_table(table, partial, compression="zstd"))
         _replace(self.folder / CSV, lambda partial: pa_csv.write_csv(table, partial))
         return len(rows)
