@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from emulator.harness.record import RunRecord
 from emulator.metrics.summary import FORMAT, plain, summarize
 from emulator.report import tables
+from emulator.report.batsim_jobs import batsim_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ def load(out_dir: Path) -> RunRecord:
 def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> None:
     _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
     _write_parquet(tables.events_table(record), folder / EVENTS)
-    _write_csv(tables.batsim_table(record), folder / JOBS_CSV)
+    _write_csv(batsim_table(record), folder / JOBS_CSV)
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
 
 

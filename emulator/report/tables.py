@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from balancer.clock import US
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
-from emulator.metrics.energy import energy_of
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
@@ -30,7 +29,7 @@ def _nothing() -> NDArray[np.int64]:
     return np.empty(0, np.int64)
 
 
-_KINDS = tuple(kind.name.lower() for kind in Kind)
+KINDS = tuple(kind.name.lower() for kind in Kind)
 _STATES = tuple(state.name.lower() for state in JobState)
 _LATE_NAMES = ("suspended", "suspend")
 """Only in files that need them, so that others stay what they were."""
@@ -99,7 +98,7 @@ def jobs_table(record: RunRecord) -> Sheet:
     last = last_run_of_job(record)
     found: dict[str, pa.Array] = {
         "job": numbers(jobs.number),
-        "kind": _names(jobs.kind, _KINDS),
+        "kind": _names(jobs.kind, KINDS),
         "state": _names(record.state, _STATES),
         "submit_us": numbers(jobs.submit_us),
         "start_us": or_null(start_us),
@@ -113,7 +112,7 @@ def jobs_table(record: RunRecord) -> Sheet:
         **{name: or_null(getattr(jobs, name)) for name in _UNKNOWN},
         **{f"{_EXTRA}{name}": or_null(values) for name, values in jobs.extra.items()},
     }
-    begin, width = _places(record, last)
+    begin, width = node_places(record, last)
     place = list(found).index("runs") + 1
     return Sheet(
         pa.table(found),
@@ -124,7 +123,7 @@ def jobs_table(record: RunRecord) -> Sheet:
     )
 
 
-def _places(record: RunRecord, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def node_places(record: RunRecord, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the nodes of these runs begin and how many they are; -1 for no run."""
     first = record.runs.first
     if len(first) == 1:
@@ -141,7 +140,7 @@ def jobs_from(table: pa.Table) -> tuple[JobTable, NDArray[np.int8], NDArray[np.i
         run_us=table["run_us"].to_numpy(),
         estimate_us=table["estimate_us"].to_numpy(),
         nodes=table["nodes"].to_numpy(),
-        kind=_codes(table["kind"], _KINDS),
+        kind=_codes(table["kind"], KINDS),
         **{name: _or_minus_one(table[name], np.int32) for name in _UNKNOWN},
         extra={
             name.removeprefix(_EXTRA): _or_minus_one(table[name], np.int64)
@@ -442,74 +441,3 @@ def pace_from(pace: dict[str, float]) -> dict[str, float]:
         )
         for name, value in pace.items()
     }
-
-
-_FINAL_STATE = {
-    JobState.FUTURE: "NOT_SUBMITTED",
-    JobState.QUEUED: "SUBMITTED",
-    JobState.HELD: "SUBMITTED",
-    JobState.RUNNING: "RUNNING",
-    JobState.ENDED: "COMPLETED_SUCCESSFULLY",
-    JobState.REJECTED: "REJECTED",
-    JobState.CANCELLED: "COMPLETED_KILLED",
-    JobState.SUSPENDED: "SUSPENDED",
-}
-_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
-
-
-def batsim_table(record: RunRecord) -> Sheet:
-    """`jobs.csv`: the columns of Batsim's job output, which evalys reads; times in seconds."""
-    last = last_run_of_job(record)
-    has_run = last >= 0
-    outcome = np.full(len(last), RunOutcome.RUNNING, np.int8)
-    outcome[has_run] = record.runs.outcome[last[has_run]]
-    killed = (record.state == JobState.ENDED) & (outcome == RunOutcome.KILLED)
-    names = [*(_FINAL_STATE[state] for state in JobState), _WALLTIME_REACHED]
-    final = np.where(killed, len(JobState), record.state).astype(np.int8)
-    # A running job has a start but no end in its record; the start is that of its run.
-    start_us = record.start_us.copy()
-    going = (record.state == JobState.RUNNING) & has_run
-    start_us[going] = record.runs.start_us[last[going]]
-    started, ended = start_us >= 0, (record.start_us >= 0) & (record.end_us >= 0)
-    submit_us, run_us = record.jobs.submit_us, record.end_us - record.start_us
-    turnaround_us = record.end_us - submit_us
-    count = len(last)
-    runs = np.bincount(record.runs.job, minlength=count)
-    energy = energy_of(record)
-
-    def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
-        return numbers(values_us / US, known)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stretch = numbers(turnaround_us / run_us, ended & (run_us > 0))
-    found = {
-        "job_id": numbers(record.jobs.number),
-        "workload_name": columns.chosen(
-            np.zeros(count, np.int64), [str(record.scenario.get("name", "workload"))]
-        ),
-        "profile": columns.chosen(record.jobs.kind.astype(np.int64), _KINDS),
-        "submission_time": seconds(submit_us),
-        "requested_number_of_resources": numbers(record.jobs.nodes),
-        "requested_time": seconds(record.jobs.estimate_us),
-        "success": numbers((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
-        "final_state": columns.chosen(final.astype(np.int64), names),
-        "starting_time": seconds(start_us, started),
-        "execution_time": seconds(run_us, ended),
-        "finish_time": seconds(record.end_us, ended),
-        "waiting_time": seconds(start_us - submit_us, started),
-        "turnaround_time": seconds(turnaround_us, ended),
-        "stretch": stretch,
-        "consumed_energy": numbers(np.full(count, -1, np.int8) if energy is None else energy.job_j),
-        "metadata": columns.chosen(
-            runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
-        ),
-    }
-    shown = np.where(started & has_run, last, -1)
-    place = list(found).index("stretch") + 1
-    return Sheet(
-        pa.table(found),
-        "allocated_resources",
-        place,
-        np.maximum(_places(record, shown)[1], 0),
-        lambda rows: columns.intervals(record.runs.first, record.runs.node, shown[rows]),
-    )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from emulator.harness.lists import gather, gather_intervals
 from emulator.harness.record import JobState, RunOutcome, RunRecord, RunTable
 from emulator.report import files, sheets, tables
+from emulator.report.batsim_jobs import batsim_table
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable
 
@@ -125,7 +126,7 @@ class Streamed:
             return
         record = self._record(count)
         self._jobs_file.add(tables.jobs_table(record))
-        self._csv.write(tables.batsim_table(record))
+        self._csv.write(batsim_table(record))
         self._figures.add(
             record.jobs.submit_us, record.start_us, record.end_us, record.jobs.nodes.astype(np.int64)
         )

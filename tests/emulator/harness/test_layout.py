@@ -10,8 +10,8 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.laws import assert_lawful
-from emulator.harness.loop import Loop
 from emulator.harness.layout import BINS, Layout, bin_of
+from emulator.harness.loop import Loop
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable

@@ -1,0 +1,92 @@
+"""`jobs.csv` of a results folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from balancer.clock import US
+from emulator.harness.record import JobState, RunOutcome
+from emulator.metrics.energy import energy_of
+from emulator.metrics.runs import last_run_of_job
+from emulator.report import columns
+from emulator.report.columns import numbers
+from emulator.report.sheets import Sheet
+from emulator.report.tables import KINDS, node_places
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+
+_FINAL_STATE = {
+    JobState.FUTURE: "NOT_SUBMITTED",
+    JobState.QUEUED: "SUBMITTED",
+    JobState.HELD: "SUBMITTED",
+    JobState.RUNNING: "RUNNING",
+    JobState.ENDED: "COMPLETED_SUCCESSFULLY",
+    JobState.REJECTED: "REJECTED",
+    JobState.CANCELLED: "COMPLETED_KILLED",
+    JobState.SUSPENDED: "SUSPENDED",
+}
+_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+
+
+def batsim_table(record: RunRecord) -> Sheet:
+    """`jobs.csv`: the columns of Batsim's job output, which evalys reads; times in seconds."""
+    last = last_run_of_job(record)
+    has_run = last >= 0
+    outcome = np.full(len(last), RunOutcome.RUNNING, np.int8)
+    outcome[has_run] = record.runs.outcome[last[has_run]]
+    killed = (record.state == JobState.ENDED) & (outcome == RunOutcome.KILLED)
+    names = [*(_FINAL_STATE[state] for state in JobState), _WALLTIME_REACHED]
+    final = np.where(killed, len(JobState), record.state).astype(np.int8)
+    # A running job has a start but no end in its record; the start is that of its run.
+    start_us = record.start_us.copy()
+    going = (record.state == JobState.RUNNING) & has_run
+    start_us[going] = record.runs.start_us[last[going]]
+    started, ended = start_us >= 0, (record.start_us >= 0) & (record.end_us >= 0)
+    submit_us, run_us = record.jobs.submit_us, record.end_us - record.start_us
+    turnaround_us = record.end_us - submit_us
+    count = len(last)
+    runs = np.bincount(record.runs.job, minlength=count)
+    energy = energy_of(record)
+
+    def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
+        return numbers(values_us / US, known)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = numbers(turnaround_us / run_us, ended & (run_us > 0))
+    found = {
+        "job_id": numbers(record.jobs.number),
+        "workload_name": columns.chosen(
+            np.zeros(count, np.int64), [str(record.scenario.get("name", "workload"))]
+        ),
+        "profile": columns.chosen(record.jobs.kind.astype(np.int64), KINDS),
+        "submission_time": seconds(submit_us),
+        "requested_number_of_resources": numbers(record.jobs.nodes),
+        "requested_time": seconds(record.jobs.estimate_us),
+        "success": numbers((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
+        "final_state": columns.chosen(final.astype(np.int64), names),
+        "starting_time": seconds(start_us, started),
+        "execution_time": seconds(run_us, ended),
+        "finish_time": seconds(record.end_us, ended),
+        "waiting_time": seconds(start_us - submit_us, started),
+        "turnaround_time": seconds(turnaround_us, ended),
+        "stretch": stretch,
+        "consumed_energy": numbers(np.full(count, -1, np.int8) if energy is None else energy.job_j),
+        "metadata": columns.chosen(
+            runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
+        ),
+    }
+    shown = np.where(started & has_run, last, -1)
+    place = list(found).index("stretch") + 1
+    return Sheet(
+        pa.table(found),
+        "allocated_resources",
+        place,
+        np.maximum(node_places(record, shown)[1], 0),
+        lambda rows: columns.intervals(record.runs.first, record.runs.node, shown[rows]),
+    )
