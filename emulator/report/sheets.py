@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MOST_NODES = 1 << 24
+MOST_NODES = 1 << 22
 """In a block."""
 MOST_ROWS = 1 << 18
 """In a block, which is a row group in Parquet."""
