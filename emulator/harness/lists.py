@@ -102,3 +102,30 @@ def gather_intervals(pieces: Ints32, out: Ints32) -> None:
         for at in range(pieces[k, 1]):
             out[place + at] = begin + at
         place += pieces[k, 1]
+
+
+@compiled
+def intervals(
+    first: Ints, size: Ints, node: Ints32, spare: Ints32, count: Ints, low: Ints, length: Ints
+) -> int:
+    """The intervals of the lists `node[first[k]:first[k] + size[k]]`: how many of each, where each begins, how long.
+
+    Returns how many there are in all; with less room in `low` and `length` only that and `count` are right.
+    """
+    total = 0
+    for k in range(len(first)):
+        for at in range(size[k]):
+            spare[at] = node[first[k] + at]
+        sort(spare, size[k])
+        count[k] = 0
+        for at in range(size[k]):
+            is_new = at == 0 or spare[at] != spare[at - 1] + 1
+            if is_new:
+                if total < len(low):
+                    low[total] = spare[at]
+                    length[total] = 0
+                count[k] += 1
+                total += 1
+            if total <= len(low):
+                length[total - 1] += 1
+    return total

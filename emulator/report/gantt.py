@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.harness.lists import intervals
 from emulator.harness.record import RunOutcome
 from emulator.workload.table import Kind
 
@@ -147,19 +148,12 @@ def _boxes(
     """(boxes of each run, first node of each box, its nodes): neighbouring nodes of a run are one box."""
     if not len(sizes):
         return (np.zeros(0, np.int64),) * 3
-    run = np.repeat(np.arange(len(sizes)), sizes)
-    within = np.arange(len(run)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    nodes = node[np.repeat(first, sizes) + within].astype(np.int64)
-    order = np.lexsort((nodes, run))
-    nodes = nodes[order]
-    is_new = np.ones(len(run), np.bool_)
-    is_new[1:] = (run[1:] != run[:-1]) | (nodes[1:] != nodes[:-1] + 1)
-    begins = np.flatnonzero(is_new)
-    return (
-        np.bincount(run[begins], minlength=len(sizes)),
-        nodes[begins],
-        np.diff(begins, append=len(run)),
-    )
+    spare, count = np.empty(int(sizes.max()), np.int32), np.empty(len(sizes), np.int64)
+    none = np.empty(0, np.int64)
+    room = intervals(first, sizes, node, spare, count, none, none)
+    low, length = np.empty(room, np.int64), np.empty(room, np.int64)
+    intervals(first, sizes, node, spare, count, low, length)
+    return count, low, length
 
 
 _MOST_NAMES = 5000

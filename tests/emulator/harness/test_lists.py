@@ -64,3 +64,23 @@ def test_the_largest_number_of_figures_has_room():
     room = np.zeros(lists.WIDEST, np.uint8)
     end = lists.put_number(room, 0, 2**31 - 1)
     assert room[:end].tobytes() == b"2147483647"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_are_counted_and_named(seed):
+    first, node, found = drawn(seed)
+    rows = np.random.default_rng(seed).integers(0, len(found), 200)
+    begin, size = first[rows], np.diff(first)[rows]
+    spare, count, none = np.zeros(300, np.int32), np.zeros(200, np.int64), np.zeros(0, np.int64)
+    wanted = [
+        (ends[0], int(ends[-1]) - int(ends[0]) + 1)
+        for row in rows
+        for ends in [[int(end) for end in text.split("-")] for text in as_text(found[row]).split()]
+    ]
+
+    total = lists.intervals(begin, size, node, spare, count, none, none)
+    low, length = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    lists.intervals(begin, size, node, spare, count, low, length)
+
+    assert list(zip(low.tolist(), length.tolist(), strict=True)) == wanted
+    assert count.tolist() == [len(as_text(found[row]).split()) for row in rows]
