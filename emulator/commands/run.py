@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from emulator.harness.record import RunRecord
+    from emulator.live.kept import KeptRun
     from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
 
@@ -118,6 +119,8 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--stream", "streamed", is_flag=True,
               help="Read the log, and write jobs and events, in blocks: for logs that do not fit into memory. "
               "Plain schedulers; no report.")  # fmt: skip
+@click.option("--keep", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Live: keep the run in this folder. Ctrl-C stops it; the same command goes on with it.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
@@ -140,6 +143,7 @@ def run(  # noqa: PLR0917
     quiet: bool,
     watch: bool,
     streamed: bool,
+    keep: Path | None,
     no_report: bool,
     with_traceback: bool,
     check: bool,
@@ -175,6 +179,7 @@ def run(  # noqa: PLR0917
                 check=check,
                 report=not no_report,
                 watch=watch,
+                keep=keep,
             )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
@@ -239,20 +244,25 @@ def _run(
     check: bool,
     report: bool,
     watch: bool = False,
+    keep: Path | None = None,
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
+    if keep is not None and clock != "live":
+        raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
     from emulator.report import files  # noqa: PLC0415
     from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
-    with interruptible() as interrupted, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
+    with interruptible() as interrupted, _folder(keep, scenario, prepared) as (scratch, kept):
         logs = None
         with _page(scenario, wanted=watch) as page:
             if clock == "live":
-                logs = Path(scratch) / files.LOGS
-                record = _live(scenario, prepared, folder, logs, interrupted, quiet=quiet, page=page)
+                logs = scratch / files.LOGS
+                record = _live(
+                    scenario, prepared, folder, logs, interrupted, quiet=quiet, page=page, kept=kept
+                )
             else:
                 record = _virtual(scenario, prepared, interrupted, quiet=quiet, page=page)
             if page is not None:
@@ -265,6 +275,8 @@ def _run(
         summary = files.write(
             record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
         )
+        if kept is not None:
+            kept.forget()
         if interrupted and record.interrupted:
             return record, summary, SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))
@@ -282,6 +294,21 @@ def _stream(
     files.check_target(folder)
     with interruptible() as interrupted:
         return None, stream(scenario, folder, go_on=lambda: not interrupted), 0
+
+
+@contextmanager
+def _folder(
+    keep: Path | None, scenario: Scenario, prepared: Prepared
+) -> Iterator[tuple[Path, KeptRun | None]]:
+    """Where a live run's processes write, and the run that is kept there."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
+            yield Path(scratch), None
+        return
+    from emulator.live import kept  # noqa: PLC0415 - only for live runs
+
+    with kept.keep(keep.absolute(), scenario, prepared.nodes) as run:
+        yield run.folder, run
 
 
 def _from_accounting(
@@ -367,12 +394,17 @@ def _live(
     *,
     quiet: bool,
     page: WatchPage | None,
+    kept: KeptRun | None,
 ) -> RunRecord:
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
+    from emulator.live.kept import RunStands  # noqa: PLC0415
 
     try:
-        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page)
+        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, kept=kept)
+    except RunStands as stands:
+        click.echo(f"emulator: {stands}; the same command goes on with it", err=True)
+        sys.exit(SIGNAL + interrupted.number)
     except FleetError as error:
-        kept = folder / logs.name
-        shutil.copytree(logs, kept, dirs_exist_ok=True)
-        raise RunError(f"{error}\n  (all logs: {kept})") from error
+        copy = folder / logs.name
+        shutil.copytree(logs, copy, dirs_exist_ok=True)
+        raise RunError(f"{error}\n  (all logs: {copy})") from error

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,24 +23,25 @@ from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
 from emulator.clock_file import SLOTS
 from emulator.clock_master import SharedClockMaster
 from emulator.harness.decisions import default_node_names
-from emulator.harness.machine import HasSlots, tells_work
-from emulator.harness.mechanism import HasMachine, ability
 from emulator.harness.record import Mark
 from emulator.live import services, shares
+from emulator.live.aftermath import WENT_ON
+from emulator.live.asked import ask
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
-from emulator.live.collect import STILL_WORKING, collect, replayed
+from emulator.live.collect import collect, replayed
+from emulator.live.ending import record_of, trouble
 from emulator.live.failure import FailedPlans
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
 from emulator.live.guard import Guard
+from emulator.live.kept import RunStands
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.process import lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
 from emulator.live.qsub import SUBMITTERS
-from emulator.live.watch import lag, watch
-from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import UNDER_WAY, check_live, describe, make_machine, make_mechanism
-from emulator.scenario import ScenarioError
+from emulator.live.room import Room, is_full
+from emulator.live.watch import watch
+from emulator.runner import UNDER_WAY, describe
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -49,14 +50,15 @@ if TYPE_CHECKING:
 
     from balancer.plugin_files import PluginFile
     from emulator.harness.record import RunRecord
+    from emulator.live.collect import BatchSide
     from emulator.live.counts import Counts
+    from emulator.live.failure import Failure
+    from emulator.live.kept import KeptRun
+    from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
-
-_BROKEN_OFF_S = 0.2
-"""A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
 
 
 class FleetError(RuntimeError):
@@ -71,14 +73,15 @@ def run_live(
     *,
     quiet: bool = False,
     page: WatchPage | None = None,
+    kept: KeptRun | None = None,
 ) -> RunRecord:
     """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
 
     `work` is an empty folder for everything the processes write; their logs are in WORK/logs. Raises
     FleetError; no process is left behind in any case. A run that breaks off half-way leaves a record that
-    says why (`interrupted`).
+    says why (`interrupted`). `kept`: the run of the folder `work`, which may go on; RunStands when it was stopped.
     """
-    fleet = Fleet(scenario, prepared, work, page)
+    fleet = Fleet(scenario, prepared, work, page, kept)
     try:
         return fleet.run(interrupted, quiet=quiet)
     except (FleetProcessError, shares.CalibrationError) as error:
@@ -89,32 +92,21 @@ class Fleet:
     """One live run. Everything it writes is below `work`."""
 
     def __init__(
-        self, scenario: Scenario, prepared: Prepared, work: Path, page: WatchPage | None = None
+        self,
+        scenario: Scenario,
+        prepared: Prepared,
+        work: Path,
+        page: WatchPage | None = None,
+        kept: KeptRun | None = None,
     ) -> None:
-        check_live(scenario, prepared)
-        mechanism = make_mechanism(scenario)
+        asked = ask(scenario, prepared)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
-        self.batch_decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
-        """The batch server has the mechanism: every one but the Balancer, which is a service of its own."""
-        self.slots_per_node, slotted, machine = 1, None, None
-        if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
-            # What it cannot run is an error before anything has begun.
-            machine = make_machine(scenario, prepared, mechanism)
-            if scenario.live.jobs == "emulator-job" and not tells_work(machine):
-                problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
-                raise ScenarioError(f"live.jobs: {problem}")
-            slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
-            self.slots_per_node = 1 if slotted is None else slotted.slots_per_node
+        self.batch_decides, self.slots_per_node = asked.batch_decides, asked.slots_per_node
         if scenario.live.jobs == "cpu-bound":
-            shares.check_possible(scenario.live, prepared.jobs, slotted)
-        system.check(scenario, prepared, mechanism, machine)
-        cloud.check_leases(scenario, prepared, mechanism)
-        if not isinstance(mechanism, BalancerMechanism):
-            mechanism = None
-        if mechanism is not None and mechanism.static_reserve > prepared.nodes:
-            raise ScenarioError(
-                f"balancer: static_reserve is {mechanism.static_reserve}, the cluster has {prepared.nodes} nodes"
-            )
+            shares.check_possible(scenario.live, prepared.jobs, asked.slotted)
+        system.check(scenario, prepared, asked.mechanism, asked.machine)
+        cloud.check_leases(scenario, prepared, asked.mechanism)
+        mechanism = asked.balancer
         self.scenario = scenario
         self.prepared = prepared
         self.mechanism = mechanism
@@ -122,18 +114,21 @@ class Fleet:
         self.logs = work / "logs"
         self.bin = work / "bin"
         self.names = default_node_names(prepared.nodes)
-        self.marks: list[Mark] = []
+        self._kept = kept
+        self.marks = [] if kept is None else [Mark(at_us, text) for at_us, text in kept.state.marks]
         self.processes: dict[str, FleetProcess] = {}
         self._guard: Guard | None = None
         self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
-        self.token = ""
+        self.token = "" if kept is None else kept.state.token
         self.now_us = 0
         self._page = page
         self._batch, self._ondemand = system.at(self), cloud.at(self)
         self.apart = check_faults(scenario.live.faults, self._batch, self.names, self._services())
         self._faults: ProcessFaults | None = None
-        self.logs.mkdir()
+        self._stands = False
+        self._room = Room(work)
+        self.logs.mkdir(exist_ok=self.is_resumed)
 
     def _services(self) -> set[str]:
         """What a fault may be done to besides nodes."""
@@ -144,16 +139,9 @@ class Fleet:
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
-        began_us = wall_us()
-        held, patience_us = live.pace == "held", micros(live.patience_s)
-        clock = SharedClockMaster(
-            self.clock_file,
-            speed=live.speed,
-            held=held,
-            slots=SLOTS + len(self.apart),
-            patience_us=patience_us,
-        )
-        self._clock, self._interrupted = clock, interrupted
+        self._began_us = wall_us() - (0 if self._kept is None else self._kept.state.wall_us)
+        self._clock, self._interrupted = self._make_clock(), interrupted
+        clock = self._clock
         with ExitStack() as stack:
             self._guard = Guard()
             stack.callback(self._batch.close)
@@ -162,48 +150,99 @@ class Fleet:
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             clock.follow = self._batch.own_time()
-            if live.faults and isinstance(self._batch, ComesBack):
-                self._faults = ProcessFaults(self, self._batch, live.faults)
-            stack.enter_context(clock)
-            counts = self._batch.counts(self.replay_log)
-            reason = watch(self, clock, counts, threading.Event(), quiet=quiet)
-            if self._faults is not None:
-                self._faults.close()
-            # From here on nothing happens any more: the record is that of one moment.
-            failure = self._batch.failure
-            if not reason and self._failed_plans is not None:
-                reason = self._failed_plans.look()
-            all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
-            self.now_us = clock.now_us()
-            pace = asdict(clock.pace) | {"speed": live.speed}
-            batch = self._batch.collect(replayed(self.replay_log).job_ids)
-            self.now_us = max(self.now_us, batch.now_us)
-            # Who waits for a server that is gone waits in vain.
-            if not all_done and batch.offline is not None and not failure:
-                self.marks.append(Mark(self.now_us, STILL_WORKING))
-            self._stop_processes()  # the ledger and the replayer's log are read from their files
-            record = collect(self, batch, reason)
-            late = {} if self.ledger is None else self._ondemand.cost()
-            if clock.follow is not None or late:
-                record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s, late)
-            if failure:
-                record = replace(record, traceback=failure.traceback)
-            if rates and self.job_folder.exists():  # else it ended before there was a job
-                measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
-                record = replace(record, figures=record.figures | shares.figures(measured))
-        return describe(
-            record,
-            self.scenario,
-            self.prepared,
-            wall_s=seconds(wall_us() - began_us),
-            pace=pace,
+            if isinstance(self._batch, ComesBack) and live.faults:
+                done = 0 if self._kept is None else self._kept.state.steps_done
+                self._faults = ProcessFaults(self, self._batch, live.faults, done)
+            clock.start()
+            stack.callback(lambda: clock.stand() if self._stands else clock.stop())
+            self._note_progress()
+            reason = self._watch(quiet=quiet)
+            if self._kept is not None and interrupted:
+                self._stand()
+            record, pace = self._record(reason, rates)
+        wall_s = seconds(wall_us() - self._began_us)
+        return describe(record, self.scenario, self.prepared, wall_s=wall_s, pace=pace)
+
+    @property
+    def is_resumed(self) -> bool:
+        return self._kept is not None and self._kept.is_resumed
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether processes must be able to go on where others of their kind have ended."""
+        return bool(self.scenario.live.faults) or self._kept is not None
+
+    def _make_clock(self) -> SharedClockMaster:
+        live = self.scenario.live
+        if self._kept is not None and self._kept.is_resumed:
+            clock = self._kept.clock(live.patience_s)
+            self.marks.append(Mark(clock.now_us(), WENT_ON))
+            for told in self.work.glob("*.ready"):
+                told.unlink()
+            return clock
+        return SharedClockMaster(
+            self.clock_file,
+            speed=live.speed,
+            held=live.pace == "held",
+            slots=SLOTS + len(self.apart),
+            patience_us=micros(live.patience_s),
         )
+
+    def _note_progress(self) -> None:
+        """What the next one needs to go on with the run, where it may be stopped."""
+        if self._kept is not None:
+            done = 0 if self._faults is None else self._faults.done
+            wall = wall_us() - self._began_us
+            self._kept.note(self.marks, token=self.token, steps_done=done, wall_us=wall)
+
+    def _stand(self) -> None:
+        """Stopped in the middle: all that is due by now is dealt with, then time stands. Raises RunStands."""
+        self._clock.freeze()
+        if self._faults is not None:
+            self._faults.close()
+        self._stands = True
+        self._clock.stand()
+        self._note_progress()
+        # First whoever would note that the others go.
+        if (server := self.processes.pop(BATCH, None)) is not None:
+            server.stop()
+        raise RunStands(
+            f"stopped by {self._interrupted.reason}: the run stands at {seconds(self._clock.now_us()):.0f} s"
+        )
+
+    def _record(self, reason: str, rates: Any) -> tuple[RunRecord, dict[str, Any]]:
+        """Let everything stand still and collect. With the record the clock's pace."""
+        live, clock = self.scenario.live, self._clock
+        if self._faults is not None:
+            self._faults.close()
+        if not reason and self._failed_plans is not None:
+            reason = self._failed_plans.look()
+        record, pace = record_of(self, clock, reason, live.speed)
+        late = {} if self.ledger is None else self._ondemand.cost()
+        if clock.follow is not None or late:
+            record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s, late)
+        if rates and self.job_folder.exists():  # else it ended before there was a job
+            measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
+            record = replace(record, figures=record.figures | shares.figures(measured))
+        return record, pace
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._batch.failure
+
+    def batch_side(self) -> BatchSide:
+        return self._batch.collect(replayed(self.replay_log).job_ids)
+
+    def end_processes(self) -> None:
+        """The ledger and the replayer's log are read from their files."""
+        self._stop_processes()
 
     # Starting, in the order in which they need each other.
 
     def _start(self, interrupted: Any) -> None:
-        if self.mechanism is not None:
+        if self.mechanism is not None and not self.token:
             self._issue_credentials()
+            self._note_progress()
         steps = list(self._batch.start_steps())  # the Balancer takes no node that is down
         if self.mechanism is not None:
             steps += [
@@ -242,7 +281,7 @@ class Fleet:
         return process
 
     def lasting_port(self) -> int:
-        return lasting_port() if self.scenario.live.faults else 0
+        return lasting_port() if self.comes_back else 0
 
     def end_with(self, tag: str, files: Iterable[Path]) -> None:
         assert self._guard is not None  # noqa: S101 - the first thing that a run has
@@ -336,13 +375,13 @@ class Fleet:
             "result": self.replay_log,
             "clock": self.clock_file,
             "ready_file": self.work / "replayer.ready",
-            "resume": bool(self.scenario.live.faults),
+            "resume": self.comes_back,
             "plugins": [each.model_dump(mode="json") for each in self._plugins(SUBMITTERS)],
         }
         submitting, environ = self._batch.replayer_settings()
         settings |= submitting
         if self.scenario.live.jobs != "sleep":
-            self.job_folder.mkdir()
+            self.job_folder.mkdir(exist_ok=self.is_resumed)
             settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
         if self.mechanism is not None:
             settings |= self._ondemand.replayer_settings(self.mechanism)
@@ -367,14 +406,10 @@ class Fleet:
         """Why the run must end now, or ''."""
         if self._interrupted:
             return f"stopped by {self._interrupted.reason}"
-        if self._batch.failure:
-            return self._batch.failure.reason
-        if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
-            return failed_plan
-        if behind := lag(self.scenario.live, self._clock):
-            return behind
-        if self._faults is not None:
-            self._faults.look(self._clock)
+        if why := trouble(self.scenario.live, self._clock, self._room, self.failure, self._failed_plans):
+            return why
+        if self._faults is not None and self._faults.look(self._clock):
+            self._note_progress()
         lost = self._look_at_processes(self._clock)
         return self._batch.failure.reason if lost and self._batch.failure else lost
 
@@ -391,8 +426,22 @@ class Fleet:
     def stuck(self) -> str | None:
         return self._batch.stuck(self._clock.now_us())
 
+    def _watch(self, *, quiet: bool) -> str:
+        """Until everything has happened. Why it ended early, or ''. At the end others have room to write."""
+        try:
+            self._room.take()
+            counts = self._batch.counts(self.replay_log)
+            return watch(self, self._clock, counts, threading.Event(), quiet=quiet)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            return self._room.lack() or str(error)
+        finally:
+            self._room.give()
+
     def note(self, at_us: int, text: str) -> None:
         self.marks.append(Mark(at_us, text))
+        self._note_progress()
 
     def tell(self, counts: Counts) -> None:  # noqa: ARG002 - the page has more than counts
         """To the page, where there is one."""
@@ -403,8 +452,7 @@ class Fleet:
         marks = [*self.marks]
         self.now_us = self._clock.now_us()
         try:
-            batch = self._batch.collect(replayed(self.replay_log).job_ids)
-            record = collect(self, batch, UNDER_WAY)
+            record = collect(self, self.batch_side(), UNDER_WAY)
         finally:
             self.marks[:] = marks  # what is said of the whole run is said at its end
         return describe(record, self.scenario, self.prepared)

@@ -73,11 +73,12 @@ def check_faults(
 class ProcessFaults:
     """How far a run has come with its steps. `look` is called again and again by who watches it."""
 
-    def __init__(self, fleet: Faulty, batch: ComesBack, faults: Sequence[FaultPart]) -> None:
+    def __init__(self, fleet: Faulty, batch: ComesBack, faults: Sequence[FaultPart], done: int = 0) -> None:
+        """`done`: how many steps were done when the run was stopped, with which it goes on."""
         self._fleet = fleet
         self._batch = batch
         self._all = steps_of(faults)
-        self._steps = Steps(self._all)
+        self._steps = Steps(self._all, done)
         self._absent: set[str] = set()
         """Nodes whose agents have been killed."""
         self._down: set[str] = set()
@@ -92,8 +93,16 @@ class ProcessFaults:
     def _comes_back(self, name: str) -> bool:
         return any(step.target == name and step.deed == Deed.START for step in self._all[self._steps.done :])
 
-    def look(self, clock: SharedClockMaster) -> None:
-        """Carry out what is due, when everything else that is due before it is done. The clock stands meanwhile."""
+    @property
+    def done(self) -> int:
+        return self._steps.done
+
+    def look(self, clock: SharedClockMaster) -> bool:
+        """Carry out what is due, when everything else that is due before it is done. The clock stands meanwhile.
+
+        Whether there was something.
+        """
+        before = self._steps.done
         while (step := self._steps.due(clock.now_us())) is not None and self._alarm.wait(0):
             at_us = clock.now_us()
             why = self._carry_out(step, clock)
@@ -101,6 +110,7 @@ class ProcessFaults:
             self._fleet.marks.append(Mark(at_us, text))
             self._steps.finish(step.number)
             self._alarm.set(self._steps.next_us())
+        return self._steps.done > before
 
     def close(self) -> None:
         """No step is carried out any more, and the clock waits for none."""
@@ -116,6 +126,8 @@ class ProcessFaults:
             case Deed.KILL:
                 process.kill()
                 self._down.add(name)
+            case Deed.START if name not in self._down:
+                return "it runs"  # the run was stopped meanwhile, and has gone on with all its processes
             case Deed.START:
                 process = self._fleet.start_again(name)
                 self._down.discard(name)

@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -21,10 +20,9 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.clock_master import SharedClockMaster
 from emulator.clock_server import ClockServer
-from emulator.harness.mechanism import HasNotice, ability
 from emulator.harness.record import Mark
-from emulator.live.aftermath import WENT_ON, with_differences
-from emulator.live.collect import STILL_WORKING, collect
+from emulator.live.aftermath import WENT_ON
+from emulator.live.asked import ask
 from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.doors import doors
@@ -39,19 +37,19 @@ from emulator.live.containers.names import (
     MADE,
     REPLAYER,
 )
-from emulator.live.containers.room import Room, is_full
-from emulator.live.containers.state import State
-from emulator.live.containers.wanted import ControllerError, expected_nodes, read_scenario, slots_of
+from emulator.live.containers.wanted import ControllerError, check_containers, expected_nodes, read_scenario
 from emulator.live.counts import Counts
+from emulator.live.ending import record_of, trouble
 from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.faults import STILL, UNDO, Deed, Step, Steps, steps_of
 from emulator.live.replay_log import read_replay
+from emulator.live.room import Room, is_full
+from emulator.live.state import State
 from emulator.live.torque.accounting_read import batch_side
-from emulator.live.watch import lag, watch
-from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.live.watch import watch
 from emulator.ranks import Rank
 from emulator.report import files
-from emulator.runner import Prepared, check_live, describe, make_mechanism, prepare
+from emulator.runner import Prepared, describe, prepare
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.shared_clock import SharedClock
 from emulator.workload import store
@@ -59,10 +57,10 @@ from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
+    from emulator.live.collect import BatchSide
 
 _LOOK_S = 0.1
 _ASK_S = 5.0
-_BROKEN_OFF_S = 0.2
 _MORE_SLOTS = 32
 """Places at the clock beside those of the nodes: services, and those that died and were not noticed yet."""
 _RETURN_US = 90_000_000
@@ -83,20 +81,10 @@ class Controller:
     def __init__(
         self, shared: settings.Shared, scenario: Scenario, state: State, clock: SharedClockMaster
     ) -> None:
-        mechanism = make_mechanism(scenario)
+        check_containers(scenario)
         self.prepared: Prepared = prepare(scenario)
-        check_live(scenario, self.prepared)
-        self._slots_per_node = slots_of(scenario, self.prepared, mechanism)
-        self._in_batch: HasNotice | bool = False
-        self.batch_decides = False
-        if mechanism is not None and not isinstance(mechanism, BalancerMechanism):
-            self._in_batch = ability(mechanism, HasNotice) or True
-            self.batch_decides = True
-            mechanism = None
-        if mechanism is not None and mechanism.static_reserve > state.nodes:
-            raise ScenarioError(
-                f"balancer: static_reserve is {mechanism.static_reserve}, the fleet has {state.nodes} nodes"
-            )
+        asked = ask(scenario, self.prepared)
+        mechanism, self.batch_decides = asked.balancer, asked.batch_decides
         self._shared = shared
         self._scenario = scenario
         self._mechanism = mechanism
@@ -115,12 +103,13 @@ class Controller:
             state,
             mechanism,
             self.prepared.jobs,
-            in_batch=self._in_batch,
-            slots_per_node=self._slots_per_node,
+            in_batch=asked.notice or asked.batch_decides,
+            slots_per_node=asked.slots_per_node,
         )
         self._room = Room(shared.root)
         self._progress: dict[str, int] = {}
-        self._failed_plans = FailedPlans(f"http://{BALANCER}:{BALANCER_PORT}")
+        balancer = f"http://{BALANCER}:{BALANCER_PORT}"
+        self._failed_plans = None if mechanism is None else FailedPlans(balancer)
         self.now_us = 0
 
     # What `collect` reads.
@@ -288,7 +277,7 @@ class Controller:
         self._room.give()
         self._state.wall_us = wall_us() - self._began_us
         # It may have failed since it was last looked at.
-        return reason or (self._failed_plans.look() if self._mechanism is not None else "")
+        return reason or (self._failed_plans.look() if self._failed_plans is not None else "")
 
     # What `watch` asks.
 
@@ -296,12 +285,9 @@ class Controller:
         """Why the run must end now, or ''. Raises _Stopped when it is to stand still."""
         if self._stopped.is_set():
             raise _Stopped
-        if self.failure:
-            return self.failure.reason
-        if lack := self._room.lack():
-            return lack
-        if self._mechanism is not None and (failed_plan := self._failed_plans.now_and_then()):
-            return failed_plan
+        live = self._scenario.live
+        if why := trouble(live, self._clock, self._room, self.failure, self._failed_plans):
+            return why
         self._see_to_steps()
         self._alarm.set(self._steps.next_us())
         if wall_us() - self._looked_us < micros(_ASK_S):
@@ -314,7 +300,7 @@ class Controller:
             silent_us = wall_us() - self._gates.seen_us
             if silent_us > _GONE_US:
                 return f"{error}, for {seconds(silent_us):.0f} s"
-        return lag(self._scenario.live, self._clock)
+        return ""
 
     def is_replayed(self) -> bool:
         return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
@@ -366,20 +352,19 @@ class Controller:
 
     def record(self, reason: str) -> RunRecord:
         """Let everything stand still and collect."""
-        failure = self.failure  # then its process holds the clock for good
-        all_done = self._clock.freeze(_BROKEN_OFF_S) if failure else self._clock.freeze()
-        self.now_us = self._clock.now_us()
-        pace = asdict(self._clock.pace) | {"speed": self._clock.speed}
+        record, pace = record_of(self, self._clock, reason, self._clock.speed)
+        return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
+
+    def batch_side(self) -> BatchSide:
+        """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
         try:
             exported = self._gates.ask_batch("export")
         except NotYet:
             exported = None
-        batch = batch_side(exported, self.batch_home, self.names, EPOCH_S)
-        # Who waits for a server that is gone waits in vain.
-        if not all_done and batch.offline is not None and not failure:
-            self._state.marks.append((self.now_us, STILL_WORKING))
-        record = with_differences(collect(self, batch, reason), self.prepared.jobs)
-        return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
+        return batch_side(exported, self.batch_home, self.names, EPOCH_S)
+
+    def end_processes(self) -> None:
+        """They end with their containers, when the run is over."""
 
     def keep_job_output(self, scratch: Path, folder: Path) -> None:
         """What real jobs printed goes with the results."""

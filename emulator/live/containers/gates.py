@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
-    from emulator.live.containers.state import State
+    from emulator.live.state import State
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.scenario import Scenario
     from emulator.workload.table import JobTable

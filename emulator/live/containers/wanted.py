@@ -7,15 +7,10 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.harness.machine import HasSlots, tells_work
-from emulator.harness.mechanism import HasMachine, ability
 from emulator.live.containers.names import NODE
-from emulator.runner import make_machine
 from emulator.scenario import OUR_MANAGER, ScenarioError, load
 
 if TYPE_CHECKING:
-    from emulator.harness.mechanism import Mechanism
-    from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
 
@@ -42,23 +37,13 @@ def read_scenario() -> Scenario:
     return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
 
 
-def slots_of(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> int:
-    """Slots of each node. What cannot be run is an error before anything has begun."""
-    jobs = scenario.live.jobs
+def check_containers(scenario: Scenario) -> None:
+    """Raise ScenarioError for what has no containers. Nothing has begun yet."""
     if scenario.live.ondemand != OUR_MANAGER:
         raise ScenarioError(
             f"live.ondemand: a fleet in containers has the {OUR_MANAGER} only; use `emulator run --clock live`"
         )
-    if jobs == "cpu-bound":
+    if scenario.live.jobs == "cpu-bound":
         raise ScenarioError(
             "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"
         )
-    if mechanism is None or ability(mechanism, HasMachine) is None:  # type: ignore[type-abstract]
-        return 1
-    machine = make_machine(scenario, prepared, mechanism)
-    if jobs != "sleep" and not tells_work(machine):
-        raise ScenarioError(
-            "live.jobs: the mechanism's machine does not tell how far its jobs are; use sleep"
-        )
-    slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
-    return 1 if slotted is None else slotted.slots_per_node

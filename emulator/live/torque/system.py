@@ -71,7 +71,8 @@ class TorqueBatch:
 
     def _start_server(self) -> None:
         site = self._site
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
+        self.prepare_return()
         settings: dict[str, Any] = {
             "home": self.home,
             "nodes": site.names,

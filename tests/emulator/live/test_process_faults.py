@@ -1,5 +1,10 @@
 """Steps of a scenario that kill, stop and start processes of a live run, at exactly their cluster times."""
 
+import os
+import re
+import subprocess
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -10,6 +15,7 @@ from emulator.report.compare import compare
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import Kind
+from fleet_kit.both_clocks import Meddler
 
 pytestmark = pytest.mark.live
 NODES = 8
@@ -160,3 +166,46 @@ def test_what_cannot_be_done_is_an_error_before_anything_begins(tmp_path, fault,
     with pytest.raises(ScenarioError, match=why):
         Fleet(wanted, prepare(wanted), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def volume(tmp_path):
+    """A file system of 64 MiB."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False).returncode:
+        assert "CI" not in os.environ
+        pytest.skip("needs root, to mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_run_whose_volume_is_full_ends_and_says_so_and_its_jobs_and_leases_are_accounted_for(volume):
+    wanted = scenario(faults=[], speed=600)
+    prepared = prepare(wanted)
+    fleet = Fleet(wanted, prepared, volume)
+    record = fleet.run(Meddler(lambda: fill(fleet, volume)), quiet=True)
+    assert re.match(rf"the volume of {volume} is full: \d\.\d MiB of 64 MiB are free", record.interrupted)
+    assert check(record) == []
+    ended = record.state == JobState.ENDED
+    assert ended.sum() >= 3
+    virtual = run_virtual(wanted, prepared)
+    early = record.end_us[ended].min()
+    first = ended & (record.end_us <= early)
+    assert (record.start_us[first] == virtual.start_us[first]).all()
+
+
+def fill(fleet, volume):
+    """Once three jobs have ended, write until nobody can write any more."""
+    filler = volume / "filler"
+    if filler.exists() or len(list_of_ended(fleet)) < 3:
+        return
+    with filler.open("wb") as file, suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+            file.flush()
+
+
+def list_of_ended(fleet):
+    return [path for path in (fleet.work / "torque").glob("server_priv/accounting/*") for line in
+            path.read_text().splitlines() if ";E;" in line]  # fmt: skip

@@ -7,7 +7,7 @@ from emulator.live.containers import gates
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.gates import Gates
 from emulator.live.containers.settings import Shared
-from emulator.live.containers.state import State
+from emulator.live.state import State
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 

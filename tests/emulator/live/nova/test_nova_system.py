@@ -11,7 +11,7 @@ import requests
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.containers.wanted import slots_of
+from emulator.live.containers.wanted import check_containers
 from emulator.live.nova.conf import NovaConf
 from emulator.live.nova.cost import starts_late_us
 from emulator.live.nova.front import Front, FrontConfig
@@ -76,7 +76,7 @@ def test_a_manager_that_is_not_known_is_an_error_with_the_known_ones():
 def test_a_fleet_in_containers_has_the_small_manager_only():
     scenario = a_scenario()
     with pytest.raises(ScenarioError, match=r"live\.ondemand: a fleet in containers"):
-        slots_of(scenario, prepare(scenario), None)
+        check_containers(scenario)
 
 
 def test_with_our_own_manager_a_scenario_is_stored_as_before():

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.live.containers import room
-from emulator.live.containers.room import Room
+from emulator.live import room
+from emulator.live.room import Room
 
 _MIB = 1 << 20
 
@@ -26,7 +26,7 @@ def test_a_part_of_the_volume_is_kept_free_and_its_lack_is_said(volume, tmp_path
     assert Room(tmp_path).lack() == ""
     volume.f_bavail = enough - 1
     assert (
-        f"mounted on {tmp_path} is full: {enough - 1}.0 MiB of {blocks} MiB are free; make room"
+        f"the volume of {tmp_path} is full: {enough - 1}.0 MiB of {blocks} MiB are free; make room"
         in Room(tmp_path).lack()
     )
 

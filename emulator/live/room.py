@@ -1,4 +1,4 @@
-"""Room on the fleet's volume: a run that fills it ends with a reason, while what it has can still be written down."""
+"""Room where a run's processes write: one that fills it ends with a reason, and what it has is still written down."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Room:
         if free >= min(_LEAST_BYTES, self._total // _SHARE):
             return ""
         return (
-            f"the volume that is mounted on {self._folder} is full: {free / _MIB:.1f} MiB of "
-            f"{self._total / _MIB:.0f} MiB are free; make room, then start the fleet again"
+            f"the volume of {self._folder} is full: {free / _MIB:.1f} MiB of "
+            f"{self._total / _MIB:.0f} MiB are free; make room, then start the run again"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the controller of a fleet must know to go on with a run: a file of the fleet's volume."""
+"""What must be known to go on with a live run: a file beside its clock, whoever started its processes."""
 
 from __future__ import annotations
 

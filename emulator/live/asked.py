@@ -1,0 +1,68 @@
+"""What a live run is asked for, whoever starts its processes, and whether it can be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.harness.machine import HasSlots, tells_work
+from emulator.harness.mechanism import HasMachine, HasNotice, ability
+from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.runner import check_live, make_machine, make_mechanism
+from emulator.scenario import ScenarioError
+
+if TYPE_CHECKING:
+    from emulator.harness.machine import Machine
+    from emulator.harness.mechanism import Mechanism
+    from emulator.runner import Prepared
+    from emulator.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who decides in a run, and what its nodes are like.
+
+    `mechanism`: the scenario's; `machine`: its own, if it has one; `slotted`: that machine, where nodes are shared.
+    """
+
+    mechanism: Mechanism | None
+    machine: Machine | None
+    slotted: HasSlots | None
+
+    @property
+    def balancer(self) -> BalancerMechanism | None:
+        """The mechanism that is a service of its own."""
+        return self.mechanism if isinstance(self.mechanism, BalancerMechanism) else None
+
+    @property
+    def batch_decides(self) -> bool:
+        """The batch server has the mechanism: every one but the Balancer."""
+        return self.mechanism is not None and self.balancer is None
+
+    @property
+    def notice(self) -> HasNotice | None:
+        """The mechanism in the batch server, if it wants to hear of jobs before their time."""
+        return ability(self.mechanism, HasNotice) if self.batch_decides else None  # type: ignore[type-abstract]
+
+    @property
+    def slots_per_node(self) -> int:
+        return 1 if self.slotted is None else self.slotted.slots_per_node
+
+
+def ask(scenario: Scenario, prepared: Prepared) -> Asked:
+    """What the scenario wants of a live run. Raises ScenarioError for what nobody could run: nothing has begun yet."""
+    check_live(scenario, prepared)
+    mechanism = make_mechanism(scenario)
+    machine, slotted = None, None
+    if ability(mechanism, HasMachine) is not None:  # type: ignore[type-abstract]
+        machine = make_machine(scenario, prepared, mechanism)
+        if scenario.live.jobs == "emulator-job" and not tells_work(machine):
+            problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
+            raise ScenarioError(f"live.jobs: {problem}")
+        slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
+    found = Asked(mechanism, machine, slotted)
+    if found.balancer is not None and found.balancer.static_reserve > prepared.nodes:
+        raise ScenarioError(
+            f"balancer: static_reserve is {found.balancer.static_reserve}, the cluster has {prepared.nodes} nodes"
+        )
+    return found

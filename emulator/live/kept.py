@@ -1,0 +1,97 @@
+"""A live run of processes in a folder of the user's: it may be stopped, and the same command goes on with it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from balancer.clock import micros
+from emulator.clock_master import SharedClockMaster
+from emulator.live.state import State
+from emulator.scenario import OUR_MANAGER, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from emulator.harness.record import Mark
+    from emulator.scenario import Scenario
+
+_STATE, _CLOCK, _LOCK = "state.json", "clock", "lock"
+
+
+class RunStands(Exception):
+    """The run was stopped in the middle and may go on; the text says where it stands."""
+
+
+class KeptRun:
+    """The run in a folder, one that begins or (`is_resumed`) one that goes on."""
+
+    def __init__(self, folder: Path, state: State, *, is_resumed: bool) -> None:
+        self.folder = folder
+        self.state = state
+        self.is_resumed = is_resumed
+
+    def clock(self, patience_s: float) -> SharedClockMaster:
+        """The clock of a run that goes on, at the time at which it stood still."""
+        return SharedClockMaster.resume(self.folder / _CLOCK, patience_us=micros(patience_s))
+
+    def note(self, marks: list[Mark], *, token: str, steps_done: int, wall_us: int) -> None:
+        """Write down how far the run has come."""
+        self.state.marks = [(mark.at_us, mark.text) for mark in marks]
+        self.state.token, self.state.steps_done, self.state.wall_us = token, steps_done, wall_us
+        self.state.save(self.folder / _STATE)
+
+    def forget(self) -> None:
+        """The results are written: nobody goes on with it."""
+        shutil.rmtree(self.folder)
+
+
+@contextmanager
+def keep(folder: Path, scenario: Scenario, nodes: int) -> Iterator[KeptRun]:
+    """The run of this folder, for us alone. Raises ScenarioError, with nothing changed, where it cannot be had."""
+    _check(scenario)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_WRONLY, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ScenarioError(f"--keep: somebody is at work on the run in {folder}") from error
+        yield _open(folder, scenario, nodes)
+    finally:
+        os.close(lock)
+
+
+def _check(scenario: Scenario) -> None:
+    live = scenario.live
+    if live.batch != "torque":
+        raise ScenarioError(
+            "--keep: live.batch must be torque; the processes of others cannot be started again"
+        )
+    if live.ondemand != OUR_MANAGER:
+        raise ScenarioError(f"--keep: live.ondemand must be {OUR_MANAGER}; others cannot be started again")
+    if live.jobs == "cpu-bound":
+        raise ScenarioError("--keep: cpu-bound jobs cannot go on; live.jobs must be sleep or emulator-job")
+
+
+def _open(folder: Path, scenario: Scenario, nodes: int) -> KeptRun:
+    path = folder / _STATE
+    if path.exists():
+        state = State.load(path)
+        if state.scenario != scenario.as_json():
+            raise ScenarioError(
+                f"--keep: {folder} holds a run of another scenario, or of this one with other settings;"
+                " go on with that one, or remove the folder"
+            )
+        if (folder / _CLOCK).exists():
+            return KeptRun(folder, state, is_resumed=True)
+    elif any(each.name != _LOCK for each in folder.iterdir()):
+        raise ScenarioError(f"--keep: {folder} holds something that is not a run; give another folder")
+    state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
+    state.save(path)
+    return KeptRun(folder, state, is_resumed=False)
