@@ -1,5 +1,7 @@
 """Mechanisms that act on running jobs, in containers: a node each, jobs real processes, checkpoints on a volume."""
 
+import subprocess
+
 import numpy as np
 import pytest
 import yaml
@@ -123,8 +125,26 @@ def lost(record):
     return record.runs.lost_node_us[record.runs.outcome == RunOutcome.PREEMPTED]
 
 
-def test_hybrid_jobs_are_shrunk_and_expanded_and_preempted_for_announced_ones(compose):
-    record, _ = run_to_its_end(compose("hybrid", write=write_hybrid("cua+spaa")))
+def limits_of(fleet, service):
+    """(processors, bytes) that the control group of a service's first container allows it."""
+    container = fleet("ps", "-q", service).split()[0]
+    form = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}}"
+    shown = subprocess.run(
+        ["docker", "inspect", "--format", form, container],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    processors, memory = map(int, shown.stdout.split())
+    return processors / 1e9, memory
+
+
+def test_hybrid_jobs_are_shrunk_and_expanded_and_preempted_for_announced_ones_under_limits(compose):
+    small = {"version": "3.8", "services": {"node": {"cpus": 0.3, "mem_limit": "256m"}}}
+    fleet = compose("hybrid", write=write_hybrid("cua+spaa"), changes=small)
+    assert limits_of(fleet, "node") == (0.3, 256 << 20)
+    record, _ = run_to_its_end(fleet)
     assert lost(record).size
     wide, table = np.diff(record.runs.first), record.runs
     changes = []
