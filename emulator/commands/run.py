@@ -283,14 +283,14 @@ def _run(
 
 
 def _stream(
-    scenario: Scenario, clock: str, folder: Path, *, check: bool, watch: bool, **_: bool
+    scenario: Scenario, clock: str, folder: Path, *, check: bool, watch: bool, keep: Path | None, **_: bool
 ) -> tuple[None, dict[str, Any], int]:
     """Run and write block by block; there is no record. Ctrl-C ends it without results."""
     from emulator.report import files  # noqa: PLC0415
     from emulator.stream.run import stream  # noqa: PLC0415
 
-    if clock == "live" or watch or check:
-        raise ScenarioError("--stream goes with neither --clock live nor --watch nor --check")
+    if clock == "live" or watch or check or keep is not None:
+        raise ScenarioError("--stream goes with neither --clock live nor --watch, --check or --keep")
     files.check_target(folder)
     with interruptible() as interrupted:
         return None, stream(scenario, folder, go_on=lambda: not interrupted), 0
