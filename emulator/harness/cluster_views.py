@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.layout import nodes_of_runs
+from emulator.harness.layout import LaidOutLater, nodes_of_runs
 from emulator.harness.record import JobState, RunOutcome, RunTable
 from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable
@@ -144,7 +144,7 @@ class ClusterViews(TableViews):
     def run_table(self) -> RunTable:
         """Every run so far."""
         table = super().run_table()
-        return replace(table, node=read_only(self._laid_out()[1])) if self._reg[t.COUNTS_ONLY] else table
+        return LaidOutLater.of(table, self.node_count) if self._reg[t.COUNTS_ONLY] else table
 
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Nodes of the runs so far that were only counted."""

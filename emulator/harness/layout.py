@@ -9,12 +9,14 @@ any machine. What a run gets depends only on what happened before it, so that th
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.lists import gather_intervals
+from emulator.harness.record import RunTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -237,3 +239,32 @@ def nodes_of_runs(
     node: NDArray[Any] = np.empty(int(first[-1]), np.int32)
     gather_intervals(layout.pieces, node)
     return first, node
+
+
+class LaidOutLater(RunTable):
+    """A run table whose nodes are laid out when somebody first looks at them; a sweep's summaries never do."""
+
+    __slots__ = ("_node_count",)
+    _node_count: int
+
+    @classmethod
+    def of(cls, runs: RunTable, node_count: int) -> LaidOutLater:
+        """These runs, whatever nodes they have, on `node_count` nodes."""
+        later = cls.__new__(cls)
+        for each in fields(RunTable):
+            if each.name != "node":
+                object.__setattr__(later, each.name, getattr(runs, each.name))
+        object.__setattr__(later, "_node_count", node_count)
+        return later
+
+    def __getattr__(self, name: str) -> Any:
+        """Only called for what is not there yet."""
+        if name != "node":
+            raise AttributeError(name)
+        _, node = nodes_of_runs(
+            self._node_count,
+            *map(np.ascontiguousarray, (self.start_us, self.end_us, np.diff(self.first))),
+        )
+        node.setflags(write=False)
+        object.__setattr__(self, "node", node)
+        return node
