@@ -45,7 +45,9 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "smallest"},
     {"order": "largest"},
 )
-_NOT_PLAIN = ("mechanism", "limits", "reservations", "failures", "maintenance", "energy")
+_NOT_PLAIN = (
+    "mechanism", "limits", "reservations", "partitions", "features", "failures", "maintenance", "energy",
+)  # fmt: skip
 _MOST_STEPS = 3
 
 

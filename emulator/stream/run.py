@@ -39,6 +39,8 @@ def check(scenario: Scenario) -> None:
         ("failures and maintenance", bool(scenario.failures or scenario.maintenance)),
         ("limits", bool(scenario.limits)),
         ("reservations", bool(scenario.reservations)),
+        ("partitions", bool(scenario.partitions)),
+        ("features", bool(scenario.features)),
         ("energy", scenario.energy is not None),
         ("scheduler.cycle_s", bool(scheduler.cycle_s)),
         ("scheduler.head_waits", scheduler.head_waits),

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from emulator.cli import main
 from emulator.report import sheets
 from emulator.report.files import load
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.stream.run import check
 from emulator.stream.run import stream as run_stream
 from emulator.workload import swf
@@ -161,12 +161,23 @@ def test_a_log_that_cannot_be_read_in_blocks_is_refused_and_nothing_is_left(tmp_
         ({"mechanism": {"static_partition": {"ondemand_nodes": 2}}}, "a mechanism"),
         ({"workload": {"transforms": [{"window": {"to_s": 10}}]}}, "workload.transforms"),
         ({"scheduler": "wfp3+easy"}, "the queue order wfp3"),
+        ({"partitions": {"short": {"nodes": "0-3", "queues": [1]}}}, "partitions"),
+        ({"features": {"gpu": {"nodes": "0-3", "jobs": [1]}}}, "features"),
+        ({"energy": {"busy_w": 300, "idle_w": 100}}, "energy"),
         ({"scheduler": {"order": "fcfs", "pass": "event"}}, "scheduler.pass: event"),
     ],
 )
 def test_what_needs_all_jobs_at_once_is_named(tmp_path, keys, said):
     with pytest.raises(ScenarioError, match=f"--stream: {said} needs all jobs at once"):
         check(from_mapping(scenario_of(tmp_path / "log.swf", **keys)))
+
+
+def test_every_part_of_a_scenario_goes_with_it_or_is_refused():
+    """Whoever adds one looks here: `check` names what a streamed run would pass over."""
+    assert set(Scenario.model_fields) == {
+        "name", "seed", "nodes", "workload", "scheduler", "live", "results", "plugins",
+        "mechanism", "limits", "features", "partitions", "reservations", "failures", "maintenance", "energy",
+    }  # fmt: skip
 
 
 def test_the_command_writes_all_but_the_report(tmp_path):
