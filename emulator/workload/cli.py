@@ -337,6 +337,66 @@ def generate(  # noqa: PLR0917
         Console(highlight=False, soft_wrap=True).print(render(target or "", rows))
 
 
+@trace.command()
+@plugin_option
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
+@click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the jobs that are compared.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write a scenario with the model (.yaml).")
+@_size
+@_lenient
+@_json
+def fit(  # noqa: PLR0917
+    file: Path,
+    nodes: int | None,
+    procs_per_node: int,
+    seed: int,
+    out: Path | None,
+    size: str,
+    lenient: bool,
+    as_json: bool,
+) -> None:
+    """Fit the workload model of Lublin and Feitelson to a log, and show both.
+
+    What it prints goes into a scenario's `workload`; other `days` and `load` make longer and busier logs of such jobs.
+    """
+    import json  # noqa: PLC0415
+
+    import yaml  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from emulator.workload import fit_lublin  # noqa: PLC0415
+    from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.rules import to_jobs  # noqa: PLC0415
+    from emulator.workload.streams import stream  # noqa: PLC0415
+
+    if out is not None and out.suffix not in {".yaml", ".yml"}:
+        raise BadInput(f"{out}: a scenario's name ends in .yaml")
+    try:
+        log = load(file, lenient=lenient)
+        workload = to_jobs(
+            log,
+            nodes=nodes,
+            procs_per_node=procs_per_node,
+            size="procs" if size == "procs" else "nodes",
+        )
+        found = fit_lublin.fit(workload.jobs, workload.nodes)
+        made = found.model.generate(stream(seed, "workload.generate.0"), nodes=workload.nodes)
+        both = [fit_lublin.figures(each, workload.nodes) for each in (workload.jobs, made)]
+        part = {"nodes": workload.nodes, "workload": {"generate": [found.as_part()]}}
+        if out is not None:
+            scenario = {"name": out.stem, "seed": seed, **part}
+            out.write_text(f"# Fitted to {file.name}.\n{yaml.safe_dump(scenario, sort_keys=False)}")
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        click.echo(json.dumps({**part, "log": both[0], "model": both[1]}, indent=2))
+    else:
+        click.echo(yaml.safe_dump(part, sort_keys=False), nl=False)
+        Console(highlight=False, soft_wrap=True).print(fit_lublin.render(file.name, *both))
+
+
 def _usage(text: str) -> tuple[date, float]:
     from datetime import date  # noqa: PLC0415
     from math import isfinite  # noqa: PLC0415

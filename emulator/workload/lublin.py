@@ -6,7 +6,7 @@ J. Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Written from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +16,13 @@ from emulator.plugins import check_number
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-_DAY_S = 86_400
-_BUCKETS = 48
-_BUCKET_S = _DAY_S // _BUCKETS
+DAY_S = 86_400
+BUCKETS = 48
+_BUCKET_S = DAY_S // BUCKETS
 _DAY_BEGINS = 11
 """The half hour in which the cycle of arrivals begins: 5:30, when fewest jobs come (section 4)."""
 _LONGEST_LOG_RUN, _LONGEST_LOG_GAP = 12.0, 13.0
@@ -78,6 +78,9 @@ INTERACTIVE = Parameters(
     a1=3.8351, b1=0.6605, a2=7.073, b2=0.6856, pa=-0.0118, pb=0.9156,
     gap_a=6.5510, gap_b=0.6621, day_a=8.9186, day_b=3.6680, rush_ratio=0.9797,
 )  # fmt: skip
+_SHARES = ("serial_share", "power_of_two_share", "low_share")
+_SIZES = ("low_log2", "medium_below", "below_machine")
+_ANY = ("pa", "pb")
 _CLASSES = {"all": (ALL,), "batch": (BATCH,), "interactive": (INTERACTIVE,), "both": (INTERACTIVE, BATCH)}
 
 
@@ -85,7 +88,8 @@ _CLASSES = {"all": (ALL,), "batch": (BATCH,), "interactive": (INTERACTIVE,), "bo
 class LublinFeitelson:
     """Rigid jobs with a cycle of days, as the paper's model makes them.
 
-    `jobs`: `all` (jobs of unknown class), `batch`, `interactive`, or `both` (queue 1 and 0). Without `load` there are
+    `jobs`: `all` (jobs of unknown class), `batch`, `interactive`, or `both` (queue 1 and 0); `own`: all parameters of a
+    class of one's own instead, as `emulator trace fit` prints them. Without `load` there are
     as many jobs as the model sends to its own machines in `days`, whatever the cluster's size. With it, gaps are
     multiplied, all by one factor, until the node-time of the jobs is `load` x nodes x days; what the model says of each
     job stays. The model has no requested walltimes: they are the run times (a transform may change them).
@@ -94,22 +98,40 @@ class LublinFeitelson:
     days: float = 7
     load: float | None = None
     jobs: str = "all"
+    own: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         owner = "lublin"
+        if self.own is not None:
+            self._check_own(self.own)
         check_number(owner, "days", self.days, above=0, at_most=_MOST_DAYS)
         if self.load is not None:
             check_number(owner, "load", self.load, above=0, at_most=10)
         if self.jobs not in _CLASSES:
             raise ValueError(f"{owner}: jobs must be one of {', '.join(_CLASSES)}, not {self.jobs!r}")
 
+    def _check_own(self, own: Mapping[str, float]) -> None:
+        """Raises ValueError unless these are all parameters, and of distributions that there are."""
+        if self.jobs != "all":
+            raise ValueError(f"lublin: own has the parameters of all jobs, so there is no jobs: {self.jobs}")
+        wanted = {each.name for each in fields(Parameters)}
+        for name in sorted(wanted.symmetric_difference(own)):
+            raise ValueError(f"lublin: own.{name} is {'missing' if name in wanted else 'not a parameter'}")
+        for name, value in own.items():
+            if name in _SHARES:
+                check_number("lublin", f"own.{name}", value, at_least=0, at_most=1)
+            elif name in _ANY:
+                check_number("lublin", f"own.{name}", value)
+            else:
+                check_number("lublin", f"own.{name}", value, at_least=0 if name in _SIZES else 1e-9)
+        if own["serial_share"] + own["power_of_two_share"] > 1 + 1e-9:
+            raise ValueError("lublin: own.serial_share and own.power_of_two_share are more than 1 together")
+
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         if nodes < 1:
             raise ValueError(f"lublin: the cluster needs at least 1 node, not {nodes}")
-        made = [
-            self._one_class(rng, parameters, nodes, len(_CLASSES[self.jobs]))
-            for parameters in _CLASSES[self.jobs]
-        ]
+        classes = _CLASSES[self.jobs] if self.own is None else (Parameters(**self.own),)
+        made = [self._one_class(rng, parameters, nodes, len(classes)) for parameters in classes]
         queue = np.repeat(np.arange(len(made)), [len(submit) for submit, _, _ in made])
         submit_s, run_s, widths = (np.concatenate(part) for part in zip(*made, strict=True))
         return JobTable.build(
@@ -123,18 +145,18 @@ class LublinFeitelson:
         self, rng: np.random.Generator, made_by: Parameters, nodes: int, classes: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Submits, run times and sizes; of several classes each has its share of the load."""
-        points = day_points(made_by)
-        length = self.days * _BUCKETS
+        points = day_points(made_by.day_a, made_by.day_b)
+        length = self.days * BUCKETS
         if self.load is None:
             passed = _until(lambda: gap_points(rng, made_by, _BLOCK), length)
             submit_s = seconds_of(passed, points)
-            submit_s = submit_s[submit_s < self.days * _DAY_S]
+            submit_s = submit_s[submit_s < self.days * DAY_S]
             widths = sizes(rng, made_by, len(submit_s), nodes)
             return submit_s, run_times_s(rng, made_by, widths), widths
-        widths, run_s = self._filled(rng, made_by, nodes, self.load * nodes * self.days * _DAY_S / classes)
+        widths, run_s = self._filled(rng, made_by, nodes, self.load * nodes * self.days * DAY_S / classes)
         passed = np.cumsum(gap_points(rng, made_by, len(widths) + 1))
         submit_s = seconds_of(passed[:-1] / passed[-1] * length, points)
-        return np.minimum(submit_s, int(np.ceil(self.days * _DAY_S)) - 1), run_s, widths
+        return np.minimum(submit_s, int(np.ceil(self.days * DAY_S)) - 1), run_s, widths
 
     def _filled(
         self, rng: np.random.Generator, made_by: Parameters, nodes: int, node_s: float
@@ -190,19 +212,19 @@ def gap_points(rng: np.random.Generator, made_by: Parameters, count: int) -> NDA
     return np.asarray(np.exp(logs) / _BUCKET_S)
 
 
-def day_points(made_by: Parameters) -> NDArray[np.float64]:
+def day_points(day_a: float, day_b: float) -> NDArray[np.float64]:
     """How much of a gap each half hour of the day takes, from midnight; their mean is 1 (section 4.1).
 
     A half hour with twice the points has twice the submits. The share of half hour `i` of a day that begins at 5:30 is
     the gamma distribution's between `i` - 0.5 and `i` + 0.5.
     """
-    hours = np.arange(_DAY_BEGINS, _DAY_BEGINS + _BUCKETS)
+    hours = np.arange(_DAY_BEGINS, _DAY_BEGINS + BUCKETS)
     places, weights = np.polynomial.legendre.leggauss(_QUADRATURE)
     x = hours[:, None] + places[None, :] / 2
-    logs = (made_by.day_a - 1) * np.log(x) - x / made_by.day_b
+    logs = (day_a - 1) * np.log(x) - x / day_b
     shares = np.exp(logs - logs.max()) @ weights
-    points = np.empty(_BUCKETS)
-    points[(hours - 1) % _BUCKETS] = shares / shares.mean()
+    points = np.empty(BUCKETS)
+    points[(hours - 1) % BUCKETS] = shares / shares.mean()
     return points
 
 
@@ -213,8 +235,8 @@ def seconds_of(passed: NDArray[np.float64], points: NDArray[np.float64]) -> NDAr
     """
     edges = np.concatenate(([0.0], np.cumsum(points)))
     day, rest = np.divmod(passed, edges[-1])
-    within_s = np.interp(rest, edges, np.arange(_BUCKETS + 1) * float(_BUCKET_S))
-    found: NDArray[np.int64] = np.floor(day * _DAY_S + within_s).astype(np.int64)
+    within_s = np.interp(rest, edges, np.arange(BUCKETS + 1) * float(_BUCKET_S))
+    found: NDArray[np.int64] = np.floor(day * DAY_S + within_s).astype(np.int64)
     return found
 
 

@@ -61,7 +61,7 @@ def test_wider_jobs_run_longer():
 
 @EACH
 def test_the_day_has_a_cycle_with_most_submits_where_the_gamma_has_them(made_by):
-    points = lublin.day_points(made_by)
+    points = lublin.day_points(made_by.day_a, made_by.day_b)
     assert points.mean() == pytest.approx(1)
     peak = round((made_by.day_a - 1) * made_by.day_b)  # the gamma's mode, in half hours
     assert abs(int(points.argmax()) - (peak - 1)) <= 1
@@ -80,7 +80,9 @@ def gamma_share(low, high, shape, scale, steps=2000):
 def test_the_points_of_half_hours_are_shares_of_the_gamma():
     shares = {at % 48: gamma_share(at + 0.5, at + 1.5, ALL.day_a, ALL.day_b) for at in range(10, 58)}
     mean = sum(shares.values()) / 48
-    assert lublin.day_points(ALL).tolist() == pytest.approx([shares[at] / mean for at in range(48)], rel=1e-6)
+    assert lublin.day_points(ALL.day_a, ALL.day_b).tolist() == pytest.approx(
+        [shares[at] / mean for at in range(48)], rel=1e-6
+    )
 
 
 def paid_bucket_by_bucket(gaps, points):
@@ -102,7 +104,7 @@ def paid_bucket_by_bucket(gaps, points):
 @given(seed=st.integers(0, 2**32), made_by=st.sampled_from([ALL, BATCH, INTERACTIVE]))
 def test_submits_are_those_of_paying_gaps_half_hour_by_half_hour(seed, made_by):
     gaps = lublin.gap_points(rng(seed), made_by, 200)
-    points = lublin.day_points(made_by)
+    points = lublin.day_points(made_by.day_a, made_by.day_b)
     slow = paid_bucket_by_bucket(gaps.tolist(), points.tolist())
     assert lublin.seconds_of(np.cumsum(gaps), points).tolist() == pytest.approx(slow, abs=1.001)
 
