@@ -342,6 +342,13 @@ def generate(  # noqa: PLR0917
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@click.option(
+    "--model",
+    type=click.Choice(["lublin", "jann"]),
+    default="lublin",
+    show_default=True,
+    help="Lublin and Feitelson's (a cycle of the day, sizes by shares), or Jann's (moments by ranges of sizes).",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the jobs that are compared.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write a scenario with the model (.yaml).")
 @_size
@@ -351,13 +358,14 @@ def fit(  # noqa: PLR0917
     file: Path,
     nodes: int | None,
     procs_per_node: int,
+    model: str,
     seed: int,
     out: Path | None,
     size: str,
     lenient: bool,
     as_json: bool,
 ) -> None:
-    """Fit the workload model of Lublin and Feitelson to a log, and show both.
+    """Fit a workload model to a log, and show both.
 
     What it prints goes into a scenario's `workload`; other `days` and `load` make longer and busier logs of such jobs.
     """
@@ -366,7 +374,7 @@ def fit(  # noqa: PLR0917
     import yaml  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 
-    from emulator.workload import fit_lublin  # noqa: PLC0415
+    from emulator.workload import fit_jann, fit_lublin  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.rules import to_jobs  # noqa: PLC0415
     from emulator.workload.streams import stream  # noqa: PLC0415
@@ -381,7 +389,8 @@ def fit(  # noqa: PLR0917
             procs_per_node=procs_per_node,
             size="procs" if size == "procs" else "nodes",
         )
-        found = fit_lublin.fit(workload.jobs, workload.nodes)
+        fitted = fit_jann.fit if model == "jann" else fit_lublin.fit
+        found = fitted(workload.jobs, workload.nodes)
         made = found.model.generate(stream(seed, "workload.generate.0"), nodes=workload.nodes)
         both = [fit_lublin.figures(each, workload.nodes) for each in (workload.jobs, made)]
         part = {"nodes": workload.nodes, "workload": {"generate": [found.as_part()]}}
