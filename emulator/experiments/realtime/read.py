@@ -10,15 +10,17 @@ from emulator.experiments.readings import Reading, value_of
 if TYPE_CHECKING:
     from emulator.experiments.paper import Options
 
-CAMPAIGN = Reading("campaign", ("30", "1"), "how many jobs users submit together: campaigns, or one by one")
+CAMPAIGN = Reading(
+    "campaign", ("1", "30"), "how many jobs users submit together: one by one, or in campaigns"
+)
 LOAD = Reading("load", ("0.9", "0.95"), "how busy week a is: Table 1 does not say")
 WIDEST = Reading(
-    "widest", ("49152", "12288"), "the widest job of a week: the whole machine, or a quarter of it"
+    "widest", ("12288", "49152"), "the widest job of a week: a quarter of the machine, or all of it"
 )
 IO = Reading(
     "io",
-    ("shared", "own"),
-    "whether all who write checkpoints share the file system's cap, or each job has it",
+    ("own", "shared"),
+    "whether each job that writes a checkpoint has the file system's cap to itself, or all share it",
 )
 WEEKS = Reading(
     "weeks",
