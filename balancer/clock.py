@@ -8,6 +8,7 @@ moved, and stands still inside `Clock.held`; this is how a simulator runs the se
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from contextlib import contextmanager
@@ -37,6 +38,12 @@ def micros(time_s: float) -> int:
 def wall_us() -> int:
     """Microseconds of a steady clock, for durations only."""
     return time.monotonic_ns() // 1000
+
+
+def steady_clock() -> tuple[int, int]:
+    """The clock of `wall_us` for machine code: the address of `clock_gettime` in C, and which clock it is asked for."""
+    address = ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value
+    return address or 0, time.CLOCK_MONOTONIC
 
 
 def utc_us() -> int:

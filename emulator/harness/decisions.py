@@ -26,6 +26,7 @@ from emulator.harness.mechanism import (
     HasPredicted,
     HasPreempted,
     HasTimer,
+    HasWholeRun,
     ability,
 )
 from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.effects import Agenda, Effects
     from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.mechanism import Mechanism, WholeRun
     from emulator.harness.record import RunTable
 
 _NO_EFFECTS = NoEffects()
@@ -82,6 +83,11 @@ class Decisions:
         """The run begins. By an exception of the kind `bad_input` a mechanism says that it cannot serve it."""
         if self._at_begin is not None:
             self._call(self._at_begin.on_begin, self.actions, bad_input=bad_input)
+
+    def whole_run(self, points: list[tuple[int, int, int]]) -> WholeRun | None:
+        """The mechanism's own loop for the run that has just begun, if it has one."""
+        has = ability(self.mechanism, HasWholeRun)  # type: ignore[type-abstract]
+        return None if has is None else has.whole_run(self.actions, points)
 
     def handle(self, at_us: int, point: int, job: int) -> None:
         """A decision point that is due now; nothing, if it was put off or called off."""

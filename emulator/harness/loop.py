@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.happenings import Happenings
     from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.mechanism import Mechanism, WholeRun
     from emulator.harness.points import Point
     from emulator.harness.record import RunRecord
     from emulator.workload.table import JobTable
@@ -67,6 +67,7 @@ class Loop:
     ) -> None:
         self.machine = machine
         self._happenings = happenings
+        self._whole: WholeRun | None = None
         if mechanism is None and happenings is None and type(machine) is Cluster:
             machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
         ahead = (
@@ -77,20 +78,42 @@ class Loop:
         self._points += _arrivals(machine.job_table(), mechanism)
         self._points.sort()
 
-    def run(self, on_progress: OnProgress | None = None) -> bool:
+    def run(self, on_progress: OnProgress | None = None, *, by_steps: bool = False) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.
 
+        `by_steps`: bring each decision point to the mechanism, even if it has a compiled loop for all of them.
         Returns whether the run came to its end.
         """
         actions, machine = self.decisions.actions, self.machine
         self.decisions.begin(bad_input=ValueError)
         if self._happenings is not None:
             self._happenings.begin(actions)
+        elif not by_steps:
+            self._whole = self.decisions.whole_run(self._points)
+        if self._whole is not None:
+            return self._run_whole(self._whole, on_progress)
         pause_after = _PAUSE_AFTER
         while self.next_us != NEVER_US:
             began_us = wall_us()
             if self.step(pause_after=pause_after) == Stop.PAUSED:
                 pause_after = _next_pause(pause_after, wall_us() - began_us)
+            if on_progress is not None and not on_progress(
+                actions.now_us, machine.ended_count, actions.granted, actions.rejected
+            ):
+                return False
+        return True
+
+    def _run_whole(self, whole: WholeRun, on_progress: OnProgress | None) -> bool:
+        """The same, in the mechanism's own loop."""
+        actions, machine = self.decisions.actions, self.machine
+        pause_after, stop = _PAUSE_AFTER, Stop.PAUSED
+        while stop != Stop.AT_UNTIL:
+            began_us = wall_us()
+            try:
+                stop = whole.go(pause_after)
+            except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
+                self.decisions.machine_failed("advance", error)
+            pause_after = _next_pause(pause_after, wall_us() - began_us)
             if on_progress is not None and not on_progress(
                 actions.now_us, machine.ended_count, actions.granted, actions.rejected
             ):
@@ -173,6 +196,8 @@ class Loop:
 
     def record(self, *, interrupted: str = "") -> RunRecord:
         """What happened so far."""
+        if self._whole is not None:
+            self._whole.tell()
         return self.decisions.record(interrupted=interrupted)
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.cluster import Cluster
+    from emulator.harness.actions import Accounting
+    from emulator.harness.cluster import Cluster, Stop
     from emulator.harness.machine import Machine
     from emulator.harness.record import RunRecord
     from emulator.harness.running import RunningJobs
@@ -195,6 +196,25 @@ class HasNotice(Protocol):
 
     def on_notice(self, job: int, act: Actions) -> None:
         """An on-demand job is announced."""
+
+
+class WholeRun(Protocol):
+    """A run whose decision points are not brought to the mechanism one by one (`HasWholeRun`)."""
+
+    def go(self, pause_after: int) -> Stop:
+        """Go on for so many instants, or to the end (AT_UNTIL)."""
+
+    def tell(self) -> None:
+        """Write down what happened so far where it stands after a run step by step."""
+
+
+@runtime_checkable
+class HasWholeRun(Protocol):
+    def whole_run(self, act: Accounting, points: Iterable[tuple[int, int, int]]) -> WholeRun | None:
+        """After `on_begin`: the run in virtual time as one compiled loop, if there is one for it.
+
+        `points` (time in us, point, job) are those that are known, in order. It must equal the run step by step.
+        """
 
 
 Mechanism: TypeAlias = HasArrival | HasMachine

@@ -98,6 +98,7 @@ class RunningJobs:
         self._shown = read_only(self._work)
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
+        self._broken_off: list[NDArray[np.int64]] = []
         self._writing: dict[int, tuple[int, int]] = {}
         self._suspended: dict[int, _Paused] = {}
         self._saving: dict[int, int] = {}
@@ -112,6 +113,11 @@ class RunningJobs:
     def work(self) -> NDArray[np.int64]:
         """The work of each job (columns: `work.py`); read-only, it changes as jobs run."""
         return self._shown
+
+    @property
+    def kernel_work(self) -> NDArray[np.int64]:
+        """`work` for compiled functions, which are compiled for arrays that can be written."""
+        return self._work
 
     def activity(self, job: int) -> Activity:
         if job in self._saving:
@@ -403,6 +409,11 @@ class RunningJobs:
 
     # Afterwards.
 
+    def note_rows(self, rows: NDArray[np.int64]) -> None:
+        """Rows of the run table that a compiled run broke off: (row, done in it, thrown away, done in all)."""
+        if len(rows):
+            self._broken_off.append(rows.copy())
+
     def work_of_runs(
         self, job: NDArray[np.int32], outcome: NDArray[np.int8], now_us: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -421,4 +432,6 @@ class RunningJobs:
             done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self._work, who)[0])
         for row, (did, threw_away, _) in self._done_in_row.items():
             done[row], lost[row] = did, threw_away
+        for rows in self._broken_off:
+            done[rows[:, 0]], lost[rows[:, 0]] = rows[:, 1], rows[:, 2]
         return done, lost

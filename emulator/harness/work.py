@@ -98,12 +98,17 @@ def done_of_each(job: Ints, work: Work, who: Ints, now: int, done: Ints, saved: 
 
 
 @compiled
+def next_run(work: Work, who: int) -> tuple[int, int]:
+    """Wall time of a job's next run, as it will be and as its user guesses, at full width."""
+    width = work[who, WIDTH]
+    saved = work[who, SAVED]
+    run = work[who, SETUP] + length_us(work, who, work[who, RUN_US] * width - saved, width, 1, 1)
+    guess = max(work[who, ESTIMATE_US] * width - saved, width)
+    return run, max(work[who, SETUP] + length_us(work, who, guess, width, 1, 1), 1)
+
+
+@compiled
 def lengths_of_next_runs(work: Work, first: Ints, run: Ints, estimate: Ints) -> None:
-    """Wall time of the next run of the jobs `first`, as it will be and as its user guesses, at full width."""
+    """`next_run` of the jobs `first`."""
     for k in range(first.shape[0]):
-        who = first[k]
-        width = work[who, WIDTH]
-        saved = work[who, SAVED]
-        run[k] = work[who, SETUP] + length_us(work, who, work[who, RUN_US] * width - saved, width, 1, 1)
-        guess = max(work[who, ESTIMATE_US] * width - saved, width)
-        estimate[k] = max(work[who, SETUP] + length_us(work, who, guess, width, 1, 1), 1)
+        run[k], estimate[k] = next_run(work, first[k])

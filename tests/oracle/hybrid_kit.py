@@ -77,13 +77,16 @@ def simulate(
     *,
     warning_us: int = 0,
     release_us: int = 10,
+    scheduler: str = "fcfs+easy",
+    by_steps: bool = False,
     **params: float,
 ) -> tuple[RunRecord, HybridMechanism]:
     mechanism = HybridMechanism(
         strategy, release_after_s=release_us / 1e6, warning_s=warning_us / 1e6, **params
     )
-    loop = Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
-    loop.run()
+    machine = mechanism.make_machine(nodes, SchedulerConfig.parse(scheduler), job_table(jobs), 1)
+    loop = Loop(machine, mechanism)
+    loop.run(by_steps=by_steps)
     return loop.record(), mechanism
 
 

@@ -46,20 +46,20 @@ class Arrival(Protocol):
 
 
 @compiled
-def _before(key: Ints, one: int, other: int) -> bool:
-    return bool(key[one] < key[other] or (key[one] == key[other] and one < other))
+def _before(key: Ints, job: Ints, one: int, other: int) -> bool:
+    return bool(key[one] < key[other] or (key[one] == key[other] and job[one] < job[other]))
 
 
 @compiled
-def _sift(key: Ints, heap: Ints, place: int, count: int) -> None:
+def _sift(key: Ints, job: Ints, heap: Ints, place: int, count: int) -> None:
     who = heap[place]
     while True:
         child = 2 * place + 1
         if child >= count:
             break
-        if child + 1 < count and _before(key, heap[child + 1], heap[child]):
+        if child + 1 < count and _before(key, job, heap[child + 1], heap[child]):
             child += 1
-        if not _before(key, heap[child], who):
+        if not _before(key, job, heap[child], who):
             break
         heap[place] = heap[child]
         place = child
@@ -67,8 +67,10 @@ def _sift(key: Ints, heap: Ints, place: int, count: int) -> None:
 
 
 @compiled
-def _least_first(key: Ints, nodes: Ints, needed: int, heap: Ints, chosen: Ints) -> int:
-    """Entries in ascending (key, place) until their nodes are enough; how many, -1 if all are too few."""
+def choose_least(  # noqa: PLR0917 - compiled code has no keywords
+    key: Ints, job: Ints, nodes: Ints, needed: int, heap: Ints, chosen: Ints
+) -> int:
+    """Entries in ascending (key, job) until their nodes are enough; how many, -1 if all are too few."""
     count = key.shape[0]
     total = 0
     for k in range(count):
@@ -77,7 +79,7 @@ def _least_first(key: Ints, nodes: Ints, needed: int, heap: Ints, chosen: Ints) 
     if total < needed:
         return -1
     for place in range(count // 2 - 1, -1, -1):
-        _sift(key, heap, place, count)
+        _sift(key, job, heap, place, count)
     taken = 0
     while needed > 0:
         first = heap[0]
@@ -87,7 +89,7 @@ def _least_first(key: Ints, nodes: Ints, needed: int, heap: Ints, chosen: Ints) 
         count -= 1
         heap[0] = heap[count]
         if count:
-            _sift(key, heap, 0, count)
+            _sift(key, job, heap, 0, count)
     return taken
 
 
@@ -97,12 +99,12 @@ def least_first(key: NDArray[np.int64], nodes: NDArray[np.int64], needed: int) -
     It costs O(all + taken log all): thousands of one-node jobs run where one is wanted.
     """
     heap, chosen = np.empty(len(key), np.int64), np.empty(len(key), np.int64)
-    count = _least_first(key, nodes, needed, heap, chosen)
+    count = choose_least(key, np.arange(len(key)), nodes, needed, heap, chosen)
     return None if count < 0 else chosen[:count]
 
 
 @compiled
-def _evenly(most: Ints, needed: int, given: Ints) -> None:
+def give_evenly(most: Ints, needed: int, given: Ints) -> None:
     """`given`: as even as possible, at most `most` each, `needed` in all (which is not more than there is)."""
     low = 0  # everybody gives at least so much (or all it has) and it is not enough, or just enough
     high = needed
@@ -133,5 +135,5 @@ def evenly(most: NDArray[np.int64], needed: int) -> NDArray[np.int64] | None:
     if int(most.sum()) < needed:
         return None
     given = np.zeros(len(most), np.int64)
-    _evenly(most, needed, given)
+    give_evenly(most, needed, given)
     return given

@@ -12,7 +12,7 @@ from emulator.harness.record import RunOutcome
 from emulator.mechanisms.hybrid import reserved as r
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -64,7 +64,7 @@ class HybridCluster(Cluster):
         self._keep_nodes()
 
     def use_work(self, work: NDArray[np.int64]) -> None:
-        """The work table of the jobs; must be called before the first job is submitted."""
+        """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
         self._work = work
 
     def _make_claims(self) -> None:
@@ -105,19 +105,64 @@ class HybridCluster(Cluster):
         r.left(self._state, self._claims, job, now_us)
         self._count[r.CHANGED] = 1  # it may wait again, and run as a guest
 
+    # A whole run in the kernel (`whole.py`).
+
+    def run_whole(
+        self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int
+    ) -> int:
+        """Let the compiled loop `run` go on with this cluster; why it came back."""
+        self._reg[t.STOP_ON_END] = self._reg[t.STOP_ON_PASS] = 0
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        return int(run(self._state, self._work, self._claims, more))
+
+    def has_room_for(self, machines: int) -> bool:
+        """Whether so many runs as there are nodes can begin, this many times."""
+        most = machines * self.node_count
+        runs, nodes = len(self._runs) - self._reg[t.RUNS_N], len(self._log) - self._reg[t.LOG_N]
+        return bool(runs > most and nodes > most)
+
+    def make_more_room(self) -> None:
+        """Longer tables of runs and their nodes."""
+        self._grow_runs()
+
+    def raise_order(self) -> None:
+        """Raise what the queue order raised in the kernel."""
+        self._check_order()
+
+    @property
+    def claims_left(self) -> int:
+        """Claims that can be opened before their table has to grow."""
+        return len(self._claim) - int(self._count[r.CLAIMS_N])
+
+    def job_of_row(self, row: int) -> int:
+        """Whose run this row of the run table is."""
+        return int(self._runs[row, t.R_JOB])
+
+    def nodes_of_row(self, row: int) -> list[int]:
+        """The nodes of a run that is over, or of the present one of a job."""
+        first = self._runs[row, t.R_FIRST]
+        last = self._runs[row + 1, t.R_FIRST] if row + 1 < self._reg[t.RUNS_N] else self._reg[t.LOG_N]
+        nodes: list[int] = self._log[first:last].tolist()
+        return nodes
+
     # Claims.
 
     def open_claim(self, job: int, nodes: int, *, deadline_us: int, collects: bool) -> int:
         """A new claim, behind all others, without nodes. Returns its slot."""
         active = int(self._count[r.CLAIMS_N])
         if active == len(self._claim):
-            self._claim = np.concatenate((self._claim, np.zeros_like(self._claim)))
-            self._claim_order = np.concatenate((self._claim_order, np.arange(active, 2 * active)))
-            self._make_claims()
+            self.grow_claims()
         slot = int(self._claim_order[active])
         self._count[r.CLAIMS_N] += 1
-        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0)
+        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0, 0, 0, 0)
         return slot
+
+    def grow_claims(self) -> None:
+        """Room for twice as many claims."""
+        many = len(self._claim)
+        self._claim = np.concatenate((self._claim, np.zeros_like(self._claim)))
+        self._claim_order = np.concatenate((self._claim_order, np.arange(many, 2 * many)))
+        self._make_claims()
 
     def close_claim(self, slot: int, now_us: int) -> None:
         """Its nodes go back to the pool, those of guests when the guests end; nothing is promised to it any more."""

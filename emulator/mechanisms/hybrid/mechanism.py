@@ -6,6 +6,8 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from balancer.clock import NEVER_US, micros, wall_us
 from emulator.harness.cluster import Cluster
 from emulator.harness.loop import Loop
@@ -13,26 +15,31 @@ from emulator.harness.node_failures import Failures
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
+from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.mechanisms.hybrid.reserved import LEAVING, PROMISED
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
+from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.streams import stream
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
+    from emulator.harness.actions import Accounting
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
     from emulator.mechanisms.hybrid.decisions import Arrival
     from emulator.mechanisms.hybrid.preparing import Notice
+    from emulator.workload.table import JobTable
 
 NOTICES, ARRIVALS = "emulator.hybrid_notices", "emulator.hybrid_arrivals"
 BASELINE = "baseline"
@@ -139,30 +146,10 @@ class HybridMechanism:
     @classmethod
     def warm_up(cls) -> None:
         """Use every compiled function once."""
-        jobs = JobTable.build(
-            submit_us=[0, 0, 0, 1, 9],
-            run_us=[20, 20, 20, 3, 3],
-            nodes=[2, 1, 2, 2, 1],
-            kind=[Kind.BATCH, Kind.BATCH, Kind.BATCH, Kind.ON_DEMAND, Kind.ON_DEMAND],
-            extra={
-                "job_class": [
-                    JobClass.RIGID,
-                    JobClass.RIGID,
-                    JobClass.MALLEABLE,
-                    JobClass.RIGID,
-                    JobClass.RIGID,
-                ],
-                "min_nodes": [2, 1, 1, 2, 1],
-                "setup_us": 1,
-                "checkpoint_interval_us": [4, 0, 0, 0, 0],
-                "checkpoint_us": [1, 0, 0, 0, 0],
-                "notice_us": [-1, -1, -1, -1, 2],
-                "predicted_us": [-1, -1, -1, -1, 12],
-            },
-        )
         for strategy in ("cua+spaa", "cup+paa"):
-            mechanism = cls(strategy, mtbf_s=1e-5)
-            Loop(mechanism.make_machine(5, SchedulerConfig(), jobs, 1), mechanism).run()
+            for mtbf_s in (0, 1e-5):
+                mechanism = cls(strategy, mtbf_s=mtbf_s)
+                Loop(mechanism.make_machine(5, SchedulerConfig(), few_jobs(), 1), mechanism).run()
 
     def on_begin(self, act: Actions) -> None:
         table = act.cluster.job_table()
@@ -181,9 +168,30 @@ class HybridMechanism:
             )
         if not self.is_baseline:
             self._cluster = cast("HybridCluster", act.cluster)
-            self._cluster.use_work(act.running.work)
-            self._view = View(self._cluster, act.running.work, micros(self.warning_s))
+            self._cluster.use_work(act.running.kernel_work)
+            self._view = View(self._cluster, act.running.kernel_work, micros(self.warning_s))
         self._wake(act)
+
+    def whole_run(self, act: Accounting, points: Iterable[tuple[int, int, int]]) -> WholeRun | None:
+        """The run as one compiled loop, if it has nothing but what comes with the mechanism and no node fails."""
+        warning_us = micros(self.warning_s)
+        strategies = compiled_strategies(self._notice, self._arrival)
+        is_plain = type(self) is HybridMechanism and self.failures is None
+        if self.is_baseline or strategies is None or not is_plain or (self.warning_s and not warning_us):
+            return None
+        return WholeRun(
+            self,
+            self._cluster,
+            act,
+            known=np.where(self._on_demand, self._predicted_us, self._most).astype(np.int64),
+            strategies=strategies,
+            times_us=(micros(self.release_after_s), warning_us),
+            points=points,
+        )
+
+    def is_on_demand(self, jobs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these jobs are on-demand jobs."""
+        return self._on_demand[jobs]
 
     # The four events of on-demand jobs.
 

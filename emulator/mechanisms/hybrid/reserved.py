@@ -50,9 +50,11 @@ if TYPE_CHECKING:
 
 # Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
 # DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised;
-# HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end.
-C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES = range(8)
-CLAIM_COLUMNS = 8
+# HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end. Of compiled runs only
+# (`whole.py`): ARRIVED, whether the on-demand job is there; LEAVERS, jobs that write their last checkpoint for it, and
+# LEAVING_NODES, so many nodes it will have of them.
+C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES, ARRIVED, LEAVERS, LEAVING_NODES = range(11)
+CLAIM_COLUMNS = 11
 # Columns of the held nodes.
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2

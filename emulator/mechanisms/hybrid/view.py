@@ -62,6 +62,20 @@ def overhead_at(job: Ints, work: Work, attr: Ints, who: int, now: int) -> int:
 
 
 @compiled
+def stop_at(job: Ints, work: Work, attr: Ints, who: int, now: int, by: int, warning: int) -> int:
+    """When to stop the job for an arrival predicted `by` a time (section III-B.1)."""
+    if attr[who, CLASS] == MALLEABLE:
+        return int(max(by - warning, now))
+    if work[who, w.INTERVAL] > 0:
+        since = w.phase_of(job, work, who)[2]
+        cycle = work[who, w.INTERVAL] + work[who, w.COST]
+        last = since + max(by - since, 0) // cycle * cycle
+        if last > max(since, now):
+            return int(last)
+    return int(max(by, now))
+
+
+@compiled
 def describe_candidates(
     job: Ints, work: Work, attr: Ints, who: Ints, now: int, by: int, warning: int, nodes: Ints, end: Ints, stop: Ints,
     overhead: Ints,
@@ -71,15 +85,7 @@ def describe_candidates(
         one = who[k]
         nodes[k] = job[one, NODES]
         end[k] = job[one, EXPECTED]
-        stop[k] = max(by, now)
-        if attr[one, CLASS] == MALLEABLE:
-            stop[k] = max(by - warning, now)
-        elif work[one, w.INTERVAL] > 0:
-            since = w.phase_of(job, work, one)[2]
-            cycle = work[one, w.INTERVAL] + work[one, w.COST]
-            last = since + max(by - since, 0) // cycle * cycle
-            if last > max(since, now):
-                stop[k] = last
+        stop[k] = stop_at(job, work, attr, one, now, by, warning)
         overhead[k] = overhead_at(job, work, attr, one, stop[k])
 
 

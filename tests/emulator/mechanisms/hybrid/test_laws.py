@@ -113,7 +113,7 @@ def test_nobody_is_preempted_when_the_on_demand_job_cannot_be_satisfied(strategy
         arrivals = [job.submit_us for job in jobs if job.kind == "on_demand"]
         if len(set(arrivals)) < len(arrivals):
             continue  # another arrival of the same time may have preempted somebody
-        simulate(jobs, nodes, strategy, warning_us=0, release_us=10**6)
+        simulate(jobs, nodes, strategy, warning_us=0, release_us=10**6, by_steps=True)
     assert seen
     if strategy == "n+paa":  # with CUP a planned preemption may fall on the same time
         assert not any(stopped.any() for stopped in seen)
@@ -137,7 +137,7 @@ def test_a_held_node_is_never_given_to_another_on_demand_job(strategy, monkeypat
     monkeypatch.setattr(HybridCluster, "take_over", watched)
     for seed in range(60):
         jobs, nodes = random_jobs(np.random.default_rng(seed), jobs=30)
-        simulate(jobs, nodes, strategy, warning_us=2)
+        simulate(jobs, nodes, strategy, warning_us=2, by_steps=True)
     assert checked
 
 

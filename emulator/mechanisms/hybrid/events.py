@@ -1,0 +1,382 @@
+"""The events of on-demand jobs in a compiled run: what `mechanism.py` does at each, on the same tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled
+from emulator.harness.occupancy import end_job, set_online
+from emulator.harness.structures import heap_pop, heap_push
+from emulator.harness.tables import (
+    AT,
+    FINISHED,
+    FREE,
+    FUTURE,
+    HEAP_N,
+    JOB,
+    NEVER,
+    NODES,
+    R_FIRST,
+    RUN_ROW,
+    START,
+    STATE,
+)
+from emulator.mechanisms.hybrid.choices import (
+    BY_CUP,
+    BY_N,
+    FEWER,
+    FOUND,
+    NOBODY,
+    ORDER,
+    PAIR_SHIFT,
+    PICKED,
+    SHRINKS,
+    WIDE,
+    make_room,
+    prepare_by_prediction,
+    promise_picked,
+)
+from emulator.mechanisms.hybrid.deeds import (
+    AT_TIMER,
+    CHOICE,
+    CLAIM,
+    HANDLING,
+    IDLE_AGAIN,
+    KNOWN,
+    LAPSED_N,
+    NOTED,
+    NOTICE_BY,
+    OWES,
+    PREEMPTIONS_N,
+    QUEUED_N,
+    RELEASE_US,
+    RESERVE,
+    SHRINKS_N,
+    WARNED_NODE_US,
+    WARNING_US,
+    WHEN,
+    begin_save,
+    enqueue_first,
+    hold_run,
+    lend,
+    nodes_of,
+    note_move,
+    note_time,
+    resize,
+    start_lease,
+    stop,
+    wake,
+    wall_us,
+)
+from emulator.mechanisms.hybrid.reserved import (
+    ARRIVED,
+    C_JOB,
+    CHANGED,
+    CLAIMS_N,
+    CLASS,
+    COLLECTS,
+    DEADLINE,
+    GUEST,
+    HEAD,
+    HOSTS,
+    IDLE,
+    LEAVERS,
+    LEAVING,
+    LEAVING_NODES,
+    MALLEABLE,
+    NEED,
+    PROMISED,
+    PROMISES,
+    close,
+    collect,
+    guests_of,
+    left,
+    on_demand_waits,
+    pop_idle,
+    promise,
+    take_free,
+    unpromise,
+)
+from emulator.mechanisms.hybrid.settling import ANY, DID_NOT_START, WAITS, lent_nodes, settle
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import State
+    from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.deeds import More
+    from emulator.mechanisms.hybrid.reserved import Claims
+
+
+@compiled
+def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int, collects: int) -> int:  # noqa: PLR0917
+    """A new claim, behind all others, without nodes. There must be a row for it."""
+    claim, order, _, _, _, count = claims
+    slot: int = order[count[CLAIMS_N]]
+    count[CLAIMS_N] += 1
+    one = claim[slot]
+    one[C_JOB] = who
+    one[NEED] = state[0][who, NODES]
+    one[IDLE] = 0
+    one[HEAD] = -1
+    one[DEADLINE] = deadline
+    one[COLLECTS] = collects
+    one[HOSTS] = 0
+    one[PROMISES] = 0
+    one[ARRIVED] = 0
+    one[LEAVERS] = 0
+    one[LEAVING_NODES] = 0
+    more[0][who, CLAIM] = slot
+    return slot
+
+
+@compiled
+def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
+    """Nothing is held for the on-demand job any more; its lenders get back what they can."""
+    node, free, reg = state[1], state[2], state[11]
+    claim = claims[0]
+    own, given = more[0], more[9][FOUND]
+    who = claim[slot, C_JOB]
+    own[who, CLAIM] = -1
+    for which in range(node.shape[0] if claim[slot, LEAVERS] else 0):
+        one = node[which, JOB]
+        if one >= 0 and claims[3][one, LEAVING] >= 0 and own[one, CLAIM] == slot:
+            own[one, CLAIM] = -1
+    unpromise(state, claims, slot)
+    close(state, claims, slot, now)
+    many = min(lent_nodes(more, who), reg[FREE])
+    for k in range(many):
+        given[k] = free[reg[FREE] - 1 - k]
+    settle(state, work, claims, more, who, given[:many], DID_NOT_START, now)
+
+
+# What jobs give.
+
+
+@compiled
+def receive(  # noqa: PLR0917
+    state: State, claims: Claims, more: More, slot: int, who: int, first: int, many: int, now: int
+) -> None:
+    """What a preempted job left goes to the claim, as much as it wants."""
+    held = hold_run(state, claims, slot, first, many, now)
+    lend(more, claims[0][slot, C_JOB], who, held, -1)
+
+
+@compiled
+def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who: int, now: int) -> None:  # noqa: PLR0917
+    """A running job goes for the claim: at once, or when a warning is over."""
+    job, runs = state[0], state[7]
+    claim, attr = claims[0], claims[3]
+    own, reg = more[0], more[11]
+    promise(claims, who, -1)
+    reg[PREEMPTIONS_N] += 1
+    is_guest = attr[who, GUEST] >= 0
+    if is_guest:
+        own[who, NOTED] += 1
+    malleable = attr[who, CLASS] == MALLEABLE
+    many = job[who, NODES]
+    if malleable and reg[WARNING_US] > 0:
+        wanted = claim[slot, NEED] - claim[slot, LEAVING_NODES]
+        attr[who, LEAVING] = 1
+        own[who, CLAIM] = slot
+        own[who, OWES] = 0 if is_guest else max(0, min(wanted, many))
+        claim[slot, LEAVERS] += 1
+        claim[slot, LEAVING_NODES] += own[who, OWES]
+        reg[WARNED_NODE_US] += many * reg[WARNING_US]
+        begin_save(state, work, more, who, now)
+        return
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    stop(state, work, claims, more, who, 1 if malleable else 0, now)
+    receive(state, claims, more, slot, who, first, many, now)
+
+
+@compiled
+def shrink(  # noqa: PLR0917
+    state: State, work: Work, claims: Claims, more: More, slot: int, who: int, fewer: int, now: int
+) -> None:
+    """A running malleable job gives its last nodes to the claim."""
+    job, runs = state[0], state[7]
+    keeps = more[9][WIDE]
+    more[11][SHRINKS_N] += 1
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    many = nodes_of(state, who, keeps)
+    resize(state, work, more, who, keeps[: many - fewer], now)
+    hold_run(state, claims, slot, first + many - fewer, fewer, now)
+    lend(more, claims[0][slot, C_JOB], who, fewer, job[who, START])
+
+
+# The events.
+
+
+@compiled
+def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
+    """An on-demand job is announced: nodes are held for it."""
+    job, reg = state[0], state[11]
+    own, timers, mine = more[0], more[3], more[11]
+    if own[who, CLAIM] >= 0 or job[who, STATE] != FUTURE:
+        return
+    began = wall_us(more)
+    collect(state, claims, now)  # an earlier notice comes first
+    predicted = own[who, KNOWN]
+    at_most = 0 if on_demand_waits(state) else reg[FREE]
+    chose = wall_us(more)
+    missing = job[who, NODES] - at_most
+    promised = 0
+    stops = 0
+    if mine[NOTICE_BY] == BY_CUP and missing > 0:
+        promised, stops = prepare_by_prediction(state, work, claims, more, missing, predicted, now)
+    note_time(more, CHOICE, chose)
+    if mine[NOTICE_BY] != BY_N:
+        collects = 0 if mine[NOTICE_BY] == BY_CUP else 1
+        slot = open_claim(state, claims, more, who, predicted, collects)
+        take_free(state, claims, slot, at_most, now)
+        promise_picked(claims, more, slot, who, promised, stops, now)
+        heap_push(timers, more[4], predicted + mine[RELEASE_US], who << PAIR_SHIFT)
+        wake(more, now)
+    note_time(more, HANDLING, began)
+
+
+@compiled
+def has_started(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> bool:  # noqa: PLR0917
+    """Start the claim's job if it is there and has its nodes. False: it needs others than it was to have."""
+    claim, held = claims[0], claims[2]
+    own, nodes = more[0], more[9][WIDE]
+    if claim[slot, ARRIVED] == 0 or claim[slot, LEAVERS]:
+        return True
+    if claim[slot, NEED]:
+        return False
+    who = claim[slot, C_JOB]
+    own[who, CLAIM] = -1
+    many = claim[slot, IDLE]
+    for k in range(many):
+        nodes[k] = pop_idle(claims, slot, now)
+        held[nodes[k], 0] = -1
+    unpromise(state, claims, slot)
+    close(state, claims, slot, now)
+    start_lease(state, work, more, who, nodes[:many], now)
+    return True
+
+
+@compiled
+def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
+    """Guests of the claim leave, in order of their rows, but those that do already."""
+    own, found = more[0], more[9][ORDER]
+    if claims[0][slot, HOSTS] == 0:
+        return
+    count = guests_of(state, claims, slot, found)
+    for last in range(count - 1, 0, -1):  # they are few
+        for k in range(last):
+            if found[k] > found[k + 1]:
+                found[k], found[k + 1] = found[k + 1], found[k]
+    for k in range(count):
+        if own[found[k], CLAIM] != slot:
+            preempt(state, work, claims, more, slot, found[k], now)
+
+
+@compiled
+def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> bool:  # noqa: PLR0917
+    """Start the job, now or when the last of its nodes are free. False: it waits at the head of the queue."""
+    claim = claims[0]
+    own, room, mine = more[0], more[9], more[11]
+    while True:
+        slot = own[who, CLAIM]
+        if slot < 0:
+            slot = open_claim(state, claims, more, who, -1, 0)
+        claim[slot, ARRIVED] = 1
+        claim[slot, COLLECTS] = 0
+        claim[slot, DEADLINE] = -1
+        unpromise(state, claims, slot)
+        missing = claim[slot, NEED] - claim[slot, LEAVING_NODES] - state[11][FREE]
+        how = SHRINKS
+        picked = 0
+        chose = wall_us(more)
+        if missing > 0:
+            how, picked = make_room(state, work, claims, more, missing, now)
+        note_time(more, CHOICE, chose)
+        if how == NOBODY:
+            close_claim(state, work, claims, more, slot, now)
+            enqueue_first(state, who, now)
+            mine[QUEUED_N] += 1
+            own[who, NOTED] = 0
+            return False
+        guests_go(state, work, claims, more, slot, now)
+        take_free(state, claims, slot, NEVER, now)
+        for k in range(picked):
+            if how == SHRINKS:
+                shrink(state, work, claims, more, slot, room[PICKED, k], room[FEWER, k], now)
+            else:
+                preempt(state, work, claims, more, slot, room[PICKED, k], now)
+        if has_started(state, work, claims, more, slot, now):
+            return True
+
+
+@compiled
+def on_arrival(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
+    began = wall_us(more)
+    if arrive(state, work, claims, more, who, now):
+        more[0][who, NOTED] = 1
+    note_time(more, HANDLING, began)
+
+
+@compiled
+def on_completion(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
+    """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
+    job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
+    own, given = more[0], more[9][FOUND]
+    own[who, WHEN] = -1
+    end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+    left(state, claims, who, now)
+    claims[5][CHANGED] = 1
+    row = job[who, RUN_ROW]
+    note_move(more, now, RESERVE, row)
+    began = wall_us(more)
+    many = nodes_of(state, who, given)
+    for k in range(many):
+        set_online(state, given[k], now)
+    note_move(more, now, IDLE_AGAIN, row)
+    why = WAITS if on_demand_waits(state) else ANY
+    settle(state, work, claims, more, who, given[:many], why, now)
+    note_time(more, HANDLING, began)
+
+
+@compiled
+def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
+    """A malleable job has written down where it is and leaves its nodes."""
+    job, runs = state[0], state[7]
+    claim = claims[0]
+    own = more[0]
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    many = job[who, NODES]
+    own[who, WHEN] = -1
+    stop(state, work, claims, more, who, 1, now)
+    slot = own[who, CLAIM]
+    if slot < 0:  # the on-demand job was put back meanwhile
+        return
+    own[who, CLAIM] = -1
+    claim[slot, LEAVERS] -= 1
+    claim[slot, LEAVING_NODES] -= own[who, OWES]
+    receive(state, claims, more, slot, who, first, many, now)
+    if not has_started(state, work, claims, more, slot, now):
+        arrive(state, work, claims, more, claim[slot, C_JOB], now)
+
+
+@compiled
+def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
+    """The first of the timers that are due; with none left, the next one is waited for (AT_TIMER)."""
+    claim, attr = claims[0], claims[3]
+    own, timers, counts, mine = more[0], more[3], more[4], more[11]
+    if counts[HEAP_N] == 0 or timers[0, AT] > now:
+        mine[AT_TIMER] = 0
+        wake(more, now)
+        return
+    pair = heap_pop(timers, counts)
+    slot = own[pair >> PAIR_SHIFT, CLAIM]
+    who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
+    if slot < 0 or claim[slot, ARRIVED]:
+        return
+    if who < 0:
+        close_claim(state, work, claims, more, slot, now)
+        mine[LAPSED_N] += 1
+    elif attr[who, PROMISED] == slot and attr[who, LEAVING] < 0:
+        if claim[slot, NEED] <= claim[slot, LEAVING_NODES]:
+            promise(claims, who, -1)
+        else:
+            preempt(state, work, claims, more, slot, who, now)

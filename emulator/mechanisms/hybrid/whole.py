@@ -1,0 +1,297 @@
+"""A whole run of the mechanism as one compiled loop: nothing of Python from the first submit to the last end.
+
+It does what `Loop.step` and `mechanism.py` do, on the same tables, for the strategies that come with the mechanism and
+without failures. Those are the reference, and what a live run steps: a run here equals theirs to the last node and
+count (`tests/emulator/mechanisms/hybrid/test_whole.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import steady_clock
+from emulator.harness import tables as t
+from emulator.harness.cluster import Stop
+from emulator.harness.compiled import compiled
+from emulator.harness.record import LeaseOutcome, NodePool, PoolMove
+from emulator.harness.structures import heap_pop
+from emulator.harness.tables import (
+    AT,
+    AT_UNTIL,
+    HEAP_N,
+    LOG_N,
+    NEEDS_ROOM,
+    NEVER,
+    NOW,
+    ORDER_FAILED,
+    RUNS_N,
+    WHO,
+)
+from emulator.mechanisms.hybrid import deeds as d
+from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
+from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
+from emulator.mechanisms.hybrid.choices import BY_CUA, BY_CUP, BY_N, BY_PAA, BY_SPAA
+from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice, on_timer
+from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
+from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
+from emulator.mechanisms.hybrid.notice_none import DoNothing
+from emulator.mechanisms.hybrid.reserved import CLAIMS_N, advance, finish_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.harness.actions import Accounting
+    from emulator.harness.tables import State
+    from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.deeds import More
+    from emulator.mechanisms.hybrid.machine import HybridCluster
+    from emulator.mechanisms.hybrid.mechanism import HybridMechanism
+    from emulator.mechanisms.hybrid.reserved import Claims
+
+ORDER_RAISED = 100
+"""Why `run` came back, beside what `kernel.advance` says."""
+_POOLS = {d.ALLOC: NodePool.OD_ALLOC, d.RESERVE: NodePool.OD_RESERVE, d.IDLE_AGAIN: NodePool.OA_IDLE}
+_FIRST_ROOM = 1024
+_MOVES_AN_EVENT, _TIMES_AN_EVENT = 2, 4
+
+
+@compiled
+def has_room(state: State, claims: Claims, more: More) -> bool:
+    """Whether all tables have rows for one event, which acts on each running job once and starts one on demand."""
+    node, runs, log, reg = state[1], state[7], state[8], state[11]
+    mine = more[11]
+    nodes = node.shape[0]
+    return bool(
+        runs.shape[0] - reg[RUNS_N] > 2 * nodes
+        and log.shape[0] - reg[LOG_N] > 2 * nodes
+        and claims[0].shape[0] > claims[5][CLAIMS_N]
+        and more[2].shape[0] - mine[HEAP_N] > nodes + 2
+        and more[3].shape[0] - more[4][HEAP_N] > nodes + 2
+        and mine[d.LOANS_LEFT] > nodes
+        and more[6].shape[0] - mine[d.MOVES_N] > _MOVES_AN_EVENT
+        and more[7].shape[0] - mine[d.ROWS_N] > 2 * nodes
+        and more[8].shape[0] - mine[d.TIMES_N] > _TIMES_AN_EVENT
+    )
+
+
+@compiled
+def is_stale(more: More, at: int, key: int) -> bool:
+    """Whether a point of the agenda was put off or called off."""
+    own, mine = more[0], more[11]
+    if key >> d.POINT_SHIFT == d.BY_TIMER:
+        return bool(at != mine[d.WAKE])
+    return bool(own[(key & ((1 << d.POINT_SHIFT) - 1)) - 1, d.WHEN] != at)
+
+
+@compiled
+def next_point(more: More) -> tuple[int, int]:
+    """Time and key of the next decision point; NEVER if there is none."""
+    points, agenda, mine = more[1], more[2], more[11]
+    while mine[HEAP_N] and is_stale(more, agenda[0, AT], agenda[0, WHO]):
+        heap_pop(agenda, mine)
+    at = NEVER
+    key = NEVER
+    if mine[HEAP_N]:
+        at = agenda[0, AT]
+        key = agenda[0, WHO]
+    if mine[d.NEXT_POINT] < points.shape[0]:
+        one = points[mine[d.NEXT_POINT]]
+        if one[AT] < at or (one[AT] == at and one[WHO] < key):
+            return one[AT], one[WHO]
+    return at, key
+
+
+@compiled
+def handle(state: State, work: Work, claims: Claims, more: More, key: int, now: int) -> None:  # noqa: PLR0917
+    """The next decision point, which is due."""
+    mine = more[11]
+    point = key >> d.POINT_SHIFT
+    who = (key & ((1 << d.POINT_SHIFT) - 1)) - 1
+    if point in (d.BY_ARRIVAL, d.BY_NOTICE):
+        mine[d.NEXT_POINT] += 1
+    else:
+        heap_pop(more[2], mine)
+    if point == d.BY_ARRIVAL:
+        on_arrival(state, work, claims, more, who, now)
+    elif point == d.BY_NOTICE:
+        on_notice(state, work, claims, more, who, now)
+    elif point == d.BY_COMPLETION:
+        on_completion(state, work, claims, more, who, now)
+    elif point == d.BY_CHECKPOINT:
+        on_checkpoint(state, work, claims, more, who, now)
+    else:
+        mine[d.WAKE] = NEVER
+        mine[d.AT_TIMER] = 1
+
+
+@compiled
+def run(state: State, work: Work, claims: Claims, more: More) -> int:
+    """Go on to the end (AT_UNTIL), to a pause, or until a table has to grow (NEEDS_ROOM)."""
+    reg, mine = state[11], more[11]
+    while True:
+        if not has_room(state, claims, more):
+            return NEEDS_ROOM
+        if mine[d.AT_TIMER]:
+            on_timer(state, work, claims, more, reg[NOW])
+            continue
+        at, key = next_point(more)
+        if mine[d.AT_POINT]:
+            if at == reg[NOW]:
+                handle(state, work, claims, more, key, at)
+                continue
+            mine[d.AT_POINT] = 0
+            finish_instant(state, work, claims, reg[NOW])
+        else:
+            code = advance(state, work, claims, at)
+            if code != AT_UNTIL:
+                return int(code)
+            if at == NEVER:
+                return AT_UNTIL
+            mine[d.AT_POINT] = 1
+        if reg[ORDER_FAILED]:
+            return ORDER_RAISED
+
+
+_NOTICES = {DoNothing: BY_N, CollectUntilActualArrival: BY_CUA, CollectUntilPredictedArrival: BY_CUP}
+_ARRIVALS = {PreemptAtArrival: BY_PAA, ShrinkPreemptAtArrival: BY_SPAA}
+
+
+def compiled_strategies(notice: object, arrival: object) -> tuple[int, int] | None:
+    """What the compiled run calls these two strategies; None, if one of them is somebody's own."""
+    how = _NOTICES.get(type(notice)), _ARRIVALS.get(type(arrival))
+    return None if how[0] is None or how[1] is None else (how[0], how[1])
+
+
+def _longer(table: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate((table, np.zeros_like(table)))
+
+
+class WholeRun:
+    """One run of a mechanism on its cluster: `go` on until it says AT_UNTIL; `tell` what happened so far."""
+
+    def __init__(
+        self,
+        mechanism: HybridMechanism,
+        cluster: HybridCluster,
+        act: Accounting,
+        *,
+        known: NDArray[np.int64],
+        strategies: tuple[int, int],
+        times_us: tuple[int, int],
+        points: Iterable[tuple[int, int, int]],
+    ) -> None:
+        """`known`: when a job is predicted, or its most nodes; `times_us`: until a release, and of a warning."""
+        self._mechanism, self._cluster, self._act = mechanism, cluster, act
+        nodes = cluster.node_count
+        self._own = np.full((len(known), d.OWN_COLUMNS), -1, np.int64)
+        self._own[:, d.NOTED] = 0
+        self._own[:, d.KNOWN] = known
+        given = np.array(list(points), np.int64).reshape(-1, 3)
+        self._points = np.stack((given[:, 0], (given[:, 1] << d.POINT_SHIFT) + given[:, 2] + 1), axis=1)
+        self._agenda, self._timers = (np.zeros((nodes + _FIRST_ROOM, 2), np.int64) for _ in range(2))
+        self._counts = np.zeros(t.REGISTERS, np.int64)
+        self._loans = np.zeros((0, d.LOAN_COLUMNS), np.int64)
+        self._moves, self._times = np.zeros((_FIRST_ROOM, 3), np.int64), np.zeros((_FIRST_ROOM, 2), np.int64)
+        self._rows = np.zeros((2 * nodes + _FIRST_ROOM, 4), np.int64)
+        self._room = np.zeros((d.ROOM_ROWS, max(nodes, 2)), np.int64)
+        self._mark, self._digits = np.zeros(nodes, np.int64), np.zeros(2048, np.int64)
+        reg = self._reg = np.zeros(d.MORE_REGISTERS, np.int64)
+        reg[d.WAKE], reg[d.LOAN_FREE] = NEVER, -1
+        reg[d.RELEASE_US], reg[d.WARNING_US] = times_us
+        reg[d.NOTICE_BY], reg[d.ARRIVAL_BY] = strategies
+        reg[d.CLOCK], reg[d.CLOCK_ID] = steady_clock()
+        reg[d.CLOCK_ADDRESS] = self._room[-1].ctypes.data
+        self._told = [0, 0, 0]
+        self._nodes_of_row: dict[int, tuple[int, ...]] = {}
+        self._grow()
+
+    def _grow(self) -> None:
+        """Room for one event at least, in whichever table lacks it."""
+        reg, cluster, nodes = self._reg, self._cluster, self._cluster.node_count
+        while not cluster.has_room_for(2):
+            cluster.make_more_room()
+        if cluster.claims_left == 0:
+            cluster.grow_claims()
+        if len(self._agenda) - reg[HEAP_N] <= nodes + 2:
+            self._agenda = _longer(self._agenda)
+        if len(self._timers) - self._counts[HEAP_N] <= nodes + 2:
+            self._timers = _longer(self._timers)
+        if len(self._moves) - reg[d.MOVES_N] <= _MOVES_AN_EVENT:
+            self._moves = _longer(self._moves)
+        if len(self._rows) - reg[d.ROWS_N] <= 2 * nodes:
+            self._rows = _longer(self._rows)
+        if len(self._times) - reg[d.TIMES_N] <= _TIMES_AN_EVENT:
+            self._times = _longer(self._times)
+        if reg[d.LOANS_LEFT] <= nodes:
+            self._grow_loans(nodes + _FIRST_ROOM)
+
+    def _grow_loans(self, count: int) -> None:
+        """So many more loans, all free: each names the next free one."""
+        had = len(self._loans)
+        more = np.zeros((count, d.LOAN_COLUMNS), np.int64)
+        more[:, d.NEXT] = np.arange(had + 1, had + count + 1)
+        more[-1, d.NEXT] = self._reg[d.LOAN_FREE]
+        self._loans = np.concatenate((self._loans, more))
+        self._reg[d.LOAN_FREE] = had
+        self._reg[d.LOANS_LEFT] += count
+
+    def go(self, pause_after: int) -> Stop:
+        """Go on for so many instants. Raises PluginError if the queue order fails."""
+        cluster = self._cluster
+        while (code := cluster.run_whole(run, self._more(), pause_after)) == NEEDS_ROOM:
+            self._grow()
+        self._act.now_us = cluster.now_us
+        self._act.granted = int(self._reg[d.GRANTED_N])
+        if code == ORDER_RAISED:
+            cluster.raise_order()
+        return Stop(code)
+
+    def _more(self) -> tuple[NDArray[np.int64], ...]:
+        return (
+            self._own, self._points, self._agenda, self._timers, self._counts, self._loans, self._moves, self._rows,
+            self._times, self._room, self._mark, self._reg, self._digits,
+        )  # fmt: skip
+
+    # What the harness and the mechanism know otherwise.
+
+    def tell(self) -> None:
+        """Write down what happened since it was told of last."""
+        self._tell_moves()
+        moves, rows, times = (int(self._reg[one]) for one in (d.MOVES_N, d.ROWS_N, d.TIMES_N))
+        self._act.running.note_rows(self._rows[self._told[1] : rows])
+        tally = self._mechanism.tally
+        since = self._times[self._told[2] : times]
+        tally.decision_us += since[since[:, 0] == d.CHOICE, 1].tolist()
+        tally.handling_us += since[since[:, 0] == d.HANDLING, 1].tolist()
+        self._told = [moves, rows, times]
+        self._tell_counts()
+
+    def _tell_moves(self) -> None:
+        act, names = self._act, self._nodes_of_row
+        cluster = self._cluster
+        for at_us, pool, row in self._moves[self._told[0] : self._reg[d.MOVES_N]].tolist():
+            if pool == d.ALLOC:
+                names[row] = tuple(cluster.nodes_of_row(row))
+                act.leases.append(LeaseOutcome(cluster.job_of_row(row), granted=True, decided_us=at_us))
+            nodes = names[row] if pool != d.IDLE_AGAIN else names.pop(row)
+            act.moves.append(PoolMove(at_us, nodes, _POOLS[pool]))
+
+    def _tell_counts(self) -> None:
+        mechanism, reg, own = self._mechanism, self._reg, self._own
+        tally, loans = mechanism.tally, mechanism.loans
+        noted = np.flatnonzero(own[:, d.NOTED])
+        on_demand = mechanism.is_on_demand(noted)
+        tally.instant = set(noted[on_demand].tolist())
+        guests = noted[~on_demand]
+        tally.evictions = dict(zip(guests.tolist(), own[guests, d.NOTED].tolist(), strict=True))
+        tally.preemptions, tally.shrinks = int(reg[d.PREEMPTIONS_N]), int(reg[d.SHRINKS_N])
+        tally.queued, tally.lapsed = int(reg[d.QUEUED_N]), int(reg[d.LAPSED_N])
+        tally.warning_node_us = int(reg[d.WARNED_NODE_US])
+        loans.lent, loans.outstanding = int(reg[d.LENT_N]), int(reg[d.OPEN_N])
+        loans.returned = {"resumed": int(reg[d.RESUMED_N]), "expanded": int(reg[d.EXPANDED_N])}
+        nodes = reg[d.NOT_RETURNED :].tolist()
+        loans.not_returned = {why: many for why, many in zip(d.REASONS, nodes, strict=True) if many}

@@ -1,0 +1,139 @@
+"""A run as one compiled loop equals the same run step by step, in which the mechanism decides in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pytest
+
+from emulator.harness import loop as loops
+from emulator.harness.laws import check
+from emulator.harness.loop import Loop
+from emulator.mechanisms.hybrid import HybridMechanism, machine, whole
+from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
+from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
+from emulator.schedulers.config import SchedulerConfig
+from gates import GATE
+from oracle.hybrid_kit import STRATEGIES, job_table, random_jobs, simulate
+
+WARNINGS_US, RELEASES_US = (0, 2, 9, 3), (10, 0, 40)
+SCHEDULERS = ("fcfs+easy", "fcfs+easy+best_fit", "fcfs+conservative", "wfp3+easy", "f1+easy", "fcfs")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A workload and how it is run. The smallest digits of the seed vary everything, slower ones the less."""
+
+    seed: int
+
+    def run(self, *, by_steps):
+        rng = np.random.default_rng([self.seed, 7])
+        jobs, nodes = random_jobs(rng, jobs=int(rng.choice([8, 40, 120])), nodes=int(rng.choice([12, 60])))
+        return simulate(
+            jobs,
+            nodes,
+            STRATEGIES[self.seed % 6],
+            warning_us=WARNINGS_US[self.seed // 6 % 4],
+            release_us=RELEASES_US[self.seed // 24 % 3],
+            scheduler=SCHEDULERS[(self.seed + self.seed // 72) % 6],
+            by_steps=by_steps,
+        )
+
+
+def everything(record, mechanism):
+    """All that a run leaves behind; of wall times how many there are."""
+    tally = mechanism.tally
+    found = {each.name: getattr(record.runs, each.name).tolist() for each in fields(record.runs)}
+    found |= {name: getattr(record, name).tolist() for name in ("state", "start_us", "end_us")}
+    found |= {"moves": record.moves, "leases": record.leases, "horizon": record.horizon_us}
+    found["figures"] = {
+        name: value
+        for name, value in record.figures.items()
+        if not name.startswith(("decision_", "handling_"))
+    }
+    found["tally"] = replace(tally, decision_us=len(tally.decision_us), handling_us=len(tally.handling_us))
+    return found | {"loans": replace(mechanism.loans, open={})}
+
+
+def worlds(count):
+    return [World(seed) for seed in range(count)]
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    """Tables that have to grow all the time."""
+    monkeypatch.setattr(whole, "_FIRST_ROOM", 1)
+    monkeypatch.setattr(machine, "_FIRST_ROOM", 1)
+
+
+def test_it_is_the_same_run():
+    for world in worlds(GATE.whole_runs):
+        assert everything(*world.run(by_steps=False)) == everything(*world.run(by_steps=True)), world
+
+
+def test_it_is_the_same_run_when_tables_grow_on_the_way(small_tables):
+    for world in worlds(18):
+        assert everything(*world.run(by_steps=False)) == everything(*world.run(by_steps=True)), world
+
+
+def test_no_decision_is_made_in_python(monkeypatch):
+    def called(*_):
+        raise AssertionError("a decision point came to Python")
+
+    for name in ("on_arrival", "on_notice", "on_completion", "on_timer", "on_preempted"):
+        monkeypatch.setattr(HybridMechanism, name, called)
+    record, _ = World(3).run(by_steps=False)
+    assert len(record.leases) > 0
+
+
+class MyArrival(PreemptAtArrival):
+    """A strategy of one's own."""
+
+
+def test_strategies_of_ones_own_and_failures_go_step_by_step(monkeypatch):
+    assert whole.compiled_strategies(CollectUntilActualArrival(), PreemptAtArrival()) == (1, 0)
+    assert whole.compiled_strategies(CollectUntilActualArrival(), MyArrival()) is None
+    seen = []
+    arrive = HybridMechanism.on_arrival
+
+    def watched(self, job, act):
+        seen.append(job)
+        arrive(self, job, act)
+
+    monkeypatch.setattr(HybridMechanism, "on_arrival", watched)
+    jobs, nodes = random_jobs(np.random.default_rng(3), jobs=40)
+    simulate(jobs, nodes, "cua+paa", mtbf_s=2e-5, repair_s=1e-5)
+    assert seen
+
+
+def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):
+    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
+    monkeypatch.setattr(loops, "_next_pause", lambda instants, _: instants)
+    jobs, nodes = random_jobs(np.random.default_rng(11), jobs=120)
+    mechanism = HybridMechanism("cup+spaa", release_after_s=1e-5, warning_s=2e-6)
+    loop = Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
+    seen = []
+
+    def look(now_us, *_):
+        record = loop.record(interrupted="under way")
+        assert check(record) == []
+        seen.append((now_us, len(record.moves)))
+        return True
+
+    assert loop.run(look)
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 5
+    by_steps = simulate(jobs, nodes, "cup+spaa", warning_us=2, by_steps=True)
+    assert everything(loop.record(), mechanism) == everything(*by_steps)
+
+
+def test_a_run_that_is_stopped_has_a_lawful_record(monkeypatch):
+    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
+    jobs, nodes = random_jobs(np.random.default_rng(11), jobs=120)
+    mechanism = HybridMechanism("cua+spaa", warning_s=2e-6)
+    loop = Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism)
+    assert not loop.run(lambda *_: False)
+    record = loop.record(interrupted="stopped by the user")
+    assert 0 < record.horizon_us < max(job.submit_us for job in jobs)
+    assert check(record) == []
