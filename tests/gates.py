@@ -33,7 +33,7 @@ class Gate:
     takeovers: int = 20
     outage_seeds: int = 1
     fuzz_examples: int = 100
-    reference_workloads: int = 400
+    reference_workloads: int = 100
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5

@@ -175,7 +175,7 @@ def test_jobs_with_rules_start_and_end_when_the_reference_says(order: str, backf
 @pytest.mark.parametrize("backfill", BACKFILLS)
 def test_hundreds_of_workloads_with_rules_run_like_the_reference(order: str, backfill: str) -> None:
     rng = np.random.default_rng([26, *f"{order}+{backfill}".encode()])
-    for _ in range(GATE.reference_workloads // 4):
+    for _ in range(GATE.reference_workloads):
         choice = str(rng.choice(CHOICES)) if backfill == "easy" else "first_fit"
         compare(rng, order, backfill, choice)
 

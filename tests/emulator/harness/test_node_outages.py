@@ -112,7 +112,7 @@ def test_runs_on_failing_nodes_begin_and_end_when_the_reference_says(order: str,
 @pytest.mark.parametrize("backfill", BACKFILLS)
 def test_hundreds_of_workloads_on_failing_nodes_run_like_the_reference(order: str, backfill: str) -> None:
     rng = np.random.default_rng([28, *f"{order}+{backfill}".encode()])
-    for _ in range(GATE.reference_workloads // 4):
+    for _ in range(GATE.reference_workloads):
         compare(rng, order, backfill)
 
 

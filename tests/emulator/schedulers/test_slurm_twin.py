@@ -206,12 +206,12 @@ def with_random_qos(rng: np.random.Generator, rules: Rules, jobs: list[Job]) -> 
 
 
 def test_every_job_starts_when_and_where_the_reference_starts_it() -> None:
-    for seed in range(GATE.reference_workloads // 8):
+    for seed in range(GATE.reference_workloads // 2):
         agrees(seed)
 
 
 def test_so_does_every_job_that_shares_nodes() -> None:
-    for seed in range(GATE.reference_workloads // 8):
+    for seed in range(GATE.reference_workloads // 2):
         agrees(seed, sharing=True)
 
 
@@ -223,14 +223,14 @@ def test_a_run_ends_when_those_who_wait_can_never_start(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 1000 + 5 * GATE.reference_workloads, 40))
-def test_so_it_does_on_thousands_of_workloads(first: int) -> None:
+def test_so_it_does_on_hundreds_of_workloads(first: int) -> None:
     for seed in range(first, first + 40):
         agrees(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 1000 + 5 * GATE.reference_workloads, 40))
-def test_so_do_jobs_that_share_nodes_on_thousands_of_workloads(first: int) -> None:
+def test_so_do_jobs_that_share_nodes_on_hundreds_of_workloads(first: int) -> None:
     for seed in range(first, first + 40):
         agrees(seed, sharing=True)
 

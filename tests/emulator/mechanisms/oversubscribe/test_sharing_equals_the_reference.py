@@ -62,7 +62,7 @@ def test_every_job_starts_and_ends_when_it_does_in_the_reference(scheduler, cont
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("contention", MODELS, ids=str)
 @pytest.mark.parametrize("scheduler", ["fcfs+none", "fcfs+easy"])
-def test_thousands_of_workloads_run_as_in_the_reference(scheduler, contention):
+def test_hundreds_of_workloads_run_as_in_the_reference(scheduler, contention):
     compare_many(scheduler, contention, workloads=GATE.reference_workloads, seed=2)
 
 

@@ -176,5 +176,5 @@ def test_jobs_that_run_past_their_estimates_change_nothing_about_that(scheme: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_thousands_of_workloads_like_the_reference(scheme: str) -> None:
-    compare(scheme, workloads=GATE.reference_workloads, seed=3)
+def test_hundreds_of_workloads_like_the_reference(scheme: str) -> None:
+    compare(scheme, workloads=4 * GATE.reference_workloads, seed=3)
