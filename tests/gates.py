@@ -37,6 +37,7 @@ class Gate:
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5
+    database_outage_s: int = 20  # longer than the lease
 
 
 GATES = {
@@ -64,6 +65,7 @@ GATES = {
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,
+        database_outage_s=60,
     ),
 }
 

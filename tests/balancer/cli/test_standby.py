@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from balancer.clock import micros, wall_us
+from balancer.ledger.lease import DURATION_S
+from gates import GATE
 from ledger_kit.postgresql import BACKENDS
 from ledger_kit.postgresql import running as running_postgresql
 
@@ -16,8 +18,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif("postgresql" not in BACKENDS, reason="PostgreSQL is not installed"),
 ]
-
-_OUTAGE_S = 60.0
 
 
 def start_standby(service, url):
@@ -92,7 +92,8 @@ def test_a_standby_outlives_an_outage_of_the_database_and_takes_over_when_the_le
         postgresql.stop()
         leader.kill()
         standby.wait_for_log("the database does not answer")
-        threading.Event().wait(_OUTAGE_S)  # the outage itself: there is nothing else to wait for
+        assert GATE.database_outage_s > DURATION_S
+        threading.Event().wait(GATE.database_outage_s)  # the outage itself: there is nothing else to wait for
         assert not standby.ready.exists()
         postgresql.start()
         standby.wait_until_ready()
