@@ -86,7 +86,7 @@ def test_sigterm_lets_waiting_calls_go_and_ends_with_0(service):
 
     def wait() -> None:
         with running.client() as client:
-            client._retries = 0
+            client.patience_s = 0  # nobody comes back
             try:
                 answers.append(client.request(waiting.id, wait_s=30))
             except BalancerError as error:
