@@ -38,6 +38,7 @@ class Gate:
     bit_flips: int = 300
     slurm_outage_s: int = 5
     database_outage_s: int = 20  # longer than the lease
+    every_speed: bool = False
 
 
 GATES = {
@@ -66,6 +67,7 @@ GATES = {
         bit_flips=10_000,
         slurm_outage_s=60,
         database_outage_s=60,
+        every_speed=True,
     ),
 }
 

@@ -30,7 +30,7 @@ exec {python} -c 'from balancer.cli import main; main()' hook {name} 2>> {folder
 """
 
 if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or os.environ.get("CI"):
-    pytestmark = [pytest.mark.live, pytest.mark.slow]
+    pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300 + GATE.slurm_outage_s)]
 
     class Service:
         """`balancer serve` for the nodes of a real Slurm; a restart has the same port."""

@@ -23,6 +23,7 @@ from emulator.report.compare import compare
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import Kind
+from gates import GATE
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
@@ -167,6 +168,13 @@ def assert_same(scenario, record):
     assert figures[1]["problems"] == []
 
 
+OTHER_SPEEDS = [
+    pytest.param(BASIC, 12_000, id="no-wait-fast"),
+    pytest.param(WAITING, 3000, id="wait-slow"),
+    pytest.param(HINT, 3000, id="hint-with-notice-slow"),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "speed"),
@@ -176,9 +184,7 @@ def assert_same(scenario, record):
         pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
         pytest.param(HINT, 12_000, id="hint-with-notice"),
         pytest.param(SLOW_CLOUD, 12_000, id="a-cloud-that-takes-its-time-and-fails"),
-        pytest.param(BASIC, 12_000, id="no-wait-fast"),
-        pytest.param(WAITING, 3000, id="wait-slow"),
-        pytest.param(HINT, 3000, id="hint-with-notice-slow"),
+        *(OTHER_SPEEDS if GATE.every_speed else ()),
     ],
 )
 def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):

@@ -98,9 +98,10 @@ def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_pat
         (
             "live.batch=slurm",
             "live.speed=300",
-            "workload.generate.0.daily_batch.days=0.2",
-            "workload.generate.0.daily_batch.jobs=100",
-            "workload.generate.1.bursty_leases.days=0.2",
+            "workload.generate.0.daily_batch.days=0.12",
+            "workload.generate.0.daily_batch.jobs=80",
+            "workload.generate.0.daily_batch.max_walltime_s=3600",
+            "workload.generate.1.bursty_leases.days=0.12",
             "workload.generate.1.bursty_leases.day_begin_s=0",
             "mechanism.balancer.wait_s=6000",  # 20 s of wall time, which a busy machine may need for an answer
         ),
