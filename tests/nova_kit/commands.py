@@ -80,17 +80,18 @@ class Clients:
         for name, text in self._told.items():
             line = line.replace(f"{{{name}}}", text)
         end_us, pause = wall_us() + _LIMIT_US, threading.Event()
-        status, output, errors = self._run(step.user, line)
+        status, output, errors = self.run(step.user, line)
         while step.awaits and output.strip() != step.prints and wall_us() < end_us:
             pause.wait(0.05)
-            status, output, errors = self._run(step.user, line)
+            status, output, errors = self.run(step.user, line)
         if step.name:
             self._told[step.name] = output.strip()
         if (status == 0) == step.works and step.prints in {None, output.strip()}:
             return ""
         return f"{step.user}: {line}\nstatus {status}\n{output}\n{errors[-1500:]}"
 
-    def _run(self, user: str, line: str) -> tuple[int, str, str]:
+    def run(self, user: str, line: str) -> tuple[int, str, str]:
+        """Exit status, output and errors of a command."""
         if user not in self._processes:
             command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("osc.py"))]
             process = self._processes[user] = self._stack.enter_context(
