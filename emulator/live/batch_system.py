@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.live.counts import Counts
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
+    from emulator.live.services import Part, Places, RunSettings, Told
     from emulator.runner import Prepared
 
 BATCH_SYSTEMS = "emulator.batch_systems"
@@ -42,6 +43,12 @@ class Site(Protocol):
     """Cluster time at the end of the run."""
     batch_decides: bool
     """The mechanism is the batch system's, not a service of its own."""
+    told: RunSettings
+    """What each role is told."""
+
+    @property
+    def places(self) -> Places:
+        """Where things are, for who is told of them."""
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -69,6 +76,9 @@ class Site(Protocol):
     def config(self, name: str, settings: dict[str, Any]) -> Path:
         """Write a process's settings."""
 
+    def config_of(self, name: str, told: Told, **own: Any) -> Path:
+        """Write what a role is told, and what is this process's own: where it listens and what it calls home."""
+
     def lasting_port(self) -> int:
         """Where a server is to listen that is found there again when it was killed; 0: anywhere, since none will be."""
 
@@ -94,10 +104,10 @@ class Batch(Protocol):
     def start_steps(self) -> Sequence[Callable[[], None]]:
         """What is to be done, in order, until jobs can be submitted. Each may raise FleetProcessError."""
 
-    def balancer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+    def balancer_settings(self) -> Part:
         """Its driver and the settings that go with it, and the environment of its process."""
 
-    def replayer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+    def replayer_settings(self) -> Part:
         """How jobs are submitted, and the environment of the process that does it."""
 
     def own_time(self) -> Callable[[], int] | None:

@@ -11,17 +11,11 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from balancer.auth.hook_keys import HookKeyFile
-from balancer.auth.identity import Role
-from balancer.auth.tokens import TokenFile
-from balancer.clock import micros, seconds, utc_us, wall_us
-from balancer.plugin_files import files_of
-from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
+from balancer.clock import seconds, wall_us
 from emulator.clock_file import SLOTS
-from emulator.clock_master import SharedClockMaster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.record import Mark
 from emulator.live import services, shares
@@ -38,8 +32,8 @@ from emulator.live.kept import RunStands
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.process import lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
-from emulator.live.qsub import SUBMITTERS
 from emulator.live.room import Room, is_full
+from emulator.live.run_files import RunFiles
 from emulator.live.watch import watch
 from emulator.runner import UNDER_WAY, describe
 from emulator.workload import store
@@ -48,14 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from balancer.plugin_files import PluginFile
+    from emulator.clock_master import SharedClockMaster
     from emulator.harness.record import RunRecord
     from emulator.live.collect import BatchSide
     from emulator.live.counts import Counts
     from emulator.live.failure import Failure
     from emulator.live.kept import KeptRun
-    from emulator.mechanisms.balancer import BalancerMechanism
-    from emulator.mechanisms.balancer.forecast import PredictorSettings
+    from emulator.live.services import Told
     from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
@@ -110,11 +103,12 @@ class Fleet:
         self.scenario = scenario
         self.prepared = prepared
         self.mechanism = mechanism
-        self.work = work
+        self.work, self._files = work, RunFiles(work)
         self.logs = work / "logs"
         self.bin = work / "bin"
         self.names = default_node_names(prepared.nodes)
         self._kept = kept
+        self.told = services.RunSettings(scenario, asked, prepared.jobs, self.comes_back)
         self.marks = [] if kept is None else [Mark(at_us, text) for at_us, text in kept.state.marks]
         self.processes: dict[str, FleetProcess] = {}
         self._guard: Guard | None = None
@@ -175,18 +169,12 @@ class Fleet:
     def _make_clock(self) -> SharedClockMaster:
         live = self.scenario.live
         if self._kept is not None and self._kept.is_resumed:
-            clock = self._kept.clock(live.patience_s)
+            clock = services.resumed_clock(live, self.clock_file)
             self.marks.append(Mark(clock.now_us(), WENT_ON))
             for told in self.work.glob("*.ready"):
                 told.unlink()
             return clock
-        return SharedClockMaster(
-            self.clock_file,
-            speed=live.speed,
-            held=live.pace == "held",
-            slots=SLOTS + len(self.apart),
-            patience_us=micros(live.patience_s),
-        )
+        return services.new_clock(live, self.clock_file, SLOTS + len(self.apart))
 
     def _note_progress(self) -> None:
         """What the next one needs to go on with the run, where it may be stopped."""
@@ -246,11 +234,11 @@ class Fleet:
         steps = list(self._batch.start_steps())  # the Balancer takes no node that is down
         if self.mechanism is not None:
             steps += [
-                partial(self._start_balancer, self.mechanism),
+                self._start_balancer,
                 *self._ondemand.start_steps(self.mechanism),
             ]
             if self.mechanism.forecasts is not None:
-                steps.append(partial(self._start_predictor, self.mechanism.forecasts))
+                steps.append(self._start_predictor)
         for step in (*steps, self._start_replayer):
             if interrupted or self._batch.failure:
                 return
@@ -260,6 +248,9 @@ class Fleet:
         path = self.work / f"{name}.json"
         path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
         return path
+
+    def config_of(self, name: str, told: Told, **own: Any) -> Path:
+        return self.config(name, told.config_with(told.plugins) | own)
 
     def launch(
         self,
@@ -295,15 +286,15 @@ class Fleet:
 
     @property
     def balancer_ready(self) -> Path:
-        return self.work / "balancer.ready"
+        return self._files.ready("balancer")
 
     @property
     def clock_file(self) -> Path:
-        return self.work / "clock"
+        return self._files.clock
 
     @property
     def workload(self) -> Path:
-        return self.work / "workload.npz"
+        return self._files.workload
 
     @property
     def job_folder(self) -> Path:
@@ -312,93 +303,68 @@ class Fleet:
 
     def _issue_credentials(self) -> None:
         """A token for the manager and the replayer, and a key for each node: as a site would."""
-        _, self.token = TokenFile(self._token_file).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
-        keys = HookKeyFile(self._hook_key_file)
+        self.token = services.issue_token(self._files)
+        keys = HookKeyFile(self._files.hook_keys)
         lines = [f"{name} {keys.issue(name).hex()}\n" for name in self.names]
         self.node_keys.write_text("".join(lines), encoding="utf-8")
 
     @property
     def places(self) -> services.Places:
-        ledger = self.work / "ledger.db"
+        files = self._files
         return services.Places(
-            self.names, self.clock_file, ledger, self._token_file, self._hook_key_file, self.token
+            self.names,
+            files,
+            files.ledger,
+            self.bin,
+            self.work,
+            self.job_folder,
+            self.token,
+            self.balancer_url,
         )
-
-    @property
-    def _token_file(self) -> Path:
-        return self.work / "tokens"
-
-    @property
-    def _hook_key_file(self) -> Path:
-        return self.work / "hook-keys"
 
     @property
     def node_keys(self) -> Path:
         return self.work / "node-keys"
 
-    def _start_balancer(self, mechanism: BalancerMechanism) -> None:
-        settings, environ = self._batch.balancer_settings()
-        own = {
-            "plugins": [each.model_dump(mode="json") for each in self._plugins(ALGORITHMS)],
-            "port": self.lasting_port(),
-            "ready_file": self.balancer_ready,
-        }
-        given = services.balancer(mechanism, self.places) | self._ondemand.balancer_settings()
-        config = self.config("balancer", given | own | settings)
-        process = self.launch("balancer", "-m", "balancer", "serve", "--config", config, environ=environ)
+    def _start_balancer(self) -> None:
+        told = self.told.balancer(
+            self.places, self._batch.balancer_settings(), self._ondemand.balancer_settings()
+        )
+        config = self.config_of("balancer", told, port=self.lasting_port(), ready_file=self.balancer_ready)
+        arguments = ("-m", "balancer", "serve", "--config", config)
+        process = self.launch("balancer", *arguments, environ=told.environ)
         process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
         ready = read_ready(self.balancer_ready)
         assert ready is not None  # noqa: S101 - waited for
         self.balancer_url = ready["url"]
         self._failed_plans = FailedPlans(self.balancer_url)
 
-    def _plugins(self, group: str) -> tuple[PluginFile, ...]:
-        """The plug-ins of this kind that files bring."""
-        with self.scenario.plugged_in():
-            return files_of(IN_USE.get(), (group,))
-
-    def _start_predictor(self, predictor: PredictorSettings) -> None:
-        before, ready = self.work / "before.json", self.work / "predictor.ready"
-        before.write_text(services.slots_before(predictor), encoding="utf-8")
-        arguments = services.predictor_arguments(
-            predictor, self.prepared.jobs, self.places, self.balancer_url,
-            before=before, ready_file=ready, plugins=[each.source for each in self._plugins(PREDICTORS)],
-        )  # fmt: skip
-        environ = {"BALANCER_TOKEN": self.token}
-        process = self.launch("predictor", "-m", "balancer", "predict", *arguments, environ=environ)
+    def _start_predictor(self) -> None:
+        told, ready = self.told.predictor(self.places), self._files.ready("predictor")
+        for name, text in told.files.items():
+            (self.work / name).write_text(text, encoding="utf-8")
+        arguments = ("-m", "balancer", "predict", *told.arguments_with(told.plugins))
+        process = self.launch("predictor", *arguments, environ=told.environ)
         process.wait_until(lambda: read_ready(ready) is not None)
 
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
-        settings: dict[str, Any] = {
-            "workload": self.workload,
-            "result": self.replay_log,
-            "clock": self.clock_file,
-            "ready_file": self.work / "replayer.ready",
-            "resume": self.comes_back,
-            "plugins": [each.model_dump(mode="json") for each in self._plugins(SUBMITTERS)],
-        }
-        submitting, environ = self._batch.replayer_settings()
-        settings |= submitting
         if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir(exist_ok=self.is_resumed)
-            settings |= {"job_folder": self.job_folder, "program": self.scenario.live.jobs}
-        if self.mechanism is not None:
-            settings |= self._ondemand.replayer_settings(self.mechanism)
-        process = self.launch(
-            "replayer", "-m", "emulator.live.replayer", "--config", self.config("replayer", settings),
-            environ=environ,
-        )  # fmt: skip
-        process.wait_until(lambda: read_ready(self.work / "replayer.ready") is not None)
+        leases = {} if self.mechanism is None else self._ondemand.replayer_settings()
+        told = self.told.replayer(self.places, self._batch.replayer_settings(), leases)
+        arguments = ("-m", "emulator.live.replayer", "--config", self.config_of("replayer", told))
+        process = self.launch("replayer", *arguments, environ=told.environ)
+        process.wait_until(lambda: read_ready(self._files.ready("replayer")) is not None)
 
     @property
     def ledger(self) -> Path | None:
-        path = self.work / "ledger.db"
+        path = self._files.ledger
         return path if path.exists() else None
 
     @property
     def replay_log(self) -> Path:
-        return self.work / "replay.jsonl"
+        return self._files.replay_log
 
     # Watching.
 

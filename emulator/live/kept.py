@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from balancer.clock import micros
-from emulator.clock_master import SharedClockMaster
+from emulator.live.run_files import RunFiles
 from emulator.live.state import State
 from emulator.scenario import OUR_MANAGER, ScenarioError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import Mark
     from emulator.scenario import Scenario
 
-_STATE, _CLOCK, _LOCK = "state.json", "clock", "lock"
+_LOCK = "lock"
 
 
 class RunStands(Exception):
@@ -36,15 +35,11 @@ class KeptRun:
         self.state = state
         self.is_resumed = is_resumed
 
-    def clock(self, patience_s: float) -> SharedClockMaster:
-        """The clock of a run that goes on, at the time at which it stood still."""
-        return SharedClockMaster.resume(self.folder / _CLOCK, patience_us=micros(patience_s))
-
     def note(self, marks: list[Mark], *, token: str, steps_done: int, wall_us: int) -> None:
         """Write down how far the run has come."""
         self.state.marks = [(mark.at_us, mark.text) for mark in marks]
         self.state.token, self.state.steps_done, self.state.wall_us = token, steps_done, wall_us
-        self.state.save(self.folder / _STATE)
+        self.state.save(RunFiles(self.folder).state)
 
     def forget(self) -> None:
         """The results are written: nobody goes on with it."""
@@ -80,7 +75,7 @@ def _check(scenario: Scenario) -> None:
 
 
 def _open(folder: Path, scenario: Scenario, nodes: int) -> KeptRun:
-    path = folder / _STATE
+    path = RunFiles(folder).state
     if path.exists():
         state = State.load(path)
         if state.scenario != scenario.as_json():
@@ -88,7 +83,7 @@ def _open(folder: Path, scenario: Scenario, nodes: int) -> KeptRun:
                 f"--keep: {folder} holds a run of another scenario, or of this one with other settings;"
                 " go on with that one, or remove the folder"
             )
-        if (folder / _CLOCK).exists():
+        if RunFiles(folder).clock.exists():
             return KeptRun(folder, state, is_resumed=True)
     elif any(each.name != _LOCK for each in folder.iterdir()):
         raise ScenarioError(f"--keep: {folder} holds something that is not a run; give another folder")

@@ -7,11 +7,10 @@ for.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.harness.decisions import default_node_names
-from emulator.live import services
 from emulator.live.batch_system import Site
 from emulator.live.fleet_process import read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
@@ -33,10 +32,6 @@ class OndemandSite(Site, Protocol):
 
     balancer_url: str
 
-    @property
-    def places(self) -> services.Places:
-        """Its nodes, clock and token."""
-
 
 class Ondemand(Protocol):
     """The manager of one run."""
@@ -50,7 +45,7 @@ class Ondemand(Protocol):
     def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:
         """What is to be done, in order, until leases can be asked for. Each may raise FleetProcessError."""
 
-    def replayer_settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+    def replayer_settings(self) -> dict[str, Any]:
         """How leases are asked for."""
 
     def cost(self) -> Mapping[str, float]:
@@ -113,26 +108,21 @@ class Manager:
     def balancer_settings(self) -> dict[str, Any]:
         return {}
 
-    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:
-        return [partial(self._start, mechanism)]
+    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:  # noqa: ARG002 - it is told
+        return [self._start]
 
-    def settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
-        """Of the process; see docs/live-ondemand.md."""
-        return services.ondemand(mechanism, self._site.places, self._site.balancer_url)
-
-    def _start(self, mechanism: BalancerMechanism) -> None:
+    def _start(self) -> None:
         site = self._site
-        settings = self.settings(mechanism) | {"ready_file": self._ready}
-        if (port := site.lasting_port()) != 0:
-            settings |= {"port": port, "memory": site.work / "ondemand.memory"}
-        config = site.config("ondemand", settings)
+        port = site.lasting_port()
+        own = {"ready_file": self._ready} | ({"port": port} if port != 0 else {})
+        config = site.config_of(_MANAGER, site.told.ondemand(site.places), **own)
         process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self._ready) is not None)
 
-    def replayer_settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+    def replayer_settings(self) -> dict[str, Any]:
         ready = read_ready(self._ready)
         assert ready is not None  # noqa: S101 - waited for
-        return services.replayed_leases(mechanism, self._site.places, self._site.balancer_url, ready["url"])
+        return self._site.told.leases(replace(self._site.places, ondemand_url=ready["url"]))
 
     def cost(self) -> Mapping[str, float]:
         return {}

@@ -9,11 +9,14 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.live.asked import ask
 from emulator.live.containers import settings
+from emulator.live.run_files import RunFiles
+from emulator.live.services import RunSettings
 from emulator.live.torque.config import ServerConfig
 from emulator.report.compare import compare
 from emulator.report.files import load as load_results
-from emulator.runner import make_mechanism
+from emulator.runner import make_mechanism, prepare
 from emulator.scenario import ScenarioError, from_mapping, load
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import Cores
@@ -194,8 +197,10 @@ def test_a_container_gets_the_text_of_the_file(file, tmp_path, monkeypatch):
     private = tmp_path / "container"
     private.mkdir()
     monkeypatch.setattr(settings, "PRIVATE", str(private))
-    config = settings.batch(scenario, settings.Shared(), 8, 0, np=1, with_mechanism=True)
-    sent = json.loads(json.dumps(settings.with_plugins(scenario.plugins, config)))
+    prepared = prepare(scenario)
+    told = RunSettings(scenario, ask(scenario, prepared), prepared.jobs, comes_back=True)
+    places = settings.places(RunFiles(tmp_path), (), "", "")
+    sent = json.loads(json.dumps(settings.carried(told.batch(places), expect_nodes=8)))
     for name, text in sent["files"].items():
         (private / name).write_text(text)
     file.unlink()

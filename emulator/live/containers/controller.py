@@ -18,15 +18,14 @@ from uuid import uuid4
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
-from emulator.clock_master import SharedClockMaster
 from emulator.clock_server import ClockServer
 from emulator.harness.record import Mark
+from emulator.live import services
 from emulator.live.aftermath import WENT_ON
 from emulator.live.asked import ask
-from emulator.live.containers import settings
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.doors import doors
-from emulator.live.containers.gates import EPOCH_S, Gates
+from emulator.live.containers.gates import Gates
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -36,6 +35,8 @@ from emulator.live.containers.names import (
     CONTROLLER_PORT,
     MADE,
     REPLAYER,
+    SCRATCH,
+    SHARED,
 )
 from emulator.live.containers.wanted import ControllerError, check_containers, expected_nodes, read_scenario
 from emulator.live.counts import Counts
@@ -44,6 +45,8 @@ from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.faults import STILL, UNDO, Deed, Step, Steps, steps_of
 from emulator.live.replay_log import read_replay
 from emulator.live.room import Room, is_full
+from emulator.live.run_files import RunFiles
+from emulator.live.services import EPOCH_S
 from emulator.live.state import State
 from emulator.live.torque.accounting_read import batch_side
 from emulator.live.watch import watch
@@ -56,6 +59,7 @@ from emulator.workload import store
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
+    from emulator.clock_master import SharedClockMaster
     from emulator.harness.record import RunRecord
     from emulator.live.collect import BatchSide
 
@@ -78,9 +82,7 @@ class _Stopped(Exception):
 class Controller:
     """One run, or the rest of one. Also what `collect` reads the run from."""
 
-    def __init__(
-        self, shared: settings.Shared, scenario: Scenario, state: State, clock: SharedClockMaster
-    ) -> None:
+    def __init__(self, shared: RunFiles, scenario: Scenario, state: State, clock: SharedClockMaster) -> None:
         check_containers(scenario)
         self.prepared: Prepared = prepare(scenario)
         asked = ask(scenario, self.prepared)
@@ -97,15 +99,9 @@ class Controller:
         self._is_paced = False
         self._stays_away: tuple[set[str], int] = (set(), 0)
         """Who was missing when a run goes on, and since when (wall time) exactly these are."""
-        self._gates = Gates(
-            shared,
-            scenario,
-            state,
-            mechanism,
-            self.prepared.jobs,
-            in_batch=asked.notice or asked.batch_decides,
-            slots_per_node=asked.slots_per_node,
-        )
+        # Any container may be killed and started.
+        told = services.RunSettings(scenario, asked, self.prepared.jobs, comes_back=True)
+        self._gates = Gates(shared, state, told)
         self._room = Room(shared.root)
         self._progress: dict[str, int] = {}
         balancer = f"http://{BALANCER}:{BALANCER_PORT}"
@@ -201,7 +197,9 @@ class Controller:
     def wait_for_start(self, stopped: threading.Event) -> str | None:
         """Until time may begin or go on. Why it cannot, '' if it can; None: told to stop."""
         asked_us = since_us = wall_us()
-        while not self._shared.replayer_ready.exists() or (self._is_resumed and not self._are_back(since_us)):
+        while not self._shared.ready(REPLAYER).exists() or (
+            self._is_resumed and not self._are_back(since_us)
+        ):
             if self.failure:
                 return ""  # as the run began; `run` tells
             if stopped.wait(_LOOK_S):
@@ -393,18 +391,18 @@ class Controller:
         self._clock.stop()
 
 
-def begin(shared: settings.Shared) -> Controller:
+def begin(shared: RunFiles) -> Controller:
     """A new run, or the one that was broken off in this volume."""
     wanted = read_scenario()
     if shared.state.exists():
         state = State.load(shared.state)
         known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
         if not state.over and known and shared.clock.exists():
-            clock = SharedClockMaster.resume(shared.clock, patience_us=micros(wanted.live.patience_s))
+            clock = services.resumed_clock(wanted.live, shared.clock)
             state.marks.append((clock.now_us(), WENT_ON))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             return Controller(shared, from_mapping(state.scenario), state, clock)
-    for folder in (shared.root, Path(settings.SCRATCH)):
+    for folder in (shared.root, Path(SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     if lack := Room(shared.root).lack():
@@ -412,15 +410,9 @@ def begin(shared: settings.Shared) -> Controller:
     nodes = expected_nodes()
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
-    _, state.token = TokenFile(shared.tokens).create(Role.ON_DEMAND, "fleet", now_us=utc_us())
+    state.token = services.issue_token(shared)
     _, state.viewer_token = TokenFile(shared.tokens).create(Role.READ_ONLY, "viewer", now_us=utc_us())
-    clock = SharedClockMaster(
-        shared.clock,
-        speed=scenario.live.speed,
-        held=scenario.live.pace == "held",
-        slots=nodes + _MORE_SLOTS,
-        patience_us=micros(scenario.live.patience_s),
-    )
+    clock = services.new_clock(scenario.live, shared.clock, nodes + _MORE_SLOTS)
     controller = Controller(shared, scenario, state, clock)
     store.save(controller.prepared.jobs, shared.workload)
     state.save(shared.state)
@@ -433,7 +425,7 @@ def begin(shared: settings.Shared) -> Controller:
 def main() -> int:
     """Exit status: 0, 1 when the run broke off, 2 for bad input, 128 + signal when it was told to stop."""
     os.umask(0o002)
-    shared = settings.Shared()
+    shared = RunFiles(SHARED)
     stopped = threading.Event()
     signals: list[int] = []
 
@@ -464,7 +456,7 @@ def main() -> int:
         record = controller.record(reason)
         name = controller.results_name
         files.write(record, MADE / name, bounded_slowdown_threshold_s=controller.threshold_s)
-        controller.keep_job_output(Path(settings.SCRATCH), MADE / name / files.LOGS / "jobs")
+        controller.keep_job_output(Path(SCRATCH), MADE / name / files.LOGS / "jobs")
         sys.stderr.write(f"controller: {reason or 'done'}; results in runs/{name}\n")
         controller.finish()
         return int(bool(reason))

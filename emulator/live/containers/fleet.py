@@ -39,11 +39,11 @@ from emulator.live.containers.names import (
     PREDICTOR,
     REPLAYER,
     REST,
+    SCRATCH,
     node_name,
     nodes_from_to,
 )
 from emulator.live.containers.removal import remove, remove_network
-from emulator.live.containers.settings import SCRATCH
 from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
 
 if TYPE_CHECKING:

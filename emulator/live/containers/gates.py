@@ -10,8 +10,6 @@ import requests
 
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import micros, wall_us
-from balancer.plugin_files import files_of
-from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
 from emulator.live.agent import party_name
 from emulator.live.containers import settings
 from emulator.live.containers.control import NotYet
@@ -32,16 +30,12 @@ from emulator.live.containers.names import (
 from emulator.live.torque.protocol import request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from balancer.plugin_files import PluginFile
-    from emulator.harness.mechanism import HasNotice
+    from emulator.live.run_files import RunFiles
+    from emulator.live.services import Places, RunSettings
     from emulator.live.state import State
-    from emulator.mechanisms.balancer import BalancerMechanism
-    from emulator.scenario import Scenario
-    from emulator.workload.table import JobTable
 
-EPOCH_S = 1_767_225_600
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
 _START_S = 120.0
 
@@ -49,25 +43,12 @@ _START_S = 120.0
 class Gates:
     """Hands out settings to those that may start. Its methods may be called from any thread."""
 
-    def __init__(
-        self,
-        shared: settings.Shared,
-        scenario: Scenario,
-        state: State,
-        mechanism: BalancerMechanism | None,
-        jobs: JobTable,
-        *,
-        in_batch: HasNotice | bool,
-        slots_per_node: int,
-    ) -> None:
+    def __init__(self, shared: RunFiles, state: State, told: RunSettings) -> None:
         self._shared = shared
-        self._scenario = scenario
         self._state = state
-        self._mechanism = mechanism
-        self._forecasts = None if mechanism is None else mechanism.forecasts
-        self._jobs = jobs
-        self._in_batch = in_batch
-        self._slots_per_node = slots_per_node
+        self._told = told
+        self._mechanism = told.asked.balancer
+        self._forecasts = None if self._mechanism is None else self._mechanism.forecasts
         self._keys = HookKeyFile(shared.hook_keys)
         self._lock = threading.RLock()
         self._waits: dict[str, str] = {}
@@ -107,24 +88,23 @@ class Gates:
         if role in {NODE, BATCH}:
             return self._of_node(name) if role == NODE else self._of_batch()
         self._pass(BATCH, self._batch_is_whole)
-        facts = settings.Facts(tuple(self._state.node_names), self.ledger, self._state.token, EPOCH_S)
         if role == REPLAYER:
-            return self._of_replayer(facts)
+            return self._of_replayer()
         if self._mechanism is None or (role == PREDICTOR and self._forecasts is None):
             return {"config": {}, "needed": False}
+        told, places = self._told, self._places
         if role == BALANCER:
-            config = settings.balancer(self._mechanism, self._shared, facts)
-            return settings.with_plugins(self._plugins(ALGORITHMS), config) | _environ(role)
+            return settings.carried(
+                told.balancer(places, told.torque_driver(places)), **settings.BALANCER_LISTENS
+            )
         self._pass(BALANCER, self._balancer_answers)
-        if role == PREDICTOR and self._forecasts is not None:
-            predictors = self._plugins(PREDICTORS)
-            return settings.predictor(self._forecasts, self._jobs, self._shared, facts, predictors)
-        return {"config": settings.ondemand(self._mechanism, self._shared, facts)}
+        if role == PREDICTOR:
+            return settings.carried(told.predictor(places))
+        return settings.carried(told.ondemand(places), **settings.ONDEMAND_LISTENS)
 
-    def _plugins(self, group: str) -> Sequence[PluginFile]:
-        """The plug-ins of this kind that files bring."""
-        with self._scenario.plugged_in():
-            return files_of(IN_USE.get(), (group,))
+    @property
+    def _places(self) -> Places:
+        return settings.places(self._shared, tuple(self._state.node_names), self.ledger, self._state.token)
 
     def _of_node(self, name: str | None) -> dict[str, Any]:
         if name is None:
@@ -135,36 +115,33 @@ class Gates:
                 self._state.agents.append(party)
             # The first call makes the master key; the others are answered without a look at the file's lock.
             keys = {each: self._key_of(each) for each in nodes} if hooked else {}
-        return {
-            "config": settings.node(nodes, np=self._slots_per_node, hooked=hooked),
-            "files": settings.hook_files(keys, nodes) if hooked else {},
-            "environ": settings.hook_environment(nodes) if hooked else {},
-        }
+        # One that plays many nodes has their hooks in itself: a process for each would be too much for it.
+        scripts = settings.HOOK_SCRIPTS if len(nodes) == 1 else None
+        # A container that is gone takes its processes with it, as a node does.
+        told = self._told.node(nodes, is_the_node=True, hook_scripts=scripts)
+        found = settings.carried(told, **settings.NODE_CALLS)
+        if hooked:
+            found |= {
+                "files": settings.hook_files(keys, nodes),
+                "environ": settings.hook_environment(nodes),
+            }
+        return found
 
     def _key_of(self, node: str) -> str:
         return (next(iter(self._keys.keys_of(node)), None) or self._keys.issue(node)).hex()
 
     def _of_batch(self) -> dict[str, Any]:
-        config = settings.batch(
-            self._scenario,
-            self._shared,
-            self._state.nodes,
-            EPOCH_S,
-            np=self._slots_per_node,
-            with_mechanism=bool(self._in_batch),
-        )
-        return settings.with_plugins(self._scenario.plugins, config)
+        told = self._told.batch(self._places)
+        return settings.carried(told, expect_nodes=self._state.nodes, **settings.BATCH_LISTENS)
 
-    def _of_replayer(self, facts: settings.Facts) -> dict[str, Any]:
+    def _of_replayer(self) -> dict[str, Any]:
         if self._mechanism is not None:
             self._pass(ONDEMAND, self._ondemand_answers)
         if self._forecasts is not None:
             self._pass(PREDICTOR, self._predictor_is_ready)
-        real_jobs = self._scenario.live.jobs == "emulator-job"
-        config = settings.replayer(
-            self._mechanism, self._shared, facts, in_batch=self._in_batch, real_jobs=real_jobs
-        )
-        return {"config": config} | _environ(REPLAYER)
+        told, places = self._told, self._places
+        leases = {} if self._mechanism is None else told.leases(places)
+        return settings.carried(told.replayer(places, told.torque_submitting(places), leases))
 
     def _pass(self, gate: str, check: Callable[[], None]) -> None:
         """Everybody starts after those it needs; once only, since later they may come and go."""
@@ -223,7 +200,7 @@ class Gates:
         return {name for name, check in asked.items() if self._mechanism is not None and not _passes(check)}
 
     def _predictor_is_ready(self) -> None:
-        if not self._shared.predictor_ready.exists():
+        if not self._shared.ready(PREDICTOR).exists():
             raise NotYet("the predictor is not ready yet")
 
     @staticmethod
@@ -241,10 +218,6 @@ def _passes(check: Callable[[], None]) -> bool:
     except NotYet:
         return False
     return True
-
-
-def _environ(role: str) -> dict[str, Any]:
-    return {"environ": dict(settings.ENVIRONMENT[role])}
 
 
 def _patience_s() -> float:

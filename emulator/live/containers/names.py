@@ -21,6 +21,8 @@ ONDEMAND_PORT = 8774
 
 SHARED = Path("/fleet")
 """A volume of the run: its clock, and what the services keep across a restart."""
+SCRATCH = "/scratch"
+"""A volume of all nodes, for what jobs write and for their checkpoints."""
 MADE = Path("/run/fleet/results")
 """Where the controller makes the results, in its own container: the volume may be full."""
 RESULTS = Path("/runs")

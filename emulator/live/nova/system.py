@@ -7,6 +7,7 @@ environment (`services`) with a FakeDriver host a node, and `balancer nova agent
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
-from emulator.live import services
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.nova import environment
 from emulator.live.nova.conf import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf
@@ -89,9 +89,9 @@ class NovaRun:
         """A grant is confirmed once a server is seen, which takes wall time."""
         return {"confirm_s": max(3600.0, _CONFIRM_S * self._speed)}
 
-    def replayer_settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:
+    def replayer_settings(self) -> dict[str, Any]:
         """An administrator sees on which hosts servers are."""
-        told = services.replayed_leases(mechanism, self._site.places, self._site.balancer_url, self.url)
+        told = self._site.told.leases(replace(self._site.places, ondemand_url=self.url))
         told["cloud"] |= {"username": "admin", "project": "admin", "flavor": FLAVOR, "times": "wall"}
         return told | {"poll_s": max(1.0, _LOOK_S * self._speed)}
 

@@ -7,15 +7,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.mechanism import HasNotice, ability
-from emulator.live import services
 from emulator.live.counts import Counts
 from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
+from emulator.live.services import EPOCH_S
 from emulator.live.torque.accounting_read import batch_side
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
-from emulator.runner import make_mechanism
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
+    from emulator.live import services
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 _COMPILES_S = 600.0
 """The first time after an installation a mechanism's kernels may have to be compiled."""
-_EPOCH_S = 1_767_225_600
-_CONFIRM_POLL_S = 0.005
-_DAY_S = 86_400
 
 
 class TorqueSystem:
@@ -73,22 +69,12 @@ class TorqueBatch:
         site = self._site
         self.home.mkdir(exist_ok=True)
         self.prepare_return()
-        settings: dict[str, Any] = {
-            "home": self.home,
-            "nodes": site.names,
-            "np": site.slots_per_node,
-            "scheduler": services.scheduler(site.scenario),
-            "epoch_s": _EPOCH_S,
-            "cycle_after_offline": True,
-            "plugins": site.scenario.as_json().get("plugins", []),
-        }
+        own: dict[str, Any] = {"nodes": site.names}
         if (port := site.lasting_port()) != 0:
-            # A replayer that was killed asks what became of the job that it was about to submit.
-            settings |= {"port": port, "keep_jobs": True, "keep_completed_s": _DAY_S}
+            own["port"] = port
         if site.batch_decides:
             store.save(site.prepared.jobs, site.workload)
-            settings |= services.batch_mechanism(site.scenario, site.workload)
-        config = site.config("batch", settings)
+        config = site.config_of("batch", site.told.batch(site.places), **own)
         process = site.launch(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", site.clock_file
         )
@@ -100,21 +86,15 @@ class TorqueBatch:
     def _start_agent(self, name: str, nodes: tuple[str, ...]) -> None:
         site = self._site
         is_apart = name in site.apart
-        settings: dict[str, Any] = {
-            "home": site.work / (f"mom-{name}" if is_apart else "mom"),
-            "nodes": nodes,
-            "np": site.slots_per_node,
-            "server_home": self.home,
-            "walltime_check_s": 0,
-        }
-        if is_apart:
-            settings["restart"] = "requeue"  # whoever kills it kills the node
-        if site.has_balancer:
-            settings["hooks"] = self._hooks()
+        in_process = site.scenario.live.hooks == "in_process"
+        scripts = None if in_process or not site.has_balancer else self._hook_scripts()
+        told = site.told.node(nodes, is_the_node=is_apart, hook_scripts=scripts)
+        home = site.work / (f"mom-{name}" if is_apart else "mom")
+        config = site.config_of(name, told, home=home, server_home=self.home)
         site.launch(
             name,
             "-m", "emulator.live.agent",
-            "--config", site.config(name, settings),
+            "--config", config,
             "--clock", site.clock_file,
             environ={
                 "BALANCER_READY_FILE": str(site.balancer_ready),
@@ -143,12 +123,8 @@ class TorqueBatch:
             return True
         return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
 
-    def _hooks(self) -> dict[str, Any]:
-        site = self._site
-        if site.scenario.live.hooks == "in_process":
-            callable_name = "emulator.live.balancer_hooks:hook"
-            return {"kind": "python", "prologue": callable_name, "epilogue": callable_name}
-        scripts = {}
+    def _hook_scripts(self) -> dict[str, str]:
+        site, scripts = self._site, {}
         for name in ("prologue", "epilogue"):
             script = site.bin / name
             script.write_text(
@@ -162,20 +138,13 @@ class TorqueBatch:
             )
             script.chmod(0o755)
             scripts[name] = str(script)
-        return {"kind": "script", **scripts}
+        return scripts
 
-    def balancer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        programs = {name: str(self._site.bin / name) for name in ("pbsnodes", "qmgr")}
-        return {"driver": {"torque": programs}, "confirm_poll_s": _CONFIRM_POLL_S}, {"TORQUE_USER": "root"}
+    def balancer_settings(self) -> services.Part:
+        return self._site.told.torque_driver(self._site.places)
 
-    def replayer_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        site = self._site
-        settings: dict[str, Any] = {"qsub": [str(site.bin / "qsub")]}
-        if site.batch_decides:
-            notice = ability(make_mechanism(site.scenario), HasNotice)  # type: ignore[type-abstract]
-            settings["qnotice"] = [str(site.bin / "qnotice")]
-            settings["notice_s"] = services.notices(notice)
-        return settings, {"TORQUE_USER": "alice"}
+    def replayer_settings(self) -> services.Part:
+        return self._site.told.torque_submitting(self._site.places)
 
     def own_time(self) -> None:
         """It follows the run's clock."""
@@ -225,7 +194,7 @@ class TorqueBatch:
         if address is not None:
             with suppress(OSError):  # it is gone: its accounting log is not
                 exported = request(address, {"do": "export"})
-        return batch_side(exported, self.home, self._site.names, _EPOCH_S)
+        return batch_side(exported, self.home, self._site.names, EPOCH_S)
 
     def close(self) -> None:
         """Everything is below the run's folder."""

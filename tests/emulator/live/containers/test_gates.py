@@ -3,10 +3,12 @@
 import pytest
 
 from balancer.clock import US
+from emulator.live.asked import ask
 from emulator.live.containers import gates
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.gates import Gates
-from emulator.live.containers.settings import Shared
+from emulator.live.run_files import RunFiles
+from emulator.live.services import RunSettings
 from emulator.live.state import State
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
@@ -52,8 +54,9 @@ def clock(monkeypatch):
 def fleet(tmp_path, batch, clock):
     scenario = from_mapping({"nodes": 3, "workload": {"generate": [{"daily_batch": {"days": 0.01}}]}})
     state = State(run="1", scenario={}, nodes=3)
-    jobs = prepare(scenario).jobs
-    return Gates(Shared(tmp_path), scenario, state, None, jobs, in_batch=False, slots_per_node=1), state
+    prepared = prepare(scenario)
+    told = RunSettings(scenario, ask(scenario, prepared), prepared.jobs, comes_back=True)
+    return Gates(RunFiles(tmp_path), state, told), state
 
 
 def test_everybody_waits_for_the_nodes_that_have_not_come_and_is_told_which(fleet, batch):
