@@ -65,11 +65,13 @@ def up(  # noqa: PLR0917
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.swarm import SwarmOrder, check  # noqa: PLC0415
+    from emulator.live.containers.wanted import check_containers  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
     try:
         scenario = load(path, changes)
+        check_containers(scenario)
     except ScenarioError as error:
         raise InputError(str(error)) from error
     nodes = nodes or scenario.nodes
@@ -77,8 +79,6 @@ def up(  # noqa: PLR0917
         raise InputError(f"{path} does not say how many nodes there are; give --nodes")
     if scenario.live.faults:
         raise InputError("live.faults: a Swarm starts again what fails; faults are for `emulator fleet up`")
-    if scenario.live.jobs != "sleep":
-        raise InputError("live.jobs: nodes of several hosts share no folder for checkpoints; use sleep")
 
     def act(nodes: int = nodes) -> int:
         client = docker_client()
@@ -128,6 +128,8 @@ def _run(client: Any, order: SwarmOrder, address: str | None, port: int) -> int:
             with JoinServer((manager.address, port), manager.invitation(order.image(NODE))) as server:
                 if manager.ready() < order.hosts:
                     say(f"type on each of {order.hosts - manager.ready()} more hosts:  {server.command}")
+                elif manager.is_of_others and manager.ready() > 1:
+                    say(f"type on each host that has not got {order.image(NODE)}:  {server.command}")
                 try:
                     if on.wait_for_hosts(manager, order.hosts, stopped):
                         on.deploy(order)

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from balancer.clock import NEVER_US, SystemClock, micros
 from emulator.harness.executor_live import LiveExecutor
+from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
 from emulator.live.real_jobs import RealJobs
@@ -41,6 +42,7 @@ class AgentConfig(Settings):
     `walltime_check_s` (cluster time): a job over its walltime is noticed at the next multiple; 0: at once.
     `facts`: address, cores and memory (`memory_kib`) that the node tells the server. `restart`: what becomes of jobs
     that ran here when an earlier agent ended: `adopt` (a sleep goes on) or `requeue` (the node was gone with it).
+    `folder_copy`: the folder that jobs share is on another host, and that here is a copy.
     `prologalarm_s` and `kill_delay_s` are wall time, because they bound real processes.
     """
 
@@ -51,6 +53,7 @@ class AgentConfig(Settings):
     restart: Literal["adopt", "requeue"] = "adopt"
     server: str = ""
     server_home: Path | None = None
+    folder_copy: FolderCopyConfig | None = None
     hooks: HookConfig = HookConfig()
     walltime_check_s: float = Field(45.0, ge=0)
     prologalarm_s: float = Field(300.0, gt=0)
@@ -79,7 +82,8 @@ class Agent:
         self._clock = clock
         self._executor = LiveExecutor(clock)
         self._hooks = Hooks(config.hooks, config.prologalarm_s)
-        self._real = RealJobs(self._executor, self._exited, config.kill_delay_s)
+        copy = None if config.folder_copy is None else FolderCopy(config.folder_copy)
+        self._real = RealJobs(self._executor, self._exited, config.kill_delay_s, copy)
         self._runs: dict[Key, Run] = {}
         self._connection: Connection | None = None
         self._stopping = threading.Event()
@@ -254,6 +258,8 @@ class Agent:
         if run.sleeps_us is None:
             try:
                 self._real.spawn(run, self._config.home, self._config.np)
+            except ConnectionError:
+                raise  # the jobs' folder is out of reach: no fault of this job
             except OSError as error:
                 sys.stderr.write(f"node agent: job {run.message['id']} cannot be started: {error}\n")
                 self._finish(run, 1, now_us)
@@ -413,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ProtocolError as error:
         sys.stderr.write(f"node agent: {error}\n")
         return 2
-    except ConnectionError as error:  # the clock's: those of the server are tried again
+    except ConnectionError as error:  # the clock's or the folder's: those of the server are tried again
         sys.stderr.write(f"node agent: {error}\n")
         return 1
     return 0

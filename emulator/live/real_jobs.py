@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emulator.harness.executor_live import LiveExecutor
+    from emulator.live.folder_copy import FolderCopy
     from emulator.live.runs import Run
     from emulator.live.torque.protocol import Connection, Message
 
@@ -31,12 +32,18 @@ class RealJobs:
     """All processes of one agent. Everything but the waiting happens in the executor's thread.
 
     `exited(run, code, now_us)`: a process is over; `kill_delay_s` (wall time): from a request to end to SIGKILL.
+    `copy`: the folder that jobs share is on another host.
     """
 
     def __init__(
-        self, executor: LiveExecutor, exited: Callable[[Run, int, int], None], kill_delay_s: float
+        self,
+        executor: LiveExecutor,
+        exited: Callable[[Run, int, int], None],
+        kill_delay_s: float,
+        copy: FolderCopy | None = None,
     ) -> None:
         self._executor = executor
+        self._copy = copy
         self._exited = exited
         self._kill_delay_s = kill_delay_s
         self._shared: Processes | None = None
@@ -58,6 +65,8 @@ class RealJobs:
     def spawn(self, run: Run, home: Path, processors: int) -> None:
         """Start the job's script. A paced clock waits until an `emulator-job` in it has called."""
         asked = run.message
+        if self._copy is not None:
+            self._copy.fetch(_own_names(run))
         workdir = Path(asked["workdir"])
         if not workdir.is_dir():
             workdir = home
@@ -98,6 +107,8 @@ class RealJobs:
             process.close()
             if run.line is not None:
                 run.line.close()
+            if self._copy is not None:
+                self._copy.leave(_own_names(run))  # before the next run of the job looks for it
             self._exited(run, code, now_us)
             self._acknowledge(run)
             for what in ("line", "exit"):
@@ -180,6 +191,8 @@ class RealJobs:
 
     def _rest(self, run: Run, line: JobLine, now_us: int) -> None:
         """The process has heard everything: it sleeps until its time comes."""
+        if self._copy is not None:
+            self._copy.send(_own_names(run))  # before the time is another one
         self._acknowledge(run)
         if run.phase is not None and run.phase.suspended and run.process is not None:
             run.process.suspend(suspended=True)
@@ -201,3 +214,8 @@ class RealJobs:
         for acknowledge in run.acknowledgements:
             acknowledge()
         run.acknowledgements.clear()
+
+
+def _own_names(run: Run) -> tuple[str, ...]:
+    """What the names of a job's files begin with, up to the first dot: its name, and its number."""
+    return str(run.message["name"]).partition(".")[0], str(run.message["id"]).partition(".")[0]

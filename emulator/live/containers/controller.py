@@ -36,6 +36,7 @@ from emulator.live.containers.names import (
     MADE,
     REPLAYER,
     SCRATCH,
+    SCRATCH_PORT,
     SHARED,
 )
 from emulator.live.containers.wanted import ControllerError, check_containers, expected_nodes, read_scenario
@@ -43,6 +44,7 @@ from emulator.live.counts import Counts
 from emulator.live.ending import record_of, trouble
 from emulator.live.failure import FailedPlans, Failure, read_failure
 from emulator.live.faults import STILL, UNDO, Deed, Step, Steps, steps_of
+from emulator.live.folder_server import FolderServer
 from emulator.live.replay_log import read_replay
 from emulator.live.room import Room, is_full
 from emulator.live.run_files import RunFiles
@@ -443,6 +445,7 @@ def main() -> int:
     with (
         ControlServer(("0.0.0.0", CONTROLLER_PORT), controller),  # noqa: S104 - the fleet's own network
         ClockServer(("0.0.0.0", CLOCK_PORT), shared.clock),  # noqa: S104 - as above
+        FolderServer(("0.0.0.0", SCRATCH_PORT), Path(SCRATCH)),  # noqa: S104 - as above
     ):
         problem = controller.wait_for_start(stopped)
         if problem:

@@ -35,6 +35,7 @@ from emulator.live.containers.names import (
     REPLAYER,
     RESULTS,
     ROLES,
+    SCRATCH,
     SHARED,
     UID,
 )
@@ -154,14 +155,19 @@ def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
 
 
 def _facts(role: str) -> dict[str, Any]:
-    """What a node registers with; $NODE_CORES and $NODE_MEMORY_KIB where it plays one of another size."""
+    """What a node registers with; $NODE_CORES and $NODE_MEMORY_KIB where it plays one of another size.
+
+    $FLEET_SCRATCH (HOST:PORT): its /scratch is a copy of that there.
+    """
     if role != NODE:
         return {}
     memory = next(
         line.split()[1] for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         if line.startswith("MemTotal")
     )  # fmt: skip
-    return {
+    server = os.environ.get("FLEET_SCRATCH")
+    copied = {"folder_copy": {"folder": SCRATCH, "server": server}} if server else {}
+    return copied | {
         "facts": {
             "address": socket.gethostbyname(socket.gethostname()),
             "cores": int(os.environ.get("NODE_CORES") or os.cpu_count() or 1),

@@ -3,8 +3,9 @@
     curl -fsS http://MANAGER:8102/SECRET | sh
 
 The host needs an engine, curl and a shell. The script loads the image that nodes run, where the engine has it not yet
-(so no registry is needed), joins, waits until the run is over, leaves, and takes away what the Swarm left. Who knows
-the address with its secret may join; it is plain HTTP, for a network whose hosts trust each other, as a Swarm has.
+(so no registry is needed), joins, waits until the run is over, leaves, and takes away what the Swarm left. A host that
+is in a Swarm already gets the image, and no more. Who knows the address with its secret may join; it is plain HTTP, for
+a network whose hosts trust each other, as a Swarm has.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _SCRIPT = """set -eu
 url='{url}'
 [ "$(docker image inspect --format '{{{{.Id}}}}' '{image}' 2>/dev/null)" = '{image_id}' ] ||
     curl -fsS "$url/image" | docker load --quiet
+[ "$(docker info --format '{{{{.Swarm.LocalNodeState}}}}')" = inactive ] || exit 0
 has_bridge=$(docker network ls --quiet --filter name=docker_gwbridge)
 docker swarm join --token '{token}' '{manager}'
 leave() {{

@@ -15,6 +15,7 @@ IMAGES = {role: BALANCER if role == PREDICTOR else role for role in ROLES}
 
 CONTROLLER_PORT = 8100
 CLOCK_PORT = 8101
+SCRATCH_PORT = 8103
 BATCH_PORT = 15001
 BALANCER_PORT = 8090
 ONDEMAND_PORT = 8774
@@ -22,7 +23,7 @@ ONDEMAND_PORT = 8774
 SHARED = Path("/fleet")
 """A volume of the run: its clock, and what the services keep across a restart."""
 SCRATCH = "/scratch"
-"""A volume of all nodes, for what jobs write and for their checkpoints."""
+"""A volume of all nodes, for what jobs write and for their checkpoints; of another host's nodes: a copy."""
 MADE = Path("/run/fleet/results")
 """Where the controller makes the results, in its own container: the volume may be full."""
 RESULTS = Path("/runs")

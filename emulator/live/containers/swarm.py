@@ -94,6 +94,11 @@ class Swarm:
         self.address = str(client.info()["Swarm"]["NodeAddr"])
         self._known = {node.id for node in client.nodes.list()}
 
+    @property
+    def is_of_others(self) -> bool:
+        """We have not begun it: its hosts may lack our images."""
+        return not self._is_ours
+
     def invitation(self, image: str) -> Invitation:
         self._client.swarm.reload()
         token = str(self._client.swarm.attrs["JoinTokens"]["Worker"])

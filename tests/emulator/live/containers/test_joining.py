@@ -13,6 +13,7 @@ echo "$*" >>"$CALLS"
 case "$1 $2" in
     "image inspect") echo "$HAS" ;;
     "load --quiet") cat >"$CALLS.image" ;;
+    "info --format") echo "${SWARM:-inactive}" ;;
 esac
 """
 _INVITATION = Invitation("10.0.0.1:2377", "SWMTKN", "nodes:1", "sha256:new", lambda: [b"layer ", b"layer"])
@@ -27,11 +28,11 @@ def join(tmp_path):
     calls = tmp_path / "calls"
     environ = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
 
-    def run(has):
+    def run(has, **more):
         with JoinServer(("127.0.0.1", 0), _INVITATION) as server:
             server.over.set()
             done = subprocess.run(
-                ["sh", "-c", server.command], env=environ | {"HAS": has}, check=True, timeout=60
+                ["sh", "-c", server.command], env=environ | more | {"HAS": has}, check=True, timeout=60
             )
         return done.returncode, calls.read_text().splitlines()
 
@@ -49,6 +50,13 @@ def test_a_host_gets_the_image_joins_and_leaves_when_the_run_is_over(join, tmp_p
 def test_a_host_that_has_the_image_is_sent_none(join, tmp_path):
     join("sha256:new")
     assert not (tmp_path / "calls.image").exists()
+
+
+def test_a_host_of_a_swarm_of_ones_own_gets_the_image_and_stays_where_it_is(join, tmp_path):
+    status, calls = join("", SWARM="active")
+    assert status == 0
+    assert (tmp_path / "calls.image").read_bytes() == b"layer layer"
+    assert [call for call in calls if call.startswith(("swarm", "network"))] == []
 
 
 @pytest.mark.parametrize("path", ["", "secret", "secret/image", "{secret}/more"])
