@@ -28,11 +28,15 @@ from emulator.harness.placement import Boundaries, everybody, placement_of
 from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.reservations import owners, reserved_on
 from emulator.harness.run import make_cluster
+from emulator.harness.shared_cluster import SharedNodesCluster
+from emulator.harness.shared_nodes import TOO_MUCH, SharedNodes
 from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
+from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
 from emulator.workload.relations import has_relations, ready_to_run
+from emulator.workload.requests import with_requests
 from emulator.workload.rules import TOO_WIDE, to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
@@ -58,6 +62,7 @@ _RULES = "workload, limits: dependencies, arrays, limits of users, cancellations
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
 _PLACES = "features, partitions, reservations: nodes that are not for all jobs at any time"
+_SHARED = "shared_nodes: jobs that share nodes by cores, memory and GPUs"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -87,7 +92,9 @@ def _prepare(scenario: Scenario) -> Prepared:
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get())
+        nodes = scenario.shared_nodes
+        shared = "" if nodes is None else nodes.model_dump_json(include={"cores", "memory_gib", "job_memory"})
+        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), shared)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:
@@ -112,6 +119,12 @@ def _prepare(scenario: Scenario) -> Prepared:
         jobs = jobs.take(fits)
     if scenario.partitions or scenario.features:
         jobs = _that_may_have_nodes(scenario, jobs, prepared.nodes, left_out)
+    if (
+        scenario.shared_nodes is not None
+        and (goes := SharedNodes.of(scenario.shared_nodes).too_much(jobs)).any()
+    ):
+        left_out[TOO_MUCH] = int(goes.sum())
+        jobs = jobs.take(~goes)
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     try:
@@ -151,14 +164,25 @@ def _groups(scenario: Scenario, jobs: JobTable, nodes: int) -> tuple[Group, ...]
 
 
 @lru_cache(maxsize=2)
-def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) -> Workload:  # noqa: ARG001
+def _read_trace(
+    part_json: str,
+    nodes: int | None,
+    changed_ns: int,  # noqa: ARG001 - part of the key, as the plug-ins
+    _: Plugins,
+    shared_json: str,
+) -> Workload:
     """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways."""
     part = WorkloadPart.model_validate_json(part_json)
     log = load(cast("Path", part.trace), lenient=part.lenient)
-    return to_jobs(
+    shared = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
+    if shared is not None and part.procs_per_node not in {1, shared.cores}:
+        raise ScenarioError(
+            f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {shared.cores}: leave the first out"
+        )
+    work = to_jobs(
         log,
         nodes=nodes,
-        procs_per_node=part.procs_per_node,
+        procs_per_node=part.procs_per_node if shared is None else shared.cores,
         overrun=part.overrun,
         size=part.size,
         origin_s=part.origin_s,
@@ -167,6 +191,11 @@ def _read_trace(part_json: str, nodes: int | None, changed_ns: int, _: Plugins) 
         cancelled=part.cancelled,
         queue_field=part.queue_field,
     )
+    if shared is None:
+        return work
+    counted = dict(work.counted)
+    jobs = with_requests(work, log, shared.job_memory, counted if shared.memory_gib is not None else None)
+    return replace(work, jobs=jobs, counted=counted)
 
 
 def make_mechanism(scenario: Scenario) -> Mechanism | None:
@@ -188,6 +217,8 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
     placement = make_placement(scenario, prepared)
+    if scenario.shared_nodes is not None:
+        return _shared_machine(scenario, prepared, SharedNodes.of(scenario.shared_nodes))
     if placement is not None and mechanism is not None:
         raise ScenarioError(
             f"{_PLACES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} "
@@ -224,6 +255,37 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     return machine
 
 
+def _shared_machine(scenario: Scenario, prepared: Prepared, shared: SharedNodes) -> Machine:
+    """Nodes that jobs share, under a plain scheduler."""
+    scheduler, jobs = scenario.scheduler_config, prepared.jobs
+    for what, is_there in (
+        (
+            f"the mechanism {plugin_name(scenario.mechanism)} has nodes of its own",
+            scenario.mechanism is not None,
+        ),
+        (
+            f"{scheduler.label} has its own (scheduler: {{slurm: {{select: ...}}}})",
+            scheduler.make_machine() is not None,
+        ),
+        (f"{scheduler.label} is told of whole nodes", scheduler.is_plain),
+        (
+            "features, partitions and reservations are of whole nodes",
+            bool(scenario.features or scenario.partitions or scenario.reservations),
+        ),
+    ):
+        if is_there:
+            raise ScenarioError(f"{_SHARED} go with plain schedulers alone; {what}")
+    for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
+        raise ScenarioError(f"{_SHARED} are for batch jobs; job {lease} is an on-demand lease")
+    with scenario.plugged_in():
+        return _make(
+            "queue order",
+            scheduler.order_name,
+            "its keys",
+            lambda: SharedNodesCluster(prepared.nodes, scheduler, jobs, shared),
+        )
+
+
 def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
     """Who may have which nodes, and when; None if that is everybody at any time. Raises ScenarioError."""
     if not (scenario.reservations or scenario.partitions or scenario.features):
@@ -254,7 +316,7 @@ def make_happenings(
     ]
     has_rules = has_relations(prepared.jobs) or bool(limits)
     energy = scenario.energy
-    if energy is not None and not isinstance(machine, Cluster):
+    if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
         raise ScenarioError(
             f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
         )
@@ -326,6 +388,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             bool(scenario.features or scenario.partitions or scenario.reservations),
             "`features`, `partitions` and `reservations`",
         ),
+        (_SHARED, scenario.shared_nodes is not None, "`shared_nodes`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

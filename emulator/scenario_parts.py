@@ -1,6 +1,8 @@
-"""Parts of a scenario that say whose the nodes are (`docs/placement.md`)."""
+"""Parts of a scenario that say whose the nodes are (`docs/placement.md`), and what of them (`docs/shared-nodes.md`)."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -55,3 +57,26 @@ class ReservationPart(Part):
         if self.node_count is not None and self.nodes is not None:
             raise ValueError("give `nodes` or `node_count`, not both")
         return self
+
+
+class ExclusivePart(Part):
+    """All jobs of `queues` and `users`, and `jobs`, have whole nodes."""
+
+    queues: tuple[int, ...] = ()
+    users: tuple[int, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+
+class SharedNodesPart(Part):
+    """Jobs share nodes; each node has `cores`, `memory_gib` and `gpus` (null: nobody looks at it).
+
+    `job_memory`: what a job of the trace takes, SWF field 10 (requested) or 7 (used). `placement`: on the nodes with
+    the lowest numbers that have room, or on those with the fewest free cores. `exclusive`: who has whole nodes.
+    """
+
+    cores: int = Field(ge=1, le=4096)
+    memory_gib: float | None = Field(default=None, gt=0, le=1_000_000)
+    gpus: int | None = Field(default=None, ge=1, le=4096)
+    job_memory: Literal["requested", "used"] = "requested"
+    placement: Literal["first_fit", "best_fit"] = "first_fit"
+    exclusive: ExclusivePart = ExclusivePart()

@@ -40,7 +40,7 @@ CONTENTS = {
         "balancer/backup", "balancer/security",
     ),
     "Reference": (
-        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement", "energy",
+        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement", "shared-nodes", "energy",
         "schedulers", "slurm-twin", "results", "peers", "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",

@@ -20,6 +20,7 @@ from emulator.harness.partitions import Partition, groups_of, partitions_on, str
 from emulator.harness.placement import everybody
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
 from emulator.harness.reservations import breaches, reserved_on
+from emulator.harness.shared_nodes import overbooked, part_of
 from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 from emulator.workload.table import Kind
 
@@ -460,6 +461,12 @@ def _jobs_have_what_they_ask_for(facts: _Facts) -> Iterator[str]:
     yield from lacks(facts.record, _features(facts))
 
 
+def _no_shared_node_is_overbooked(facts: _Facts) -> Iterator[str]:
+    """Jobs have the parts of nodes that they ask for, and no node more than it has (docs/shared-nodes.md)."""
+    if (part := part_of(facts.record)) is not None:
+        yield from overbooked(facts.record, part)
+
+
 def _features(facts: _Facts) -> tuple[Feature, ...]:
     said: Any = facts.record.scenario.get("features", {})
     parts = {name: FeaturePart.model_validate(part) for name, part in said.items()}
@@ -489,4 +496,5 @@ _LAWS = (
     _reserved_nodes_are_kept,
     _jobs_stay_in_their_partition,
     _jobs_have_what_they_ask_for,
+    _no_shared_node_is_overbooked,
 )

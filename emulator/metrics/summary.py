@@ -14,6 +14,7 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.energy import energy_of
+from emulator.metrics.shared_nodes import shared_figures
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.provenance import file_digest, traces, versions
 from emulator.workload.table import Kind
@@ -67,6 +68,8 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
     summary |= _node_time(line, with_reserve=_has_ondemand(record))
     if (energy := energy_of(record)) is not None:
         summary["energy"] = energy.figures()
+    if (shared := shared_figures(record)) is not None:
+        summary["shared_nodes"] = shared
     if record.figures:
         summary["mechanism"] = plain(record.figures)
     if record.pace:

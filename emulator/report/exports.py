@@ -15,6 +15,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.record import JobState, NodePool
+from emulator.harness.shared_nodes import part_of
 from emulator.metrics.energy import energy_of
 from emulator.metrics.jobs import batch_jobs_run
 from emulator.metrics.runs import last_run_of_job
@@ -43,19 +44,25 @@ def batsim(record: RunRecord) -> dict[str, str]:
 
 
 def accasim(record: RunRecord) -> dict[str, str]:
-    """AccaSim's plan: a line a job that ended, in order of end, one core a node, times as seconds from 1970 on."""
+    """AccaSim's plan: a line a job that ended, in order of end, times as seconds from 1970 on.
+
+    A node has one core, but where jobs share nodes.
+    """
     if not len(record.runs.node) and len(record.runs.job):
         raise ResultsError("AccaSim's file names each job's nodes, and those of this run were not recorded")
+    part = part_of(record)
+    per_node = 1 if part is None else part.cores
     last, lines = last_run_of_job(record), []
     rows = batch_jobs_run(record)
     for row in rows[np.argsort(record.end_us[rows], kind="stable")]:
         run = last[row]
-        nodes = record.runs.node[record.runs.first[run] : record.runs.first[run + 1]]
+        given = record.runs.node[record.runs.first[run] : record.runs.first[run + 1]]
+        nodes, cores = np.unique(given // per_node, return_counts=True)
         jobs = record.jobs
         lines.append(
             f"{jobs.number[row]};{jobs.user[row]};{_date(jobs.submit_us[row])}__"
-            + "".join(f"{node + 1};1#" for node in np.sort(nodes).tolist())
-            + f"__{_date(record.start_us[row])};{_date(record.end_us[row])};{len(nodes)};{len(nodes)};NA;"
+            + "".join(f"{node + 1};{of_it}#" for node, of_it in zip(nodes, cores, strict=True))
+            + f"__{_date(record.start_us[row])};{_date(record.end_us[row])};{len(nodes)};{len(given)};NA;"
             + f"{jobs.estimate_us[row] // US};\n"
         )
     return {"": "".join(lines)}

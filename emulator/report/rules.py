@@ -46,7 +46,8 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "largest"},
 )
 _NOT_PLAIN = (
-    "mechanism", "limits", "reservations", "partitions", "features", "failures", "maintenance", "energy",
+    "mechanism", "limits", "reservations", "partitions", "features", "shared_nodes", "failures", "maintenance",
+    "energy",
 )  # fmt: skip
 _MOST_STEPS = 3
 

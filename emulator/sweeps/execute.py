@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _LEFT_OUT = ("format", "scenario", "versions", "traces", "seed", "interrupted", "problems")
 
 
+_OF_JOBS = {"workload", "seed", "nodes", "plugins", "features", "partitions", "shared_nodes"}
+"""Keys of a scenario by which its jobs are made and left out."""
+
+
 class RunStoppedError(Exception):
     """The run was ended early: it has no row."""
 
@@ -102,13 +106,10 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prepared_for(scenario: Scenario) -> Prepared:
-    workload = scenario.workload.model_dump(mode="json")
-    plugins = scenario.model_dump(mode="json", include={"plugins"})
-    return _prepared(json.dumps([workload, scenario.seed, scenario.nodes, plugins]))
+    return _prepared(json.dumps(scenario.model_dump(mode="json", include=_OF_JOBS)))
 
 
 @lru_cache(maxsize=4)
 def _prepared(key: str) -> Prepared:
     """Many runs of a sweep have the same jobs: they are read or made once in a process."""
-    workload, seed, nodes, plugins = json.loads(key)
-    return prepare(from_mapping({"workload": workload, "seed": seed, "nodes": nodes, **plugins}))
+    return prepare(from_mapping(json.loads(key)))

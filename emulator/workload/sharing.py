@@ -17,7 +17,8 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.workload.packing import level
-from emulator.workload.swf import FIELDS, GPUS_KEY, HOST_KEY, NODES_KEY, UNKNOWN
+from emulator.workload.requests import gpus, memory_kb
+from emulator.workload.swf import FIELDS, HOST_KEY, NODES_KEY, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,11 +76,10 @@ def pack_shared(
     wanted, room = [np.asarray(procs[ran], np.int64)], [cores_per_node]
     if memory_kb_per_node is not None:
         # SWF says memory of each processor.
-        memory_kb = np.maximum(log.column("requested_memory_kb")[ran], 0) * procs[ran]
-        wanted.append(np.rint(memory_kb).astype(np.int64))
+        wanted.append(np.rint(memory_kb(log)[ran] * procs[ran]).astype(np.int64))
         room.append(memory_kb_per_node)
-    if gpus_per_node is not None and (gpus := log.further(GPUS_KEY)) is not None:
-        wanted.append(np.maximum(np.rint(gpus[ran]).astype(np.int64), 0))
+    if gpus_per_node is not None and (asked := gpus(log)) is not None:
+        wanted.append(asked[ran])
         room.append(gpus_per_node)
     fitted = first_fit(start_us, end_us, np.column_stack(wanted), room)
     begins_us, ends_us, first = fitted

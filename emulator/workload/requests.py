@@ -1,0 +1,53 @@
+"""What the jobs of a log ask for beside processors: memory and GPUs, and how all of it lies on nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from emulator.workload.swf import GPUS_KEY, SwfLog
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.workload.table import JobTable
+    from emulator.workload.workload import Workload
+
+NO_MEMORY = "memory not said, none taken"
+
+
+def memory_kb(
+    log: SwfLog, which: Literal["requested", "used"] = "requested"
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Memory of each processor of each job (SWF field 10 or 7), 0 where unknown."""
+    return np.maximum(log.column(f"{which}_memory_kb"), 0)
+
+
+def gpus(log: SwfLog) -> NDArray[np.int64] | None:
+    """All GPUs of each job, 0 where unknown; None where the log says nothing of them."""
+    found = log.further(GPUS_KEY)
+    return None if found is None else np.maximum(np.rint(found).astype(np.int64), 0)
+
+
+def with_requests(
+    work: Workload,
+    log: SwfLog,
+    which: Literal["requested", "used"] = "requested",
+    counted: dict[str, int] | None = None,
+) -> JobTable:
+    """The jobs with the extra columns `cores`, `memory_kib` and `gpus`: what each wants of each of its nodes.
+
+    A job's processors are spread over its nodes, the same number on each, rounded up; so are its GPUs. A job whose
+    processors the log does not say has no `cores`. `counted`: where jobs are counted of which it says no memory.
+    """
+    rows, nodes = work.rows, work.jobs.nodes.astype(np.int64)
+    allocated = log.column("allocated_procs")[rows]
+    procs = np.ceil(np.where(allocated > 0, allocated, log.column("requested_procs")[rows])).astype(np.int64)
+    cores = np.where(procs > 0, -(-procs // nodes), -1)
+    memory = np.ceil(memory_kb(log, which)[rows] * np.maximum(cores, 0)).astype(np.int64)
+    if counted is not None and (unknown := int((memory == 0).sum())):
+        counted[NO_MEMORY] = unknown
+    of_all = gpus(log)
+    of_each = np.zeros(len(rows), np.int64) if of_all is None else -(-of_all[rows] // nodes)
+    return work.jobs.with_extra(cores=cores, memory_kib=memory, gpus=of_each)
