@@ -91,7 +91,7 @@ class SharedNodes:
     def in_cores(self, jobs: JobTable) -> JobTable:
         """The jobs as the machine and records know them: `nodes` are cores, their nodes are `whole_nodes`."""
         wants = self.wants(jobs)
-        more = {"cores": wants[:, p.LEFT_CORES], "whole_nodes": jobs.nodes}
+        more: dict[str, NDArray[Any]] = {"cores": wants[:, p.LEFT_CORES], "whole_nodes": jobs.nodes}
         if self.memory_kib is not None:
             more["memory_kib"] = wants[:, p.LEFT_MEMORY]
         if self.gpus is not None:
