@@ -39,13 +39,16 @@ def with_requests(
     """The jobs with the extra columns `cores`, `memory_kib` and `gpus`: what each wants of each of its nodes.
 
     A job's processors are spread over its nodes, the same number on each, rounded up; so are its GPUs. A job whose
-    processors the log does not say has no `cores`. `counted`: where jobs are counted of which it says no memory.
+    processors the log does not say has no `cores`. Memory is in whole MiB, to the nearest. `counted`: where jobs are
+    counted of which it says no memory.
     """
     rows, nodes = work.rows, work.jobs.nodes.astype(np.int64)
     allocated = log.column("allocated_procs")[rows]
     procs = np.ceil(np.where(allocated > 0, allocated, log.column("requested_procs")[rows])).astype(np.int64)
     cores = np.where(procs > 0, -(-procs // nodes), -1)
-    memory = np.ceil(memory_kb(log, which)[rows] * np.maximum(cores, 0)).astype(np.int64)
+    # What logs say of each processor is in whole KiB: its sum may be a little more than the node that a job had.
+    memory_mib = np.rint(memory_kb(log, which)[rows] * np.maximum(cores, 0) / 1024)
+    memory = memory_mib.astype(np.int64) * 1024
     if counted is not None and (unknown := int((memory == 0).sum())):
         counted[NO_MEMORY] = unknown
     of_all = gpus(log)

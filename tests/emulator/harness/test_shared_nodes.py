@@ -294,22 +294,22 @@ def test_conservative_plans_keep_what_easy_gives_away() -> None:
 _LOG = """; MaxNodes: 4
 ; MaxProcs: 16
 ; GpusColumn: 19
-1 0 -1 10 6 -1 {used} 6 10 {asked} 1 -1 -1 -1 1 -1 -1 -1 3
-2 0 -1 10 3 -1 1 3 10 2 1 -1 -1 -1 1 -1 -1 -1 0
+1 0 -1 10 6 -1 1024 6 10 2048 1 -1 -1 -1 1 -1 -1 -1 3
+2 0 -1 10 3 -1 1024 3 10 2048 1 -1 -1 -1 1 -1 -1 -1 0
 3 0 -1 10 1 -1 -1 1 10 -1 1 -1 -1 -1 7 -1 -1 -1 -1
-4 0 -1 10 1 -1 1 1 10 9 1 -1 -1 -1 1 -1 -1 -1 0
+4 0 -1 10 1 -1 1024 1 10 9216 1 -1 -1 -1 1 -1 -1 -1 0
 """
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.swf"
-    path.write_text(_LOG.format(used=1, asked=2))
+    path.write_text(_LOG)
     return path
 
 
 def scenario_of(log: Path, **keys: Any) -> Scenario:
-    shared = {"cores": 4, "memory_gib": 8 / 1024**2, "gpus": 2} | keys.pop("shared_nodes", {})
+    shared = {"cores": 4, "memory_gib": 8 / 1024, "gpus": 2} | keys.pop("shared_nodes", {})
     return from_mapping({"workload": {"trace": str(log)}, "shared_nodes": shared} | keys)
 
 
@@ -319,7 +319,7 @@ def test_processors_memory_and_gpus_of_a_log_are_spread_over_the_fewest_nodes(lo
     assert prepared.nodes == 4
     assert {name: jobs.column(name).tolist() for name in ("cores", "memory_kib", "gpus")} == {
         "cores": [3, 3, 1],
-        "memory_kib": [6, 6, 0],
+        "memory_kib": [6 * 1024, 6 * 1024, 0],
         "gpus": [2, 0, 0],
     }
     assert jobs.nodes.tolist() == [2, 1, 1]
@@ -329,7 +329,25 @@ def test_processors_memory_and_gpus_of_a_log_are_spread_over_the_fewest_nodes(lo
 
 def test_the_memory_of_a_job_may_be_what_it_used(log: Path) -> None:
     jobs = prepare(scenario_of(log, shared_nodes={"job_memory": "used"})).jobs
-    assert jobs.column("memory_kib").tolist() == [3, 3, 0, 1]
+    assert jobs.column("memory_kib").tolist() == [3 * 1024, 3 * 1024, 0, 1024]
+
+
+def test_a_job_that_had_all_memory_of_a_node_fits_though_its_log_rounds_it_for_each_processor(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        f"{job}|{job}|{job}|60|1|{cpus}|COMPLETED|cpu={cpus},mem={memory}G,gres/gpu=1"
+        for job, cpus, memory in ((1, 24, 64), (2, 12, 32), (3, 12, 32))
+    ]
+    path = tmp_path / "sacct.txt"
+    path.write_text(
+        "\n".join(["JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES", *rows]) + "\n"
+    )
+    shared = {"cores": 24, "memory_gib": 64, "gpus": 2}
+    scenario = from_mapping({"nodes": 1, "workload": {"trace": str(path)}, "shared_nodes": shared})
+    prepared = prepare(scenario)
+    assert (prepared.left_out, prepared.jobs.column("gpus").tolist()) == ({}, [1, 1, 1])
+    assert run_virtual(scenario, prepared).start_us.tolist() == [0, 60 * US, 60 * US]
 
 
 def test_figures_are_of_cores_and_of_what_else_is_looked_at(log: Path) -> None:
@@ -360,7 +378,7 @@ def test_another_programs_plan_has_nodes_with_their_cores(log: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"memory_gib": 5 / 1024**2}, "6 KiB of memory of node n001 are in use at 0 s, it has 5"),
+        ({"memory_gib": 5 / 1024}, "6144 KiB of memory of node n001 are in use at 0 s, it has 5120"),
         ({"gpus": 1}, "2 GPUs of node n001 are in use at 0 s, it has 1"),
         ({"cores": 2}, "job 1 has not as many cores of each of its nodes as it asked for"),
         ({"cores": 8}, "job 1 has not as many nodes as it asked for"),
