@@ -40,7 +40,8 @@ CONTENTS = {
         "balancer/backup", "balancer/security",
     ),
     "Reference": (
-        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement", "shared-nodes", "energy",
+        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",
+        "shared-nodes", "energy",
         "schedulers", "slurm-twin", "results", "peers", "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
