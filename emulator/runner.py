@@ -13,10 +13,12 @@ from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
 from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
+from emulator.harness.compact_cluster import CompactCluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.features import TOO_FEW, features_on, split, too_wide
 from emulator.harness.happenings import Happenings
+from emulator.harness.interconnect import interconnect_of
 from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.plugins import Plugins
+    from emulator.harness.interconnect import Interconnect
     from emulator.harness.loop import OnProgress
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
@@ -63,6 +66,7 @@ _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
 _PLACES = "features, partitions, reservations: nodes that are not for all jobs at any time"
 _SHARED = "shared_nodes: jobs that share nodes by cores, memory and GPUs"
+_COMPACT = "placement: nodes that go together"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -229,13 +233,14 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
             f"{_PLACES} go with plain schedulers; {scheduler.label} has its own "
             "(scheduler: {slurm: {conf: ..., reservations: ...}})"
         )
+    interconnect = make_interconnect(scenario, prepared)
     if maker is None:
         with scenario.plugged_in():
             cluster = _make(
                 "queue order",
                 scheduler.order_name,
                 "its keys",
-                lambda: make_cluster(prepared.nodes, scheduler, jobs, placement),
+                lambda: make_cluster(prepared.nodes, scheduler, jobs, placement, interconnect),
             )
         if mechanism is not None and cluster.node_count != prepared.nodes:
             raise ScenarioError("mechanism: jobs share nodes under this scheduler: leave the mechanism out")
@@ -269,8 +274,8 @@ def _shared_machine(scenario: Scenario, prepared: Prepared, shared: SharedNodes)
         ),
         (f"{scheduler.label} is told of whole nodes", scheduler.is_plain),
         (
-            "features, partitions and reservations are of whole nodes",
-            bool(scenario.features or scenario.partitions or scenario.reservations),
+            "features, partitions, reservations and placement are of whole nodes",
+            bool(scenario.features or scenario.partitions or scenario.reservations or scenario.placement),
         ),
     ):
         if is_there:
@@ -302,6 +307,37 @@ def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
         raise ScenarioError(str(error)) from error
 
 
+def make_interconnect(scenario: Scenario, prepared: Prepared) -> Interconnect | None:
+    """Which nodes a job gets together; None if that is any. Raises ScenarioError."""
+    part = scenario.placement
+    if part is None:
+        return None
+    jobs, scheduler = prepared.jobs, scenario.scheduler_config
+    wrong = None
+    if scenario.mechanism is not None:
+        wrong = f"the mechanism {plugin_name(scenario.mechanism)} chooses nodes itself"
+    elif scheduler.is_plain or scheduler.make_machine() is not None:
+        wrong = f"{scheduler.label} decides in a way of its own"
+    elif scenario.reservations or scenario.partitions or scenario.features:
+        wrong = "leave out `features`, `partitions` and `reservations`, which choose nodes by class"
+    elif len(leases := jobs.number[jobs.kind == Kind.ON_DEMAND]):
+        wrong = f"job {leases[0]} is an on-demand lease"
+    elif part.spread_penalty and _interrupts(scenario):
+        wrong = "spread_penalty does not go with `failures`, `maintenance` and `energy.sleep_after_s`"
+    if wrong is not None:
+        raise ScenarioError(f"{_COMPACT} are for batch jobs under plain schedulers: {wrong}")
+    try:
+        return interconnect_of(part, prepared.nodes, kills=scenario.workload.overrun == "kill")
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+
+
+def _interrupts(scenario: Scenario) -> bool:
+    """Whether something may be done to a job while it runs."""
+    sleeps = scenario.energy is not None and scenario.energy.sleep_after_s is not None
+    return bool(scenario.failures or scenario.maintenance) or sleeps
+
+
 def make_happenings(
     scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
 ) -> Happenings | None:
@@ -325,7 +361,7 @@ def make_happenings(
     if not (fails or has_rules or sleeps or boundaries):
         return None
     what = _RULES if has_rules else _OUTAGES if fails else _SLEEP
-    if type(machine) not in {Cluster, PlacedCluster}:
+    if type(machine) not in {Cluster, PlacedCluster, CompactCluster}:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
@@ -389,6 +425,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             "`features`, `partitions` and `reservations`",
         ),
         (_SHARED, scenario.shared_nodes is not None, "`shared_nodes`"),
+        (_COMPACT, scenario.placement is not None, "`placement`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

@@ -19,7 +19,13 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from balancer.plugin_files import Pluggable, reason, resolved
 from balancer.plugins import IN_USE
 from emulator.plugins import KINDS
-from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart, SharedNodesPart
+from emulator.scenario_parts import (
+    FeaturePart,
+    PartitionPart,
+    PlacementPart,
+    ReservationPart,
+    SharedNodesPart,
+)
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
 
@@ -42,7 +48,8 @@ _MOST_NODES = 10_000_000
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
-    "limits", "features", "partitions", "reservations", "shared_nodes", "failures", "maintenance", "energy",
+    "limits", "features", "partitions", "reservations", "shared_nodes", "placement", "failures", "maintenance",
+    "energy",
 )  # fmt: skip
 """Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
@@ -232,6 +239,7 @@ class Scenario(Pluggable, _Part):
     partitions: dict[str, PartitionPart] = Field(default_factory=dict)
     reservations: dict[str, ReservationPart] = Field(default_factory=dict)
     shared_nodes: SharedNodesPart | None = None
+    placement: PlacementPart | None = None
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()
     energy: EnergyPart | None = None

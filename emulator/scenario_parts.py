@@ -1,8 +1,11 @@
-"""Parts of a scenario that say whose the nodes are (`docs/placement.md`), and what of them (`docs/shared-nodes.md`)."""
+"""Parts of a scenario about nodes: whose they are, which go together, what of them jobs have.
+
+`docs/placement.md`, `docs/shared-nodes.md`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -80,3 +83,36 @@ class SharedNodesPart(Part):
     job_memory: Literal["requested", "used"] = "requested"
     placement: Literal["first_fit", "best_fit"] = "first_fit"
     exclusive: ExclusivePart = ExclusivePart()
+
+
+class PlacementPart(Part):
+    """Which nodes a job gets together (docs/placement.md).
+
+    `switch_nodes`: of a tree, nodes on a leaf switch; `group_nodes`: of a dragonfly, nodes in a group; `dimensions` and
+    `curve`: of a torus. `spread_penalty`: by which share a run takes longer for each switch, group or piece too many.
+    """
+
+    policy: Literal["basic", "contiguous", "best_effort_contiguous", "local", "best_effort_local"]
+    topology: Literal["line", "tree", "torus", "dragonfly"] = "line"
+    switch_nodes: int | None = Field(default=None, ge=1)
+    group_nodes: int | None = Field(default=None, ge=1)
+    dimensions: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(), max_length=6)
+    curve: Literal["snake", "hilbert"] | None = None
+    spread_penalty: float = Field(default=0, ge=0, le=1000)
+
+    @model_validator(mode="after")
+    def _has_what_the_topology_needs(self) -> PlacementPart:
+        needs = {"tree": "switch_nodes", "dragonfly": "group_nodes", "torus": "dimensions"}
+        for topology, key in needs.items():
+            given = bool(getattr(self, key))
+            if given != (topology == self.topology):
+                wrong = f"{key} is of a {topology}" if given else f"a {topology} needs {key}"
+                raise ValueError(f"topology {self.topology}: {wrong}")
+        if self.curve is not None and self.topology != "torus":
+            raise ValueError(f"topology {self.topology}: curve is of a torus")
+        if self.policy.endswith("local") and self.topology not in {"tree", "dragonfly"}:
+            raise ValueError(
+                f"policy {self.policy}: a {self.topology} has no switches or groups; take "
+                f"{self.policy.replace('local', 'contiguous')}"
+            )
+        return self

@@ -15,6 +15,7 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.features import Feature, features_on, lacks, split
+from emulator.harness.interconnect import scattered
 from emulator.harness.node_use import NodeUse
 from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
 from emulator.harness.placement import everybody
@@ -467,6 +468,11 @@ def _no_shared_node_is_overbooked(facts: _Facts) -> Iterator[str]:
         yield from overbooked(facts.record, part)
 
 
+def _jobs_wait_for_nodes_that_go_together(facts: _Facts) -> Iterator[str]:
+    """Where a place is required, a job has it (docs/placement.md)."""
+    yield from scattered(facts.record)
+
+
 def _features(facts: _Facts) -> tuple[Feature, ...]:
     said: Any = facts.record.scenario.get("features", {})
     parts = {name: FeaturePart.model_validate(part) for name, part in said.items()}
@@ -497,4 +503,5 @@ _LAWS = (
     _jobs_stay_in_their_partition,
     _jobs_have_what_they_ask_for,
     _no_shared_node_is_overbooked,
+    _jobs_wait_for_nodes_that_go_together,
 )

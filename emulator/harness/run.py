@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.cluster import Cluster
+from emulator.harness.compact_cluster import CompactCluster
 from emulator.harness.loop import Loop
 from emulator.harness.placed_cluster import PlacedCluster
 
 if TYPE_CHECKING:
+    from emulator.harness.interconnect import Interconnect
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.placement import Placement
     from emulator.harness.record import RunRecord
@@ -17,14 +19,21 @@ if TYPE_CHECKING:
 
 
 def make_cluster(
-    node_count: int, scheduler: SchedulerConfig, jobs: JobTable, placement: Placement | None = None
+    node_count: int,
+    scheduler: SchedulerConfig,
+    jobs: JobTable,
+    placement: Placement | None = None,
+    interconnect: Interconnect | None = None,
 ) -> Cluster:
     """Whole nodes and a queue over them in virtual time: the scheduler's own, if it brings one. Raises ValueError.
 
-    `placement`: who may have which nodes, and when, if that is not everybody at any time.
+    `placement`: who may have which nodes, and when, if that is not everybody at any time; `interconnect`: which nodes a
+    job gets together, if that is not any.
     """
     if placement is not None:
         return PlacedCluster(node_count, scheduler, jobs, placement)
+    if interconnect is not None:
+        return CompactCluster(node_count, scheduler, jobs, interconnect)
     own = scheduler.make_machine()
     return (
         Cluster(node_count, scheduler, jobs) if own is None else own.make_cluster(node_count, scheduler, jobs)

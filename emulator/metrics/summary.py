@@ -15,6 +15,7 @@ from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.energy import energy_of
 from emulator.metrics.shared_nodes import shared_figures
+from emulator.metrics.spread import spread_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.provenance import file_digest, traces, versions
 from emulator.workload.table import Kind
@@ -70,6 +71,8 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
         summary["energy"] = energy.figures()
     if (shared := shared_figures(record)) is not None:
         summary["shared_nodes"] = shared
+    if (spread := spread_of(record)) is not None:
+        summary["placement"] = spread
     if record.figures:
         summary["mechanism"] = plain(record.figures)
     if record.pace:

@@ -46,8 +46,8 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "largest"},
 )
 _NOT_PLAIN = (
-    "mechanism", "limits", "reservations", "partitions", "features", "shared_nodes", "failures", "maintenance",
-    "energy",
+    "mechanism", "limits", "reservations", "partitions", "features", "shared_nodes", "placement", "failures",
+    "maintenance", "energy",
 )  # fmt: skip
 _MOST_STEPS = 3
 

@@ -42,6 +42,7 @@ def check(scenario: Scenario) -> None:
         ("partitions", bool(scenario.partitions)),
         ("features", bool(scenario.features)),
         ("shared_nodes", scenario.shared_nodes is not None),
+        ("placement", scenario.placement is not None),
         ("energy", scenario.energy is not None),
         ("scheduler.cycle_s", bool(scheduler.cycle_s)),
         ("scheduler.head_waits", scheduler.head_waits),
