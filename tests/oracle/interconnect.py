@@ -159,6 +159,7 @@ class WiredMachine(_Machine):
             if place is not None:
                 shadow, held = time, place
                 break
+        self.held_from = shadow
         for job in self.queue[1:]:
             over_by_then = self.now + job.estimate_us <= shadow
             free = self.free_places() if over_by_then else self.free_places() - held

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from emulator.harness.interconnect import interconnect_of
-from emulator.harness.laws import assert_lawful
+from balancer.clock import US
+from emulator.harness.interconnect import hilbert, interconnect_of, snake
+from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
-from emulator.harness.run import make_cluster
+from emulator.harness.run import make_cluster, simulate
+from emulator.metrics.spread import spread_of
+from emulator.metrics.summary import summarize
+from emulator.runner import check_live, prepare, run_virtual
+from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.scenario_parts import PlacementPart
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.interconnect import WiredMachine, Wiring
 from oracle.reference import BACKFILLS, CHOICES, Options
@@ -22,7 +28,7 @@ from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
-    from emulator.workload.table import JobTable
+    from oracle.reference import Job
 
 _POLICIES = ("basic", "contiguous", "best_effort_contiguous", "local", "best_effort_local")
 _REQUIRED = ("contiguous", "local")
@@ -108,3 +114,270 @@ def test_thousands_of_workloads_get_the_nodes_of_the_reference(policy: str, back
     rng = np.random.default_rng([52, *f"{policy}+{backfill}".encode()])
     for _ in range(GATE.reference_workloads):
         compare(rng, policy, backfill)
+
+
+# Laws.
+
+
+@pytest.mark.parametrize("policy", ["basic", "best_effort_contiguous", "best_effort_local"])
+def test_where_it_is_only_preferred_every_job_starts_as_without_it(policy: str) -> None:
+    rng = np.random.default_rng([53, *policy.encode()])
+    schedulers = [{"like": each} for each in ("pyss", "batsim", "cqsim")]
+    schedulers += [{"backfill": each} for each in BACKFILLS]
+    for keys in schedulers:
+        config = SchedulerConfig.from_mapping({"easy": keys} if "like" in keys else {"order": "fcfs", **keys})
+        for _ in range(4):
+            jobs, nodes = random_workload(rng)
+            part = random_part(rng, policy, nodes).model_copy(update={"spread_penalty": 0.0})
+            record = run_on(job_table(jobs), nodes, part, config)
+            assert schedule_of(record) == schedule_of(simulate(job_table(jobs), nodes, config))
+
+
+@pytest.mark.parametrize("policy", _REQUIRED)
+def test_what_starts_behind_a_head_never_delays_its_reservation(policy: str) -> None:
+    """With exact estimates the head starts at the first time that it was promised, or earlier."""
+
+    class Promises(WiredMachine):
+        promised: dict[int, int]
+
+        def backfill_beside(self, head: Job) -> None:
+            queued = list(self.queue)
+            self.queue = queued[:1]
+            super().backfill_beside(head)  # nobody is behind it: only `held_from` is set
+            self.promised.setdefault(head.number, self.held_from)
+            self.queue = queued
+            super().backfill_beside(head)
+
+    rng = np.random.default_rng([54, *policy.encode()])
+    heads = 0
+    for _ in range(25):
+        jobs, nodes = random_workload(rng, jobs=30, estimates="exact")
+        part = random_part(rng, policy, nodes).model_copy(update={"spread_penalty": 0.0})
+        order = tuple(interconnect_of(part, nodes).order.tolist())
+        unit = part.switch_nodes or part.group_nodes or 0
+        oracle = Promises(jobs, "fcfs", "easy", Options(), Wiring(policy, order, unit))
+        oracle.promised = {}
+        oracle.run()
+        heads += len(oracle.promised)
+        record = run_on(job_table(jobs), nodes, part, SchedulerConfig())
+        started = {number: start for number, (start, _) in schedule_of(record).items()}
+        assert all(started[head] <= promised for head, promised in oracle.promised.items())
+    assert heads > 100
+
+
+@pytest.mark.parametrize("backfill", BACKFILLS)
+@pytest.mark.parametrize("policy", _POLICIES)
+def test_jobs_of_one_node_are_never_spread_and_start_as_without_it(policy: str, backfill: str) -> None:
+    rng = np.random.default_rng([55, *policy.encode()])
+    config = SchedulerConfig(backfill=backfill)  # type: ignore[arg-type]
+    for _ in range(3):
+        jobs, nodes = random_workload(rng)
+        jobs = [job._replace(nodes=1) for job in jobs]
+        record = run_on(job_table(jobs), nodes, random_part(rng, policy, nodes), config)
+        assert schedule_of(record) == schedule_of(simulate(job_table(jobs), nodes, config))
+
+
+@pytest.mark.parametrize("curve", [snake, hilbert])
+@pytest.mark.parametrize("dimensions", [(8,), (4, 4), (8, 8), (4, 4, 4), (2, 2, 2, 2), (16, 16), (1, 1)])
+def test_a_curve_goes_through_all_nodes_from_neighbour_to_neighbour(
+    curve: Any, dimensions: tuple[int, ...]
+) -> None:
+    order = curve(dimensions)
+    assert sorted(order.tolist()) == list(range(int(np.prod(dimensions))))
+    where = np.stack(np.unravel_index(order, dimensions))
+    assert (np.abs(np.diff(where)).sum(axis=0) == 1).all()
+
+
+def test_the_snake_goes_through_any_box_and_hilberts_curve_keeps_its_quarters_together() -> None:
+    where = np.stack(np.unravel_index(snake((3, 5, 2)), (3, 5, 2)))
+    assert (np.abs(np.diff(where)).sum(axis=0) == 1).all()
+    x, y = np.unravel_index(hilbert((8, 8)), (8, 8))
+    for quarter in range(4):
+        part = slice(quarter * 16, quarter * 16 + 16)
+        assert len(set(x[part] // 4)) == len(set(y[part] // 4)) == 1
+
+
+def test_the_mean_distance_in_a_torus_is_that_of_all_pairs() -> None:
+    wires = interconnect_of(PlacementPart(policy="basic", topology="torus", dimensions=(3, 4, 5)), 60)
+    rng = np.random.default_rng(56)
+    for _ in range(5):
+        nodes = rng.permutation(60)[: int(rng.integers(2, 20))].astype(np.int32)
+        where = np.stack(np.unravel_index(nodes, (3, 4, 5)), axis=1)
+        apart = np.abs(where[:, None] - where[None])
+        hops = np.minimum(apart, np.array([3, 4, 5]) - apart).sum(axis=2)
+        count = len(nodes)
+        assert wires.mean_hops(nodes) == pytest.approx(hops.sum() / (count * (count - 1)))
+
+
+# By hand: jobs of ten seconds unless it says otherwise; times in seconds.
+
+
+def by_hand(
+    widths: list[int], run_s: list[int], nodes: int, *, scheduler: str = "fcfs+easy", kills: bool = False,
+    estimate_s: list[int] | None = None, submit_s: list[int] | None = None, **part: Any,
+) -> tuple[dict[int, tuple[float, float]], dict[int, set[int]], RunRecord]:  # fmt: skip
+    """Start and end, and the nodes, of each job; and the record."""
+    jobs = JobTable.build(
+        submit_us=[each * US for each in submit_s or [0] * len(widths)],
+        run_us=[each * US for each in run_s],
+        nodes=widths,
+        estimate_us=[each * US for each in estimate_s or run_s],
+    )
+    found = PlacementPart.model_validate(part)
+    record = run_on(jobs, nodes, found, SchedulerConfig.parse(scheduler), kills=kills)
+    assert_lawful(record)
+    times = {number: (start / US, end / US) for number, (start, end) in schedule_of(record).items()}
+    return times, nodes_of(record), record
+
+
+# Four jobs on nodes 0, 1, 2 and 3; the first and third end after 5 s, and leave two nodes that are no neighbours.
+_HOLES: dict[str, Any] = {"widths": [1, 1, 1, 1, 2], "run_s": [5, 20, 5, 20, 10], "nodes": 4}
+
+
+def test_a_job_waits_for_neighbours_where_they_are_required_and_not_where_they_are_preferred() -> None:
+    times, nodes, _ = by_hand(**_HOLES, policy="contiguous")
+    assert (times[5], nodes[5]) == ((20, 30), {0, 1})
+    times, nodes, _ = by_hand(**_HOLES, policy="best_effort_contiguous")
+    assert (times[5], nodes[5]) == ((5, 15), {0, 2})
+
+
+def test_behind_a_head_that_waits_for_neighbours_only_nodes_that_are_not_reserved_go_for_long() -> None:
+    holes = _HOLES | {"widths": [1, 1, 1, 1, 2, 1, 1], "run_s": [5, 20, 5, 20, 10, 30, 15]}
+    times, nodes, _ = by_hand(**holes, policy="contiguous")
+    assert times[5] == (20, 30)
+    assert (times[6], nodes[6]) == ((5, 35), {2})  # the head has 0 and 1 from 20 s on
+    assert (times[7], nodes[7]) == ((5, 20), {0})
+
+
+def test_a_job_has_the_fullest_switch_that_holds_it_and_else_the_fewest_from_the_emptiest_on() -> None:
+    # Switches of four: one node of the first, three of the second and two of the third are taken for long.
+    first = {"topology": "tree", "switch_nodes": 4, "nodes": 12, "policy": "best_effort_local"}
+    _, nodes, _ = by_hand([4, 4, 1, 3, 2, 2], [1, 1, 9, 9, 9, 9], submit_s=[0, 0, 0, 0, 1, 1], **first)
+    assert (nodes[3], nodes[4]) == ({8}, {9, 10, 11})
+    assert (nodes[5], nodes[6]) == ({0, 1}, {2, 3})
+
+
+def test_a_job_may_wait_for_a_switch_of_its_own() -> None:
+    keys: dict[str, Any] = {"topology": "dragonfly", "group_nodes": 2, "nodes": 4, "widths": [1, 1, 1, 1, 2]}
+    keys["run_s"] = [5, 20, 5, 30, 10]
+    times, nodes, _ = by_hand(**keys, policy="local")
+    assert (times[5], nodes[5]) == ((20, 30), {0, 1})
+    times, _, record = by_hand(**keys, policy="best_effort_local")
+    assert times[5] == (5, 15)
+    assert spread_of(record) == {"runs": 1, "mean_groups": 2, "share_fewest": 0, "share_contiguous": 0}
+
+
+def test_a_run_takes_longer_by_a_share_for_each_switch_too_many_and_its_estimate_knows_nothing_of_it() -> (
+    None
+):
+    keys: dict[str, Any] = {"topology": "tree", "switch_nodes": 2, "nodes": 4, "widths": [1, 1, 1, 1, 2, 4]}
+    keys |= {"run_s": [5, 20, 5, 30, 10, 10], "policy": "best_effort_local", "spread_penalty": 0.5}
+    times, _, record = by_hand(**keys)
+    assert times[5] == (5, 20)
+    assert times[6] == (30, 40)  # two switches are the fewest that it can have
+    assert record.jobs.run_us[4] == 15 * US
+    times, _, record = by_hand(**keys, kills=True, estimate_s=[5, 20, 5, 30, 12, 10])
+    assert times[5] == (5, 17)
+    assert record.runs.outcome.tolist().count(RunOutcome.KILLED) == 1
+
+
+# Whole scenarios.
+
+
+def scenario(**keys: object) -> Scenario:
+    work = {"generate": [{"daily_batch": {"days": 1, "jobs": 60}}]}
+    return from_mapping({"nodes": 16, "workload": work, **keys})
+
+
+_TREE = {"policy": "best_effort_local", "topology": "tree", "switch_nodes": 4}
+
+
+def test_the_figures_say_what_a_policy_is_worth() -> None:
+    def figures(policy: str) -> Any:
+        given = scenario(placement=_TREE | {"policy": policy})
+        return summarize(run_virtual(given, prepare(given)))["placement"]
+
+    basic, preferred, required = map(figures, ("basic", "best_effort_local", "local"))
+    assert basic["mean_switches"] > preferred["mean_switches"] > required["mean_switches"] > 1
+    assert basic["share_fewest"] < preferred["share_fewest"] < required["share_fewest"] == 1
+    assert figures("contiguous")["share_contiguous"] == 1
+    torus = scenario(placement={"policy": "contiguous", "topology": "torus", "dimensions": [4, 4]})
+    found = summarize(run_virtual(torus, prepare(torus)))["placement"]
+    assert (found["mean_pieces"], found["share_contiguous"], found["mean_hops"] > 1) == (1, 1, True)
+
+
+def test_it_goes_with_nodes_that_fail_are_maintained_or_sleep_and_with_limits() -> None:
+    for policy in ("contiguous", "best_effort_contiguous"):
+        given = scenario(
+            placement={"policy": policy},
+            failures={"model": {"exponential": {"mtbf_s": 50_000}}},
+            maintenance=[{"begin_s": 30_000, "end_s": 50_000, "nodes": ["n003"], "drain_s": 3600}],
+            limits=[{"by": "user", "jobs": 3}],
+            energy={"busy_w": 200, "idle_w": 100, "sleep_after_s": 600, "boot_s": 60},
+        )
+        record = run_virtual(given, prepare(given))
+        assert_lawful(record)
+        assert (record.runs.outcome == RunOutcome.PREEMPTED).any()
+
+
+def test_a_job_on_nodes_that_its_policy_forbids_is_a_breach_that_names_it() -> None:
+    for part, said in (
+        ({"policy": "contiguous"}, "2 runs of consecutive nodes"),
+        ({"policy": "local", "topology": "tree", "switch_nodes": 2}, "2 switches or groups"),
+    ):
+        _, _, record = by_hand(**_HOLES, policy="basic")
+        wrong = replace(record, scenario={"placement": PlacementPart.model_validate(part).model_dump()})
+        assert [str(each) for each in check(wrong)] == [
+            f"jobs_wait_for_nodes_that_go_together: job 5 is on {said}; 1 are required"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"placement": {"policy": "local"}}, "a line has no switches or groups; take contiguous"),
+        ({"placement": {"policy": "basic", "topology": "tree"}}, "a tree needs switch_nodes"),
+        ({"placement": {"policy": "basic", "switch_nodes": 4}}, "switch_nodes is of a tree"),
+        ({"placement": {"policy": "basic", "curve": "snake"}}, "curve is of a torus"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_told(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        scenario(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (
+            {"mechanism": {"static_partition": {"ondemand_nodes": 2}}},
+            "the mechanism static_partition chooses",
+        ),
+        ({"mechanism": "balancer"}, "the mechanism balancer chooses"),
+        ({"features": {"gpu": {"nodes": "n001", "users": [1]}}}, "leave out `features`"),
+        ({"scheduler": {"slurm": {}}}, "slurm decides in a way of its own"),
+        ({"failures": {"model": {"exponential": {"mtbf_s": 9e4}}}}, "spread_penalty does not go with"),
+        (
+            {"placement": {"policy": "contiguous"}, "scheduler": "fcfs+easy+best_fit"},
+            "scheduler choice: where a job waits for nodes that go together",
+        ),
+        (
+            {"placement": {"policy": "basic", "topology": "torus", "dimensions": [4, 5]}},
+            "placement.dimensions: 4 x 5 are 20 nodes; there are 16",
+        ),
+        (
+            {"placement": {"policy": "basic", "topology": "torus", "dimensions": [8, 2], "curve": "hilbert"}},
+            "placement.curve: hilbert needs",
+        ),
+    ],
+)
+def test_what_it_does_not_go_with_is_refused(keys: dict[str, Any], said: str) -> None:
+    given = scenario(**{"placement": _TREE | {"spread_penalty": 0.1}, **keys})
+    with pytest.raises(ScenarioError, match=said):
+        run_virtual(given, prepare(given))
+
+
+def test_a_live_run_refuses_it() -> None:
+    given = scenario(placement=_TREE)
+    with pytest.raises(ScenarioError, match=r"placement.*for virtual time only"):
+        check_live(given, prepare(given))
