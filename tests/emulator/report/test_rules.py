@@ -143,6 +143,8 @@ def test_runs_that_rules_alone_did_not_decide_and_other_jobs_are_refused():
         explain(replace(ours, scenario={"partitions": {"a": {}}, "features": {"b": {}}}), theirs_of(ours))
     with pytest.raises(files.ResultsError, match="this one has shared_nodes"):
         explain(replace(ours, scenario={"shared_nodes": {"cores": 4}}), theirs_of(ours))
+    with pytest.raises(files.ResultsError, match="this one has placement"):
+        explain(replace(ours, scenario={"placement": {"policy": "contiguous"}}), theirs_of(ours))
 
 
 def test_the_command_names_the_rule_and_its_status_says_whether_anything_differs(tmp_path: Path):
