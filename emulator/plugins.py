@@ -31,6 +31,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("rank(job)",),
     ),
     "emulator.trace_formats": (("can_read", "read"),),
+    "emulator.platforms": (("can_read", "read_platform"),),
     "emulator.generators": (("generate",),),
     "emulator.transforms": (("apply",), ("apply_random",)),
     "emulator.batch_systems": (("check", "at"),),

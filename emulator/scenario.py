@@ -20,6 +20,7 @@ from balancer.plugin_files import Pluggable, reason, resolved
 from balancer.plugins import IN_USE
 from emulator.plugins import KINDS
 from emulator.scenario_parts import (
+    EnergyPart,
     FeaturePart,
     PartitionPart,
     PlacementPart,
@@ -28,6 +29,7 @@ from emulator.scenario_parts import (
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.platforms import taken_from, with_platform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,24 +186,6 @@ class MaintenancePart(_Part):
         return self
 
 
-class EnergyPart(_Part):
-    """Powers of a node in watts, and when it is switched off (docs/energy.md).
-
-    `sleep_after_s`: a node that has been idle for so long shuts down; null: never. `boot_w` is `busy_w` and
-    `shutdown_w` is `idle_w` unless they are given.
-    """
-
-    busy_w: float = Field(ge=0)
-    idle_w: float = Field(ge=0)
-    sleep_w: float = Field(default=0, ge=0)
-    boot_w: float | None = Field(default=None, ge=0)
-    shutdown_w: float | None = Field(default=None, ge=0)
-    down_w: float = Field(default=0, ge=0)
-    sleep_after_s: float | None = Field(default=None, ge=0)
-    shutdown_s: float = Field(default=0, ge=0, le=86_400)
-    boot_s: float = Field(default=0, ge=0, le=86_400)
-
-
 class ResultsPart(_Part):
     """How figures are computed. `window_s`: [begin, end] of a span that has figures of its own in a sweep.
 
@@ -353,8 +337,15 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
         document |= {"plugins": resolved(document["plugins"], folder)} if "plugins" in document else {}
     except ValueError as error:
         raise ScenarioError(f"{where}: plugins: {reason(error)}") from error
+    machine = taken_from(document)
     scenario = from_mapping(document, where)
     files: dict[str, Any] = {"workload": _with_files(scenario.workload, folder)}
+    if machine is not None:
+        try:
+            with scenario.plugged_in():
+                files |= with_platform(_found(machine, folder), document, files["workload"])
+        except ValueError as error:
+            raise ScenarioError(f"{where}: nodes: {error}") from error
     files["failures"] = _with_record(scenario.failures, folder)
     return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, folder)})
 

@@ -1,6 +1,6 @@
-"""Parts of a scenario about nodes: whose they are, which go together, what of them jobs have.
+"""Parts of a scenario about nodes: their power, whose they are, which go together, what of them jobs have.
 
-`docs/placement.md`, `docs/shared-nodes.md`.
+`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,24 @@ class Part(BaseModel):
     """A mapping of a scenario: unknown keys and numbers that are none are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class EnergyPart(Part):
+    """Powers of a node in watts, and when it is switched off (docs/energy.md).
+
+    `sleep_after_s`: a node that has been idle for so long shuts down; null: never. `boot_w` is `busy_w` and
+    `shutdown_w` is `idle_w` unless they are given.
+    """
+
+    busy_w: float = Field(ge=0)
+    idle_w: float = Field(ge=0)
+    sleep_w: float = Field(default=0, ge=0)
+    boot_w: float | None = Field(default=None, ge=0)
+    shutdown_w: float | None = Field(default=None, ge=0)
+    down_w: float = Field(default=0, ge=0)
+    sleep_after_s: float | None = Field(default=None, ge=0)
+    shutdown_s: float = Field(default=0, ge=0, le=86_400)
+    boot_s: float = Field(default=0, ge=0, le=86_400)
 
 
 class FeaturePart(Part):

@@ -255,3 +255,9 @@ def test_the_listings_show_them_with_parameters(tmp_path):
     listed = json.loads(invoke(emulator, "plugins", "--json", *known))
     assert listed["generator"]["clockwork"]["parameters"]["every_s"] == 600
     assert listed["mechanism"]["idle_only"]["parameters"] == {"keep_free": 0}
+
+
+def test_a_platform_format(run, tmp_path):
+    (tmp_path / "hosts").write_text("# inventory\nn1\nn2\n\nn3\n")
+    keys = {"nodes": str(tmp_path / "hosts"), "workload": {"generate": [CLOCKWORK]}}
+    assert run(keys, "platform.py:Inventory", "generator.py:Clockwork")["nodes"] == 3
