@@ -98,7 +98,6 @@ def compare(rng: np.random.Generator, policy: str, backfill: str) -> None:
     assert_lawful(record, jobs_in=len(jobs))
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("policy", _POLICIES)
 @pytest.mark.parametrize("backfill", BACKFILLS)
 def test_jobs_start_when_and_on_the_nodes_that_the_reference_says(policy: str, backfill: str) -> None:
