@@ -153,7 +153,7 @@ def snake(dimensions: tuple[int, ...]) -> NDArray[np.int32]:
     for side in dimensions:
         turned = [np.arange(side)[:: -1 if which % 2 else 1] for which in range(len(rows))]
         rows = np.hstack((np.repeat(rows, side, axis=0), np.concatenate(turned)[:, None]))
-    return np.ravel_multi_index(tuple(rows.T), dimensions).astype(np.int32)
+    return np.asarray(np.ravel_multi_index(tuple(rows.T), dimensions), np.int32)
 
 
 def hilbert(dimensions: tuple[int, ...]) -> NDArray[np.int32]:
