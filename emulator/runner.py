@@ -16,22 +16,21 @@ from emulator.harness.cluster import Cluster
 from emulator.harness.compact_cluster import CompactCluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
-from emulator.harness.features import TOO_FEW, features_on, split, too_wide
+from emulator.harness.features import TOO_FEW, too_wide
 from emulator.harness.happenings import Happenings
-from emulator.harness.interconnect import interconnect_of
 from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages, window_of
-from emulator.harness.partitions import groups_of, partitions_on, refusals
+from emulator.harness.partitions import partitions_on, refusals
 from emulator.harness.placed_cluster import PlacedCluster
-from emulator.harness.placement import Boundaries, everybody, placement_of
+from emulator.harness.placement import Boundaries
 from emulator.harness.power import SleepingNodes, SleepTimes
-from emulator.harness.reservations import owners, reserved_on
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.harness.shared_nodes import TOO_MUCH, SharedNodes
+from emulator.node_rules import COMPACT, PLACES, make_interconnect, make_placement, whose_nodes
 from emulator.plugins import make_plugin
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_parts import SharedNodesPart
@@ -49,12 +48,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.plugins import Plugins
-    from emulator.harness.interconnect import Interconnect
     from emulator.harness.loop import OnProgress
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
-    from emulator.harness.placement import Group, Placement
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
@@ -64,9 +61,7 @@ UNDER_WAY = "under way"
 _RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
 _OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 _SLEEP = "energy: nodes that are switched off"
-_PLACES = "features, partitions, reservations: nodes that are not for all jobs at any time"
 _SHARED = "shared_nodes: jobs that share nodes by cores, memory and GPUs"
-_COMPACT = "placement: nodes that go together"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
 
@@ -148,23 +143,12 @@ def _that_may_have_nodes(
                 left_out[why] = int(wrong.sum())
                 goes |= wrong
             jobs = jobs.take(~goes)
-        goes = too_wide(jobs, _groups(scenario, jobs, nodes))
+        goes = too_wide(jobs, whose_nodes(scenario, jobs, nodes))
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     if goes.any():
         left_out[TOO_FEW] = int(goes.sum())
     return jobs.take(~goes)
-
-
-def _groups(scenario: Scenario, jobs: JobTable, nodes: int) -> tuple[Group, ...]:
-    """Who may have which nodes. Raises ValueError."""
-    names = default_node_names(nodes)
-    groups = (
-        groups_of(jobs, partitions_on(scenario.partitions, names))
-        if scenario.partitions
-        else (everybody(len(jobs), nodes),)
-    )
-    return split(jobs, groups, features_on(scenario.features, names))
 
 
 @lru_cache(maxsize=2)
@@ -220,20 +204,20 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     """
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-    placement = make_placement(scenario, prepared)
+    placement = make_placement(scenario, jobs, prepared.nodes)
     if scenario.shared_nodes is not None:
         return _shared_machine(scenario, prepared, SharedNodes.of(scenario.shared_nodes))
     if placement is not None and mechanism is not None:
         raise ScenarioError(
-            f"{_PLACES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} "
+            f"{PLACES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} "
             "would give such nodes away"
         )
     if placement is not None and scheduler.make_machine() is not None:
         raise ScenarioError(
-            f"{_PLACES} go with plain schedulers; {scheduler.label} has its own "
+            f"{PLACES} go with plain schedulers; {scheduler.label} has its own "
             "(scheduler: {slurm: {conf: ..., reservations: ...}})"
         )
-    interconnect = make_interconnect(scenario, prepared)
+    interconnect = make_interconnect(scenario, jobs, prepared.nodes)
     if maker is None:
         with scenario.plugged_in():
             cluster = _make(
@@ -289,53 +273,6 @@ def _shared_machine(scenario: Scenario, prepared: Prepared, shared: SharedNodes)
             "its keys",
             lambda: SharedNodesCluster(prepared.nodes, scheduler, jobs, shared),
         )
-
-
-def make_placement(scenario: Scenario, prepared: Prepared) -> Placement | None:
-    """Who may have which nodes, and when; None if that is everybody at any time. Raises ScenarioError."""
-    if not (scenario.reservations or scenario.partitions or scenario.features):
-        return None
-    jobs, nodes = prepared.jobs, prepared.nodes
-    for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
-        raise ScenarioError(f"{_PLACES} are for batch jobs; job {lease} is an on-demand lease")
-    try:
-        reserved = reserved_on(scenario.reservations, default_node_names(nodes))
-        groups = _groups(scenario, jobs, nodes)
-        own = owners(jobs, reserved, groups)
-        return placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-
-
-def make_interconnect(scenario: Scenario, prepared: Prepared) -> Interconnect | None:
-    """Which nodes a job gets together; None if that is any. Raises ScenarioError."""
-    part = scenario.placement
-    if part is None:
-        return None
-    jobs, scheduler = prepared.jobs, scenario.scheduler_config
-    wrong = None
-    if scenario.mechanism is not None:
-        wrong = f"the mechanism {plugin_name(scenario.mechanism)} chooses nodes itself"
-    elif scheduler.is_plain or scheduler.make_machine() is not None:
-        wrong = f"{scheduler.label} decides in a way of its own"
-    elif scenario.reservations or scenario.partitions or scenario.features:
-        wrong = "leave out `features`, `partitions` and `reservations`, which choose nodes by class"
-    elif len(leases := jobs.number[jobs.kind == Kind.ON_DEMAND]):
-        wrong = f"job {leases[0]} is an on-demand lease"
-    elif part.spread_penalty and _interrupts(scenario):
-        wrong = "spread_penalty does not go with `failures`, `maintenance` and `energy.sleep_after_s`"
-    if wrong is not None:
-        raise ScenarioError(f"{_COMPACT} are for batch jobs under plain schedulers: {wrong}")
-    try:
-        return interconnect_of(part, prepared.nodes, kills=scenario.workload.overrun == "kill")
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-
-
-def _interrupts(scenario: Scenario) -> bool:
-    """Whether something may be done to a job while it runs."""
-    sleeps = scenario.energy is not None and scenario.energy.sleep_after_s is not None
-    return bool(scenario.failures or scenario.maintenance) or sleeps
 
 
 def make_happenings(
@@ -420,12 +357,12 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         ),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
         (
-            _PLACES,
+            PLACES,
             bool(scenario.features or scenario.partitions or scenario.reservations),
             "`features`, `partitions` and `reservations`",
         ),
         (_SHARED, scenario.shared_nodes is not None, "`shared_nodes`"),
-        (_COMPACT, scenario.placement is not None, "`placement`"),
+        (COMPACT, scenario.placement is not None, "`placement`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

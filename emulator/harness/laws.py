@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import seconds
-from emulator.harness.features import Feature, features_on, lacks, split
-from emulator.harness.interconnect import scattered
+from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
-from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
-from emulator.harness.placement import everybody
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
-from emulator.harness.reservations import breaches, reserved_on
-from emulator.harness.shared_nodes import overbooked, part_of
-from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -435,56 +429,6 @@ def _jobs_say_what_their_account_says(facts: _Facts) -> Iterator[str]:
     yield from facts.record.contradictions
 
 
-def _reserved_nodes_are_kept(facts: _Facts) -> Iterator[str]:
-    """A node of an advance reservation runs its jobs only, in its time (docs/placement.md)."""
-    said: Any = facts.record.scenario.get("reservations")
-    if not said:
-        return
-    parts = {name: ReservationPart.model_validate(part) for name, part in said.items()}
-    record, partitions = facts.record, _partitions(facts)
-    groups = (
-        groups_of(record.jobs, partitions)
-        if partitions
-        else (everybody(len(record.jobs), len(record.node_names)),)
-    )
-    groups = split(record.jobs, groups, _features(facts))
-    yield from breaches(facts.record, reserved_on(parts, facts.record.node_names), groups)
-
-
-def _jobs_stay_in_their_partition(facts: _Facts) -> Iterator[str]:
-    """A job has nodes of its partition only (docs/placement.md)."""
-    if partitions := _partitions(facts):
-        yield from strays(facts.record, partitions)
-
-
-def _jobs_have_what_they_ask_for(facts: _Facts) -> Iterator[str]:
-    """A job has nodes with the features that it asks for (docs/placement.md)."""
-    yield from lacks(facts.record, _features(facts))
-
-
-def _no_shared_node_is_overbooked(facts: _Facts) -> Iterator[str]:
-    """Jobs have the parts of nodes that they ask for, and no node more than it has (docs/shared-nodes.md)."""
-    if (part := part_of(facts.record)) is not None:
-        yield from overbooked(facts.record, part)
-
-
-def _jobs_wait_for_nodes_that_go_together(facts: _Facts) -> Iterator[str]:
-    """Where a place is required, a job has it (docs/placement.md)."""
-    yield from scattered(facts.record)
-
-
-def _features(facts: _Facts) -> tuple[Feature, ...]:
-    said: Any = facts.record.scenario.get("features", {})
-    parts = {name: FeaturePart.model_validate(part) for name, part in said.items()}
-    return features_on(parts, facts.record.node_names)
-
-
-def _partitions(facts: _Facts) -> tuple[Partition, ...]:
-    said: Any = facts.record.scenario.get("partitions", {})
-    parts = {name: PartitionPart.model_validate(part) for name, part in said.items()}
-    return partitions_on(parts, facts.record.node_names)
-
-
 _LAWS = (
     _no_number_twice,
     _no_start_before_submit,
@@ -499,9 +443,5 @@ _LAWS = (
     _each_lease_has_one_outcome,
     _node_time_adds_up,
     _jobs_say_what_their_account_says,
-    _reserved_nodes_are_kept,
-    _jobs_stay_in_their_partition,
-    _jobs_have_what_they_ask_for,
-    _no_shared_node_is_overbooked,
-    _jobs_wait_for_nodes_that_go_together,
+    *NODE_LAWS,
 )
