@@ -5,6 +5,7 @@ So the loops need not know a queue order when they are compiled, and those of st
 
 from __future__ import annotations
 
+import ctypes
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ class Intrinsic:
     Made when the first loop that uses it is compiled; loaded loops need neither it nor Numba.
     """
 
-    def __init__(self, define: Callable[..., Any]) -> None:
+    def __init__(self, define: Callable[..., Any], plain: Callable[..., None]) -> None:
         self._define = define
+        self._plain = plain
 
     @cached_property
     def _numba_type_(self) -> Any:
@@ -30,8 +32,9 @@ class Intrinsic:
         cpu_target.typing_context.refresh()
         return cpu_target.typing_context.resolve_value_type(made)
 
-    def __call__(self, *_: int) -> None:
-        raise TypeError("only compiled loops can call this")
+    def __call__(self, *args: int) -> None:
+        """The same where loops are not compiled (NUMBA_DISABLE_JIT=1)."""
+        self._plain(*args)
 
 
 def _call_hook(_typing: Any, address: Any, context: Any, now: Any) -> Any:  # noqa: ARG001
@@ -48,5 +51,10 @@ def _call_hook(_typing: Any, address: Any, context: Any, now: Any) -> Any:  # no
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
-call_hook: Any = Intrinsic(_call_hook)
+def _call_plain(address: int, context: int, now: int) -> None:
+    hook = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(int(address))
+    hook(int(context), int(now))
+
+
+call_hook: Any = Intrinsic(_call_hook, _call_plain)
 """`call_hook(address, context, now)` calls `void hook(int64 context, int64 now)`."""

@@ -56,6 +56,13 @@ def test_whole_commands_are_measured() -> None:
 
 
 @pytest.mark.slow
+def test_a_hybrid_run_is_measured_in_both_forms() -> None:
+    found = json.loads(output_of("benchmarks/hybrid_run.py", "--quick", "--json"))
+    assert found["jobs"] > 500
+    assert found["ratio"] > 0
+
+
+@pytest.mark.slow
 def test_a_study_is_measured() -> None:
     found = json.loads(output_of("benchmarks/study.py", "--quick", "--json"))
     assert (found["weeks"], found["settings"], found["jobs"]) == (1, 5, 2)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inner
 from emulator.harness.structures import heap_push
 from emulator.harness.tables import BATCH, EXPECTED, HEAP_N, KIND, NODES, WHO
 from emulator.mechanisms.hybrid.decisions import choose_least, give_evenly
@@ -30,7 +30,7 @@ PAIR_SHIFT = 31
 _DIGITS, _DIGIT_BITS = 2048, 11
 
 
-@compiled
+@inner
 def running_jobs(state: State, claims: Claims, unpromised: int, found: Ints) -> int:
     """Batch jobs on nodes of the pool that are not about to leave them, in no order. How many.
 
@@ -49,7 +49,7 @@ def running_jobs(state: State, claims: Claims, unpromised: int, found: Ints) -> 
     return count
 
 
-@compiled
+@inner
 def sort(values: Ints, count: int, other: Ints, tally: Ints) -> None:
     """Sort the first values, which are not negative, digit by digit: one-node jobs give nodes by the thousand."""
     most = 0
@@ -75,7 +75,7 @@ def sort(values: Ints, count: int, other: Ints, tally: Ints) -> None:
         shift += _DIGIT_BITS
 
 
-@compiled
+@inner
 def pick_least(more: More, count: int, needed: int) -> int:
     """PICKED: jobs of FOUND with the least KEY that have so many nodes (WIDE). How many; -1 if all are too few."""
     room = more[9]
@@ -87,7 +87,7 @@ def pick_least(more: More, count: int, needed: int) -> int:
     return taken
 
 
-@compiled
+@inner
 def shrink_evenly(state: State, claims: Claims, more: More, needed: int) -> int:
     """SPAA's first choice: PICKED gives FEWER, in order of rows. How many jobs do; -1 if malleable ones are too few."""
     job, attr = state[0], claims[3]
@@ -118,7 +118,7 @@ def shrink_evenly(state: State, claims: Claims, more: More, needed: int) -> int:
     return giving
 
 
-@compiled
+@inner
 def make_room(state: State, work: Work, claims: Claims, more: More, needed: int, now: int) -> tuple[int, int]:  # noqa: PLR0917
     """Who gives so many nodes to an on-demand job that is there: (how, how many jobs), NOBODY if they are too few."""
     job, attr = state[0], claims[3]
@@ -136,7 +136,7 @@ def make_room(state: State, work: Work, claims: Claims, more: More, needed: int,
     return (PREEMPTS, picked) if picked >= 0 else (NOBODY, 0)
 
 
-@compiled
+@inner
 def prepare_by_prediction(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, missing: int, predicted: int, now: int
 ) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def prepare_by_prediction(  # noqa: PLR0917
     return first, count_stops(state, work, claims, more, first, count, missing, predicted, now)
 
 
-@compiled
+@inner
 def count_stops(  # noqa: PLR0917
     state: State,
     work: Work,
@@ -196,7 +196,7 @@ def count_stops(  # noqa: PLR0917
     return count if stops < 0 else stops
 
 
-@compiled
+@inner
 def promise_picked(  # noqa: PLR0917
     claims: Claims, more: More, slot: int, who: int, promised: int, stops: int, now: int
 ) -> None:

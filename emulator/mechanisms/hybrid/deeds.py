@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from emulator.harness import occupancy, reshape
 from emulator.harness import work as w
 from emulator.harness.callbacks import call_hook
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inner
 from emulator.harness.points import Point
 from emulator.harness.record import RunOutcome
 from emulator.harness.structures import heap_push, heap_remove, queue_insert, queue_remove
@@ -92,7 +92,7 @@ sort with.
 ROOM_ROWS = 7
 
 
-@compiled
+@inner
 def wall_us(more: More) -> int:
     """As `balancer.clock.wall_us`, from the same clock."""
     room, reg = more[9], more[11]
@@ -101,7 +101,7 @@ def wall_us(more: More) -> int:
     return int(clock[0] * 1_000_000 + clock[1] // 1000)
 
 
-@compiled
+@inner
 def wake(more: More, now: int) -> None:
     """The mechanism is woken at its first timer."""
     agenda, timers, counts, reg = more[2], more[3], more[4], more[11]
@@ -112,7 +112,7 @@ def wake(more: More, now: int) -> None:
             heap_push(agenda, reg, at, BY_TIMER << POINT_SHIFT)
 
 
-@compiled
+@inner
 def note_time(more: More, which: int, began: int) -> None:
     times, reg = more[8], more[11]
     times[reg[TIMES_N], 0] = which
@@ -120,7 +120,7 @@ def note_time(more: More, which: int, began: int) -> None:
     reg[TIMES_N] += 1
 
 
-@compiled
+@inner
 def note_move(more: More, now: int, pool: int, row: int) -> None:
     moves, reg = more[6], more[11]
     moves[reg[MOVES_N], MOVED_US] = now
@@ -129,7 +129,7 @@ def note_move(more: More, now: int, pool: int, row: int) -> None:
     reg[MOVES_N] += 1
 
 
-@compiled
+@inner
 def note_row(more: More, row: int, did: int, lost: int, in_all: int) -> None:
     rows, reg = more[7], more[11]
     one = rows[reg[ROWS_N]]
@@ -140,7 +140,7 @@ def note_row(more: More, row: int, did: int, lost: int, in_all: int) -> None:
     reg[ROWS_N] += 1
 
 
-@compiled
+@inner
 def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
     """As `RunningJobs._set_phase`."""
     work[who, w.ROW] = job[who, RUN_ROW] + 1
@@ -151,7 +151,7 @@ def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int
     work[who, w.DEN] = den
 
 
-@compiled
+@inner
 def stop(state: State, work: Work, claims: Claims, more: More, who: int, saves: int, now: int) -> None:  # noqa: PLR0917
     """A running job leaves its nodes and waits again, with all that it did (`saves`) or what it had saved."""
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
@@ -175,7 +175,7 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, saves: 
     job[who, NODES] = work[who, w.WIDTH]
 
 
-@compiled
+@inner
 def begin_save(state: State, work: Work, more: More, who: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
     job = state[0]
@@ -190,7 +190,7 @@ def begin_save(state: State, work: Work, more: More, who: int, now: int) -> None
     heap_push(agenda, reg, written, (BY_CHECKPOINT << POINT_SHIFT) + who + 1)
 
 
-@compiled
+@inner
 def resize(state: State, work: Work, more: More, who: int, nodes: Ints, now: int) -> None:  # noqa: PLR0917
     """A running job has exactly these nodes from now on."""
     job = state[0]
@@ -207,7 +207,7 @@ def resize(state: State, work: Work, more: More, who: int, nodes: Ints, now: int
     set_phase(job, work, who, done, saved, since, num, den)
 
 
-@compiled
+@inner
 def start_lease(state: State, work: Work, more: More, who: int, nodes: Ints, now: int) -> None:  # noqa: PLR0917
     """An on-demand job that has just come runs on these nodes, which are out of the pool."""
     own, agenda, reg = more[0], more[2], more[11]
@@ -221,7 +221,7 @@ def start_lease(state: State, work: Work, more: More, who: int, nodes: Ints, now
     reg[GRANTED_N] += 1
 
 
-@compiled
+@inner
 def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> None:
     """A job of the queue runs on these idle nodes of the pool."""
     queue, reg = state[3], state[11]
@@ -238,7 +238,7 @@ def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> 
     reshape.occupy(state, who, nodes, now, end, max(expected, now + 1))
 
 
-@compiled
+@inner
 def enqueue_first(state: State, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
     job, queue, reg = state[0], state[3], state[11]
@@ -248,7 +248,7 @@ def enqueue_first(state: State, who: int, now: int) -> None:
     queue_insert(job, queue, reg, who)
 
 
-@compiled
+@inner
 def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now: int) -> int:  # noqa: PLR0917
     """Nodes of the log that are idle in the pool go to the claim, until it needs no more. How many of them it has."""
     node, log = state[1], state[8]
@@ -263,7 +263,7 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
     return count
 
 
-@compiled
+@inner
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
     job, runs, log = state[0], state[7], state[8]
@@ -274,7 +274,7 @@ def nodes_of(state: State, who: int, into: Ints) -> int:
     return many
 
 
-@compiled
+@inner
 def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
     """As `LoanBook.lend`."""
     own, loans, reg = more[0], more[5], more[11]
@@ -295,7 +295,7 @@ def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> 
     reg[OPEN_N] += nodes
 
 
-@compiled
+@inner
 def settle_one(more: More, one: int, back: int, how: int, why: int) -> None:
     """As `LoanBook.settle`; the loan is over."""
     loans, reg = more[5], more[11]

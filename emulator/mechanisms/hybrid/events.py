@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inner
 from emulator.harness.occupancy import end_job, set_online
 from emulator.harness.structures import heap_pop, heap_push
 from emulator.harness.tables import (
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from emulator.mechanisms.hybrid.reserved import Claims
 
 
-@compiled
+@inner
 def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int, collects: int) -> int:  # noqa: PLR0917
     """A new claim, behind all others, without nodes. There must be a row for it."""
     claim, order, _, _, _, count = claims
@@ -128,7 +128,7 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
     return slot
 
 
-@compiled
+@inner
 def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
     node, free, reg = state[1], state[2], state[11]
@@ -151,7 +151,7 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
 # What jobs give.
 
 
-@compiled
+@inner
 def receive(  # noqa: PLR0917
     state: State, claims: Claims, more: More, slot: int, who: int, first: int, many: int, now: int
 ) -> None:
@@ -160,7 +160,7 @@ def receive(  # noqa: PLR0917
     lend(more, claims[0][slot, C_JOB], who, held, -1)
 
 
-@compiled
+@inner
 def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who: int, now: int) -> None:  # noqa: PLR0917
     """A running job goes for the claim: at once, or when a warning is over."""
     job, runs = state[0], state[7]
@@ -188,7 +188,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     receive(state, claims, more, slot, who, first, many, now)
 
 
-@compiled
+@inner
 def shrink(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, slot: int, who: int, fewer: int, now: int
 ) -> None:
@@ -206,7 +206,7 @@ def shrink(  # noqa: PLR0917
 # The events.
 
 
-@compiled
+@inner
 def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state[0], state[11]
@@ -234,7 +234,7 @@ def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, no
     note_time(more, HANDLING, began)
 
 
-@compiled
+@inner
 def has_started(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> bool:  # noqa: PLR0917
     """Start the claim's job if it is there and has its nodes. False: it needs others than it was to have."""
     claim, held = claims[0], claims[2]
@@ -255,7 +255,7 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
     return True
 
 
-@compiled
+@inner
 def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
     """Guests of the claim leave, in order of their rows, but those that do already."""
     own, found = more[0], more[9][ORDER]
@@ -271,7 +271,7 @@ def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, n
             preempt(state, work, claims, more, slot, found[k], now)
 
 
-@compiled
+@inner
 def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> bool:  # noqa: PLR0917
     """Start the job, now or when the last of its nodes are free. False: it waits at the head of the queue."""
     claim = claims[0]
@@ -308,7 +308,7 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
             return True
 
 
-@compiled
+@inner
 def on_arrival(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
     began = wall_us(more)
     if arrive(state, work, claims, more, who, now):
@@ -316,7 +316,7 @@ def on_arrival(state: State, work: Work, claims: Claims, more: More, who: int, n
     note_time(more, HANDLING, began)
 
 
-@compiled
+@inner
 def on_completion(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
@@ -337,7 +337,7 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     note_time(more, HANDLING, began)
 
 
-@compiled
+@inner
 def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
     """A malleable job has written down where it is and leaves its nodes."""
     job, runs = state[0], state[7]
@@ -358,7 +358,7 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
         arrive(state, work, claims, more, claim[slot, C_JOB], now)
 
 
-@compiled
+@inner
 def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
     """The first of the timers that are due; with none left, the next one is waited for (AT_TIMER)."""
     claim, attr = claims[0], claims[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import inner
 from emulator.harness.tables import FREE, NODES, QUEUED, RUNNING, START, STATE
 from emulator.mechanisms.hybrid.choices import WIDE
 from emulator.mechanisms.hybrid.deeds import (
@@ -36,7 +36,7 @@ DID_NOT_START, WAITS, RUNS_NO_MORE, HAS_ALL, BROKE, WAITS_NO_MORE, TOO_FEW = ran
 ANY = -1
 
 
-@compiled
+@inner
 def expand(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, one: int, nodes: Ints, now: int
 ) -> None:
@@ -63,7 +63,7 @@ def expand(  # noqa: PLR0917
     settle_one(more, one, given, EXPANDED_N, HAS_ALL if given == lacks else BROKE)
 
 
-@compiled
+@inner
 def resume(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, one: int, nodes: Ints, others: int, now: int
 ) -> None:
@@ -95,7 +95,7 @@ def resume(  # noqa: PLR0917
     settle_one(more, one, back, RESUMED_N, HAS_ALL)
 
 
-@compiled
+@inner
 def settle(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, borrower: int, nodes: Ints, why: int, now: int
 ) -> None:
@@ -132,7 +132,7 @@ def settle(  # noqa: PLR0917
         mark[nodes[k]] = 0
 
 
-@compiled
+@inner
 def lent_nodes(more: More, borrower: int) -> int:
     """Nodes of all its loans."""
     own, loans = more[0], more[5]
