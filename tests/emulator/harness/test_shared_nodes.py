@@ -416,8 +416,14 @@ def test_a_sweep_leaves_out_the_jobs_that_a_partition_does(log: Path) -> None:
 _MACHINE_REFUSES = [
     ({"mechanism": "balancer"}, "the mechanism balancer has nodes of its own"),
     ({"scheduler": "slurm"}, "slurm has its own"),
-    ({"features": {"gpu": {"nodes": "n001"}}}, "features, partitions, reservations and placement are of whole nodes"),
-    ({"placement": {"policy": "contiguous"}}, "features, partitions, reservations and placement are of whole nodes"),
+    (
+        {"features": {"gpu": {"nodes": "n001"}}},
+        "features, partitions, reservations and placement are of whole nodes",
+    ),
+    (
+        {"placement": {"policy": "contiguous"}},
+        "features, partitions, reservations and placement are of whole nodes",
+    ),
     ({"scheduler": {"easy": {"like": "cqsim"}}}, "scheduler estimates: where jobs share nodes"),
     ({"scheduler": {"backfill": "easy", "choice": "best_fit"}}, "scheduler choice: where jobs share nodes"),
     ({"scheduler": {"backfill": "easy", "pass": "event"}}, "scheduler pass: where jobs share nodes"),
