@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from balancer.clock import seconds, wall_us
+from balancer.clock import micros, seconds, wall_us
 from balancer.plugins import IN_USE
 from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
@@ -284,7 +284,13 @@ def make_happenings(
     """
     fails = bool(scenario.failures or scenario.maintenance)
     limits = [
-        Limit(part.by, part.jobs, part.nodes, None if part.only is None else frozenset(part.only))
+        Limit(
+            part.by,
+            part.jobs,
+            part.nodes,
+            None if part.only is None else frozenset(part.only),
+            None if part.node_h is None else micros(3600 * part.node_h),
+        )
         for part in scenario.limits
     ]
     has_rules = has_relations(prepared.jobs) or bool(limits)

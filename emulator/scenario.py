@@ -139,18 +139,19 @@ class LivePart(_Part):
 class LimitPart(_Part):
     """At most `jobs` jobs and `nodes` nodes of each user, group or queue queued or running at once (docs/job-rules.md).
 
-    `only`: for these numbers alone.
+    `node_h`: at most so many node-hours, as they are asked for. `only`: for these numbers alone.
     """
 
     by: Literal["user", "group", "queue"]
     jobs: int | None = Field(default=None, ge=1)
     nodes: int | None = Field(default=None, ge=1)
+    node_h: float | None = Field(default=None, gt=0, le=1e9)
     only: tuple[int, ...] | None = None
 
     @model_validator(mode="after")
     def _limits_something(self) -> LimitPart:
-        if self.jobs is None and self.nodes is None:
-            raise ValueError("give `jobs` or `nodes`, or both")
+        if self.jobs is None and self.nodes is None and self.node_h is None:
+            raise ValueError("give `jobs`, `nodes` or `node_h`")
         return self
 
 

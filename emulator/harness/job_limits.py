@@ -1,9 +1,9 @@
-"""How many jobs and nodes of a user, group, queue or array may be queued or run at once.
+"""How many jobs, nodes and node-hours of a user, group, queue or array may be queued or run at once.
 
 Jobs that count together are a pool; a job may be in several. Who finds no room in one of its pools is held. Such
-limits are Slurm's MaxJobsPerUser and MaxTRESPerUser and PBS's max_run and max_run_res (Slurm's page on resource limits,
-the PBS Administrator's Guide), which count jobs that run. Here a job over its limit does not stand in the queue,
-either, so that no order and no backfill has to know of limits.
+limits are Slurm's MaxJobsPerUser, MaxTRESPerUser and MaxTRESRunMinsPerUser and PBS's max_run and max_run_res (Slurm's
+page on resource limits, the PBS Administrator's Guide), which count jobs that run. Here a job over its limit does not
+stand in the queue, either, so that no order and no backfill has to know of limits.
 """
 
 from __future__ import annotations
@@ -28,13 +28,21 @@ _ARRAYS = -1
 class Limit:
     """At most `jobs` jobs and `nodes` nodes for each value of column `by`: user, group or queue. None: any number.
 
-    `only`: for these values alone. Jobs whose value is not known (-1) have no such limit.
+    `node_us`: at most so many node-microseconds that are asked for, nodes x estimate. `only`: for these values alone.
+    Jobs whose value is not known (-1) have no such limit.
     """
 
     by: str
     jobs: int | None = None
     nodes: int | None = None
     only: frozenset[int] | None = None
+    node_us: int | None = None
+
+
+_Amount = tuple[int, int, int]
+"""Jobs, nodes, node-microseconds."""
+_NOTHING: _Amount = (0, 0, 0)
+_ONE: _Amount = (1, 0, 0)
 
 
 class Pools:
@@ -44,29 +52,31 @@ class Pools:
     """
 
     def __init__(self, jobs: JobTable, limits: Sequence[Limit] = ()) -> None:
-        self._width = jobs.nodes.tolist()
+        width, estimate_us = jobs.nodes.tolist(), jobs.estimate_us.tolist()
+        self._asks: list[_Amount] = [
+            (1, nodes, nodes * each_us) for nodes, each_us in zip(width, estimate_us, strict=True)
+        ]
         self._number: dict[tuple[int, int], int] = {}
         self._of: dict[int, list[int]] = {}
         """Of each job that has any: its pools."""
-        self._most: list[tuple[int, int]] = []
-        """Of each pool: jobs, nodes."""
-        self._used: list[tuple[int, int]] = []
+        self._most: list[_Amount] = []
+        self._used: list[_Amount] = []
         self._waiting: list[set[int]] = []
         self._inside: set[int] = set()
         self._touched: set[int] = set()
         """Pools in which somebody may have found room."""
         for row, key, jobs_at_once in _tasks(jobs):
-            self._enter(row, key, (jobs_at_once, _NO_LIMIT))
+            self._enter(row, key, (jobs_at_once, _NO_LIMIT, _NO_LIMIT))
         for number, limit in enumerate(limits):
-            most = (limit.jobs or _NO_LIMIT, limit.nodes or _NO_LIMIT)
+            most = (limit.jobs or _NO_LIMIT, limit.nodes or _NO_LIMIT, limit.node_us or _NO_LIMIT)
             for row, value in _values(jobs, limit):
                 self._enter(row, (number, value), most)
 
-    def _enter(self, row: int, key: tuple[int, int], most: tuple[int, int]) -> None:
+    def _enter(self, row: int, key: tuple[int, int], most: _Amount) -> None:
         pool = self._number.setdefault(key, len(self._most))
         if pool == len(self._most):
             self._most.append(most)
-            self._used.append((0, 0))
+            self._used.append(_NOTHING)
             self._waiting.append(set())
         self._of.setdefault(row, []).append(pool)
 
@@ -81,9 +91,9 @@ class Pools:
         """Jobs that have a limit."""
         return set(self._of)
 
-    def is_too_wide(self, row: int) -> bool:
-        """Whether the job alone has more nodes than one of its limits."""
-        return any(self._width[row] > self._most[pool][1] for pool in self._of[row])
+    def is_too_large(self, row: int) -> bool:
+        """Whether the job alone is more than one of its limits."""
+        return not all(_fits(_NOTHING, self._asks[row], self._most[pool]) for pool in self._of[row])
 
     @property
     def is_touched(self) -> bool:
@@ -98,19 +108,18 @@ class Pools:
 
     def leave(self, row: int) -> None:
         """The job is over, whether it was in or waited; unknown jobs and those that are out already are none."""
-        width = self._width[row]
         for pool in self._of.get(row, ()):
             self._waiting[pool].discard(row)
             if row in self._inside:
-                jobs, nodes = self._used[pool]
-                self._used[pool] = jobs - 1, nodes - width
+                (jobs, nodes, node_us), asks = self._used[pool], self._asks[row]
+                self._used[pool] = jobs - asks[0], nodes - asks[1], node_us - asks[2]
                 self._touched.add(pool)
         self._inside.discard(row)
 
     def admit(self) -> list[int]:
         """The jobs that have room in all their pools now, the lowest rows first; they are in."""
         asked = sorted(
-            set().union(*(self._waiting[pool] for pool in self._touched if self._has_room(pool, 0)))
+            set().union(*(self._waiting[pool] for pool in self._touched if self._has_room(pool, _ONE)))
         )
         self._touched.clear()
         admitted = [row for row in asked if self._try(row)]
@@ -119,19 +128,22 @@ class Pools:
                 self._waiting[pool].discard(row)
         return admitted
 
-    def _has_room(self, pool: int, width: int) -> bool:
-        (jobs, nodes), (most_jobs, most_nodes) = self._used[pool], self._most[pool]
-        return jobs < most_jobs and nodes + width <= most_nodes
+    def _has_room(self, pool: int, asks: _Amount) -> bool:
+        return _fits(self._used[pool], asks, self._most[pool])
 
     def _try(self, row: int) -> bool:
-        width = self._width[row]
-        if not all(self._has_room(pool, width) for pool in self._of[row]):
+        asks = self._asks[row]
+        if not all(self._has_room(pool, asks) for pool in self._of[row]):
             return False
         for pool in self._of[row]:
-            jobs, nodes = self._used[pool]
-            self._used[pool] = jobs + 1, nodes + width
+            jobs, nodes, node_us = self._used[pool]
+            self._used[pool] = jobs + asks[0], nodes + asks[1], node_us + asks[2]
         self._inside.add(row)
         return True
+
+
+def _fits(used: _Amount, asks: _Amount, most: _Amount) -> bool:
+    return used[0] + asks[0] <= most[0] and used[1] + asks[1] <= most[1] and used[2] + asks[2] <= most[2]
 
 
 def _values(jobs: JobTable, limit: Limit) -> Iterator[tuple[int, int]]:

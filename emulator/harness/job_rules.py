@@ -136,7 +136,7 @@ class JobRules:
         elif what == _READY and state == JobState.HELD:
             if row not in self._pools:
                 self._free.append(row)
-            elif self._pools.is_too_wide(row):
+            elif self._pools.is_too_large(row):
                 self._cancel(row, act)
             else:
                 self._pools.wait(row)

@@ -36,6 +36,8 @@ class Limit(NamedTuple):
     jobs: int | None = None
     nodes: int | None = None
     only: tuple[int, ...] | None = None
+    node_us: int | None = None
+    """Nodes times estimate."""
 
 
 NO_RULE = Rule()
@@ -237,9 +239,15 @@ class RuledMachine(_Machine):
             if other not in self.over and self.whose[other][limit.by] == value
         ]
         nodes = sum(self.jobs[other].nodes for other in others) + self.jobs[number].nodes
-        return (limit.jobs is None or len(others) < limit.jobs) and (
-            limit.nodes is None or nodes <= limit.nodes
+        node_us = sum(self.asked_us(other) for other in others) + self.asked_us(number)
+        return (
+            (limit.jobs is None or len(others) < limit.jobs)
+            and (limit.nodes is None or nodes <= limit.nodes)
+            and (limit.node_us is None or node_us <= limit.node_us)
         )
+
+    def asked_us(self, number: int) -> int:
+        return self.jobs[number].nodes * self.jobs[number].estimate_us
 
     def is_too_wide(self, number: int) -> bool:
         """It can be queued by all else, and never by a limit."""
@@ -248,9 +256,11 @@ class RuledMachine(_Machine):
             ready is not None
             and ready <= self.now
             and any(
-                limit.nodes is not None
-                and self.counts(number, limit)
-                and self.jobs[number].nodes > limit.nodes
+                self.counts(number, limit)
+                and (
+                    (limit.nodes is not None and self.jobs[number].nodes > limit.nodes)
+                    or (limit.node_us is not None and self.asked_us(number) > limit.node_us)
+                )
                 for limit in self.limits
             )
         )

@@ -118,7 +118,7 @@ def told(record: RunRecord) -> dict[int, tuple[int | None, int | None, bool]]:
 _BY = ("user", "group", "queue")
 
 
-def random_limits(rng: np.random.Generator, nodes: int) -> tuple[oracle.Limit, ...]:
+def random_limits(rng: np.random.Generator, nodes: int, most_us: int) -> tuple[oracle.Limit, ...]:
     """None to three limits of users, groups and queues, some for a few of them only."""
     return tuple(
         oracle.Limit(
@@ -126,6 +126,7 @@ def random_limits(rng: np.random.Generator, nodes: int) -> tuple[oracle.Limit, .
             jobs=int(rng.integers(1, 4)) if rng.random() < 0.7 else None,
             nodes=int(rng.integers(1, nodes + 1)) if rng.random() < 0.5 else None,
             only=(0, 2) if rng.random() < 0.3 else None,
+            node_us=int(rng.integers(1, most_us + 1)) if rng.random() < 0.3 else None,
         )
         for _ in range(int(rng.choice((0, 1, 2, 3))))
     )
@@ -135,7 +136,7 @@ def compare(rng: np.random.Generator, order: str, backfill: str, choice: str) ->
     jobs, nodes = random_workload(rng, jobs=25)
     rules = random_rules(rng, jobs)
     whose = {job.number: tuple(rng.integers(-1, 3, 3).tolist()) for job in jobs}
-    limits = random_limits(rng, nodes)
+    limits = random_limits(rng, nodes, 2 * max(job.nodes * job.estimate_us for job in jobs))
     table = ruled_table(jobs, rules)
     columns = np.array([whose[number] for number in table.number.tolist()], np.int32).T
     table = replace(table, user=columns[0], group=columns[1], queue=columns[2])
@@ -146,7 +147,13 @@ def compare(rng: np.random.Generator, order: str, backfill: str, choice: str) ->
         nodes,
         SchedulerConfig(order=order, backfill=backfill, choice=choice),  # type: ignore[arg-type]
         [
-            Limit(_BY[each.by], each.jobs, each.nodes, None if each.only is None else frozenset(each.only))
+            Limit(
+                _BY[each.by],
+                each.jobs,
+                each.nodes,
+                None if each.only is None else frozenset(each.only),
+                each.node_us,
+            )
             for each in limits
         ],
     )
@@ -273,6 +280,13 @@ def test_a_job_that_has_no_room_lets_a_narrower_one_of_its_user_go_first() -> No
         2: (10, False),
         3: (0, False),
     }
+
+
+def test_no_more_node_time_of_a_user_is_asked_for_at_once_than_the_limit_allows() -> None:
+    assert limited([7, 7, 7, 8], [1, 2, 1, 1], Limit("user", node_us=20 * US)) == {
+        1: (0, False), 2: (10, False), 3: (0, False), 4: (0, False),
+    }  # fmt: skip
+    assert limited([7, 7], [3, 1], Limit("user", node_us=20 * US)) == {1: (None, True), 2: (0, False)}
 
 
 def test_a_job_keeps_to_all_its_limits_and_one_that_never_can_is_cancelled() -> None:

@@ -116,7 +116,7 @@ def test_a_scenario_keeps_to_its_limits_and_live_runs_refuse_them(tmp_path: Path
 
 
 def test_a_limit_limits_something() -> None:
-    with pytest.raises(ScenarioError, match=r"limits\.0.*give `jobs` or `nodes`, or both"):
+    with pytest.raises(ScenarioError, match=r"limits\.0.*give `jobs`, `nodes` or `node_h`"):
         from_mapping({"workload": {"trace": "log.swf"}, "limits": [{"by": "user"}]})
 
 
