@@ -107,7 +107,9 @@ def test_a_scenario_keeps_to_its_limits_and_live_runs_refuse_them(tmp_path: Path
     assert "limits" not in from_mapping(keys).as_json()
     scenario = from_mapping(keys | {"limits": [{"by": "user", "only": [1, 2], "jobs": 1}]})
     prepared = prepare(scenario)
-    assert scenario.as_json()["limits"] == [{"by": "user", "jobs": 1, "nodes": None, "only": [1, 2]}]
+    assert scenario.as_json()["limits"] == [
+        {"by": "user", "jobs": 1, "nodes": None, "node_h": None, "only": [1, 2]}
+    ]
     with pytest.raises(
         ScenarioError, match=r"limits of users.*are for virtual time only; leave out .*`limits`"
     ):
