@@ -8,6 +8,7 @@ for.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.harness.decisions import default_node_names
@@ -108,14 +109,19 @@ class Manager:
     def balancer_settings(self) -> dict[str, Any]:
         return {}
 
-    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:  # noqa: ARG002 - it is told
-        return [self._start]
+    def start_steps(self, mechanism: BalancerMechanism) -> Sequence[Callable[[], None]]:
+        return [partial(self._start, mechanism)]
 
-    def _start(self) -> None:
+    def settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:  # noqa: ARG002 - for whoever derives from it
+        """Of the process; see docs/live-ondemand.md. A manager that derives from this one may add to them."""
+        return self._site.told.ondemand(self._site.places).config
+
+    def _start(self, mechanism: BalancerMechanism) -> None:
         site = self._site
         port = site.lasting_port()
         own = {"ready_file": self._ready} | ({"port": port} if port != 0 else {})
-        config = site.config_of(_MANAGER, site.told.ondemand(site.places), **own)
+        told = replace(site.told.ondemand(site.places), config=self.settings(mechanism))
+        config = site.config_of(_MANAGER, told, **own)
         process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self._ready) is not None)
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from emulator.commands.run import Interrupted
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
-from emulator.live.torque.system import TorqueBatch
+from emulator.live.services import RunSettings
 from emulator.metrics.summary import summarize
 from emulator.report import files
 from emulator.report.compare import compare
@@ -285,7 +286,13 @@ class TestBroken:
 
     @pytest.mark.slow
     def test_a_fleet_that_does_not_start_shows_the_end_of_the_log(self, tmp_path, processes, monkeypatch):
-        monkeypatch.setattr(TorqueBatch, "_hooks", lambda _: {"kind": "no such kind"})
+        node = RunSettings.node
+
+        def misled(self, nodes, **more):
+            told = node(self, nodes, **more)
+            return replace(told, config=told.config | {"hooks": {"kind": "no such kind"}})
+
+        monkeypatch.setattr(RunSettings, "node", misled)
         with pytest.raises(FleetError, match=r"agent ended with status 2:\n.*hooks"):
             run_live(scenario(), prepare(scenario()), tmp_path, Interrupted())
         assert processes() == []
