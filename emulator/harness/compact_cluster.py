@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.harness import compact as c
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK
-from emulator.harness.cluster import Cluster
+from emulator.harness.hooked_cluster import HookedCluster, check_options
 from emulator.harness.record import RunOutcome
 
 if TYPE_CHECKING:
@@ -20,11 +18,8 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
-_FREE = ("order", "backfill", "priorities", "cycle_s")
-"""Options of the scheduler that may be any where a place is required: the others are of passes that count nodes."""
 
-
-class CompactCluster(Cluster):
+class CompactCluster(HookedCluster):
     """`node_count` nodes and a queue of these jobs, in virtual time, on this interconnect.
 
     Raises ValueError for options of the scheduler that are not for such nodes.
@@ -33,18 +28,11 @@ class CompactCluster(Cluster):
     def __init__(
         self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, interconnect: Interconnect
     ) -> None:
-        plain = type(scheduler)()
-        for name in (each.name for each in fields(scheduler)) if interconnect.required else ():
-            if name not in _FREE and getattr(scheduler, name) != getattr(plain, name):
-                raise ValueError(
-                    f"scheduler {name.rstrip('_')}: where a job waits for nodes that go together (placement.policy "
-                    f"contiguous, local) there is {getattr(plain, name)!r} only"
-                )
+        if interconnect.required:
+            where = "a job waits for nodes that go together (placement.policy contiguous, local)"
+            check_options(scheduler, where)
         self._interconnect = interconnect
         self._pass = c.require if interconnect.required else c.prefer
-        self._failure: Exception | None = None
-        self._hook = HOOK(self._ask)
-        self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
         how = np.zeros(c.HOW, np.int64)
         how[c.GOAL], how[c.REQUIRED] = interconnect.goal, interconnect.required
         how[c.UNIT_NODES], how[c.HAS_UNITS] = interconnect.unit_nodes, interconnect.has_units
@@ -58,11 +46,8 @@ class CompactCluster(Cluster):
         self._release = np.zeros(node_count, np.int64)
         self._held = np.zeros(node_count, np.int32)
         super().__init__(node_count, scheduler, jobs)
-        self._rule = int(self._reg[t.BACKFILL])
-        self._reg[t.BACKFILL] = t.BACKFILL_CHOSEN
-        self._plans = interconnect.required and self._rule == t.BACKFILL_CONSERVATIVE
+        self._plans = interconnect.required and self._backfill == t.BACKFILL_CONSERVATIVE
         self._make_wires(64 if self._plans else 1)
-        self._keep_nodes()
 
     def _make_wires(self, steps: int) -> None:
         wires, by_node = self._interconnect, self._by_node
@@ -72,33 +57,12 @@ class CompactCluster(Cluster):
             self._base, self._full, self._how,
         )  # fmt: skip
 
-    def _make_state(self) -> None:
-        super()._make_state()
-        self._reg[t.ASK] = self._address
-
-    def _ask(self, _context: int, now_us: int) -> None:
-        """The hook. Nothing can be raised through compiled code: `_check_order` does that."""
-        try:
-            reg = self._reg
-            if self._asked is not None:
-                self._asked.reorder(now_us)
-                if reg[t.ORDER_FAILED]:
-                    return
-            if self._plans:
-                waiting = int(reg[t.QUEUE_HI] - reg[t.QUEUE_LO])
-                most = int(reg[t.RUNS_N] - reg[t.ENDED_N]) + waiting + 8
-                if most > len(self._wires[10]):
-                    self._make_wires(2 * most)
-            self._pass(self._state, self._wires, now_us, self._rule, float(self._interconnect.penalty))
-        except Exception as error:  # noqa: BLE001 - raised by `_check_order`, when the compiled loop is over
-            self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
-            self._reg[t.INSTANTS_LEFT] = 0
-
-    def _check_order(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        super()._check_order()
+    def _choose(self, now_us: int) -> None:
+        if self._plans:
+            most = sum(self._waiting_and_running) + 8
+            if most > len(self._wires[10]):
+                self._make_wires(2 * most)
+        self._pass(self._state, self._wires, now_us, self._backfill, float(self._interconnect.penalty))
 
     def job_table(self) -> JobTable:
         """All jobs, with the run times that they have on the nodes they got."""
