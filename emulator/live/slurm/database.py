@@ -29,7 +29,8 @@ COMMANDS = ("sacctmgr", "sacct", "sdiag")
 ACCOUNT = "emulator"
 """Of users for whom no account is given."""
 _OVER = {JobState.ENDED.name, JobState.CANCELLED.name}
-_ALL_SENT = "DBD Agent queue size: 0\n"
+_QUEUE = "DBD Agent queue size:"
+_ALL_SENT = f"{_QUEUE} 0\n"
 _READY_S = 120.0
 _ASK_S = 60.0
 _TOLD_S = 30.0
@@ -113,16 +114,22 @@ class Database:
         return self.folder / "socket"
 
     @property
+    def _temporary(self) -> Path:
+        return self.folder / "temporary"
+
+    @property
     def _server(self) -> list[str]:
         # Without --user a server of root's refuses to run; anybody else is who it runs as in any case.
-        data = ["--no-defaults", f"--datadir={self.folder / 'data'}", f"--user={self.user}"]
-        return [*data, "--innodb-log-file-size=16M"]
+        # A server that starts removes the temporary tables of all others in its tmpdir (/tmp, if it is not told).
+        folders = [f"--datadir={self.folder / 'data'}", f"--tmpdir={self._temporary}"]
+        return ["--no-defaults", *folders, f"--user={self.user}", "--innodb-log-file-size=16M"]
 
     def install(
         self, programs: Mapping[str, str], plain: Mapping[str, str], fast: dict[str, str], conf: Path
     ) -> None:
         """Scripts and files. `plain`: environment of what keeps the time of the wall, `fast`: of Slurm."""
         self.folder.mkdir(mode=0o700)
+        self._temporary.mkdir()
         for name, program in programs.items():
             environ = fast | {"MYSQL_UNIX_PORT": str(self._socket)} if name == SLURMDBD else fast
             write_script(
@@ -187,7 +194,7 @@ class Database:
             found = read_sacct(lines, names, epoch_s) if done.returncode == 0 else []
             if done.returncode == 0 and over <= _over(found) and _ALL_SENT in queue:
                 return lines, with_resized_by_the_job_log(found, logged)
-            why = done.stderr.strip() or f"slurmctld had not told it of everything after {_TOLD_S:g} s"
+            why = done.stderr.strip() or _untold(queue, over - _over(found))
             pause.wait(_LOOK_S)
         raise DatabaseError(why)
 
@@ -197,6 +204,13 @@ class Database:
             return subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S, check=False)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 1, "", f"{name}: no answer within {_ASK_S:g} s")
+
+
+def _untold(sdiag: str, missing: set[tuple[int, bool]]) -> str:
+    """In words what is not there yet."""
+    waiting = next((line for line in sdiag.splitlines() if line.startswith(_QUEUE)), "sdiag does not answer")
+    jobs = ", ".join(str(number) for number, _had_nodes in sorted(missing)) or "none"
+    return f"slurmctld had not told it of everything after {_TOLD_S:g} s ({waiting}; jobs not over there: {jobs})"
 
 
 def _over(jobs: Sequence[Mapping[str, Any]]) -> set[tuple[int, bool]]:

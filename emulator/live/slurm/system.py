@@ -220,7 +220,7 @@ class SlurmBatch:
         environ = {"SLURM_CONF": str(conf), **plain, **self._time.environ}
         site.bin.mkdir(exist_ok=True)
         for name in self._system.commands:
-            write_script(site.bin / name, bound(_program(name), environ))
+            write_script(site.bin / name, bound(find_program(name), environ))
         port, database_port, *node_ports = self._ports.ports
         user = pwd.getpwuid(os.geteuid()).pw_name
         if self._system.has_database:
@@ -229,7 +229,7 @@ class SlurmBatch:
                 folder=self._spool / "db", commands=site.bin, log=log, user=user, address=address,
                 port=database_port, start=self._launch
             )  # fmt: skip
-            servers = {name: _program(name) for name in self._system.servers}
+            servers = {name: find_program(name) for name in self._system.servers}
             self._database.install(servers, plain, environ, self.home / "slurmdbd.conf")
         text = slurm_conf(
             self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
@@ -487,7 +487,8 @@ class SlurmBatch:
             self._time.close()
 
 
-def _program(name: str) -> str:
+def find_program(name: str) -> str:
+    """Where it is, also where users' paths do not lead; the name itself if it is nowhere."""
     return shutil.which(name, path=_SEARCH) or name
 
 

@@ -1,18 +1,24 @@
 """Results from slurmdbd: what Slurm's database tells of a run is what its job log tells."""
 
 import os
+import pwd
 import signal
 import subprocess
+from contextlib import ExitStack
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
+from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
-from emulator.live.slurm.database import associations
+from emulator.live.slurm.database import SERVER_PROGRAMS, Database, associations
+from emulator.live.slurm.system import find_program
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 from fleet_kit import real_slurm
@@ -33,6 +39,32 @@ def test_users_have_the_accounts_that_their_jobs_name():
         "add user root Account=emulator,maths DefaultAccount=emulator",
         "add qos long",
     ]
+
+
+@pytest.mark.live
+@pytest.mark.timeout(120)
+def test_a_server_that_starts_leaves_the_temporary_tables_of_others_alone(tmp_path):
+    real_slurm.needed_with_database()
+    for folder in ("bin", "logs", "others"):
+        (tmp_path / folder).mkdir()
+    foreign = tmp_path / "others" / "#sql-temptable-1-2-3.MAI"
+    foreign.touch()
+    with ExitStack() as stack:
+
+        def start(name, program, *arguments):
+            process = FleetProcess(name, [str(tmp_path / "bin" / program), *arguments], tmp_path / "logs")
+            stack.callback(process.stop)
+            return process
+
+        # Not below tmp_path: the name of a socket may not be long.
+        home = Path(stack.enter_context(TemporaryDirectory(prefix="db-")))
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        stored = Database(home / "db", tmp_path / "bin", tmp_path / "log", user, "127.0.0.1", 1, start)
+        programs = {name: find_program(name) for name in SERVER_PROGRAMS}
+        environ = {"PATH": os.environ["PATH"], "TMPDIR": str(foreign.parent)}
+        stored.install(programs, environ, environ, tmp_path / "slurmdbd.conf")
+        stored.start_mariadb()
+    assert foreign.exists()
 
 
 CONF = """\
