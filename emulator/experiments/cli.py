@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,16 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from balancer.clock import seconds, wall_us
 from emulator.commands.options import plugin_option
 from emulator.commands.run import InputError, interruptible
 from emulator.experiments import fit as fit_
 from emulator.experiments.claims import counted, judge, summary, worlds
 from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
-from emulator.experiments.paper import Options, find_paper
+from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.experiments.readings import HasReadings, parse, value_of
+from emulator.plugins import plugin_names
 from emulator.provenance import file_digest, versions
 from emulator.scenario import ScenarioError
 from emulator.sweeps.cli import SweepProgress, choose_pool
@@ -27,7 +30,7 @@ from emulator.sweeps.store import PARQUET, Store
 from emulator.sweeps.sweep import describe, run_sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from emulator.experiments.claims import Verdict
     from emulator.experiments.paper import Paper
@@ -42,9 +45,35 @@ _MARKS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One paper as it is asked for: all that can be wrong with it has been looked at."""
+
+    name: str
+    paper: Paper
+    options: Options
+    plan: Sweep
+    ways: Sequence[Mapping[str, str]]
+    """With --fit, all ways to read it."""
+    folder: Path
+    stand_in: bool
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What figures came from: which seeds, options, logs and versions."""
+        options, plan = self.options, self.plan
+        return {
+            "paper": self.name,
+            "seeds": sorted({int(run.varied["seed"]) for run in plan.runs}),
+            "options": {"quick": options.quick, "stand_in": self.stand_in, "seeds": options.seeds},
+            "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
+            "versions": versions(),
+        }
+
+
 @click.command()
 @plugin_option
-@click.argument("paper")
+@click.argument("papers", nargs=-1, required=True, metavar="PAPER...")
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip
@@ -57,13 +86,13 @@ _MARKS = {
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for the runs (default: reproduce/PAPER)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON on stdout, nothing else.")
+@click.option("--out", type=click.Path(path_type=Path),
+              help="Folder for the runs (default: reproduce/PAPER; of several papers, OUT/PAPER each).")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True,
+              help="Print the claims as JSON on stdout, nothing else (of several papers, a list).")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress.")
 def reproduce(  # noqa: PLR0917
-    paper: str,
+    papers: tuple[str, ...],
     quick: bool,
     traces: Path | None,
     stand_in: bool,
@@ -76,36 +105,80 @@ def reproduce(  # noqa: PLR0917
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run the experiments of PAPER and say claim by claim whether it holds, and why not.
+    """Run the experiments of each PAPER and say claim by claim whether it holds, and why not. `all`: of all papers.
 
     What counts was written down beforehand: a difference needs a margin and a test over the seeds, a figure the
     precision that the paper prints. Runs are kept in --out and not done again. The exit status is 0 whatever the
     verdicts are.
     """
+    names = list(dict.fromkeys(plugin_names(GROUP) if papers == ("all",) else papers))
     try:
-        experiments = find_paper(paper)
-        folder_of_logs = _logs(paper, experiments, traces, stand_in=stand_in)
-        known = experiments.readings() if isinstance(experiments, HasReadings) else ()
-        options = Options(quick=quick, traces=folder_of_logs, seeds=seeds, readings=parse(read, known))
-        folder = out or Path("reproduce") / (f"{paper}-fit" if fit else paper)
-        ways: list[dict[str, str]] = []
-        if fit:
-            plan, ways = _fitting(paper, experiments, options)
-        else:
-            plan = experiments.sweep(options)
-        outcome = _run(plan, folder, choose_pool(jobs, dask), quiet=quiet or as_json)
+        pool = choose_pool(jobs, dask)
+        asked = [
+            _asked(name, quick=quick, traces=traces, stand_in=stand_in, read=read, fit=fit, seeds=seeds,
+                   folder=_folder(name, out, is_fit=fit, is_alone=len(names) == 1))
+            for name in names
+        ]  # fmt: skip
     except ScenarioError as error:
         raise InputError(str(error)) from error
-    if fit:
-        told = _provenance(paper, options, plan, stand_in=stand_in)
-        _tell_fit(experiments, options, ways, folder, told, as_json=as_json)
-        sys.exit(1 if outcome.failed else 0)
+    rows, documents, has_failed = [], [], False
+    for job in asked:
+        begun_us = wall_us()
+        if len(asked) > 1 and not quiet and not as_json:
+            click.echo(f"{job.name}: {len(job.plan.runs):,} runs", err=True)
+        outcome = _run(job.plan, job.folder, pool, quiet=quiet or as_json)
+        has_failed |= bool(outcome.failed)
+        if fit:
+            documents.append(_tell_fit(job, quiet=as_json))
+            continue
+        verdicts, document = _tell(job, quiet=as_json)
+        documents.append(document)
+        counts = [str(count) for count in counted(verdicts).values()]
+        rows.append([job.name, *counts, str(len(job.plan.runs)), _minutes(wall_us() - begun_us)])
+    if as_json:
+        click.echo(json.dumps(documents if len(asked) > 1 else documents[0], indent=2, ensure_ascii=False))
+    elif len(rows) > 1:
+        _print_all(rows)
+    if has_failed:
+        sys.exit(1)
+
+
+def _folder(name: str, out: Path | None, *, is_fit: bool, is_alone: bool) -> Path:
+    if out is not None and is_alone:
+        return out
+    return (out or Path("reproduce")) / (f"{name}-fit" if is_fit else name)
+
+
+def _asked(
+    name: str,
+    *,
+    quick: bool,
+    traces: Path | None,
+    stand_in: bool,
+    read: tuple[str, ...],
+    fit: bool,
+    seeds: int | None,
+    folder: Path,
+) -> _Job:
+    """Raises ScenarioError."""
+    paper = find_paper(name)
+    folder_of_logs = _logs(name, paper, traces, stand_in=stand_in)
+    known = paper.readings() if isinstance(paper, HasReadings) else ()
+    options = Options(quick=quick, traces=folder_of_logs, seeds=seeds, readings=parse(read, known))
+    plan, ways = _fitting(name, paper, options) if fit else (paper.sweep(options), [])
+    return _Job(name, paper, options, plan, ways, folder, stand_in)
+
+
+def _tell(job: _Job, *, quiet: bool) -> tuple[list[Verdict], dict[str, Any]]:
+    """Judge what ran, write `claims.json` and the report, and print them; the second: what `claims.json` has."""
+    paper, options, folder = job.paper, job.options, job.folder
     found = worlds(pq.read_table(folder / PARQUET).to_pylist())
-    verdicts = judge(experiments.claims(options), found)
+    verdicts = judge(paper.claims(options), found)
+    known = paper.readings() if isinstance(paper, HasReadings) else ()
     document = {
-        "title": experiments.title,
-        "about": experiments.about(options),
-        **_provenance(paper, options, plan, stand_in=stand_in),
+        "title": paper.title,
+        "about": paper.about(options),
+        **job.provenance,
         "readings": {each.name: value_of(options, each) for each in known},
         "counts": counted(verdicts),
         "claims": [verdict.as_json() for verdict in verdicts],
@@ -114,24 +187,10 @@ def reproduce(  # noqa: PLR0917
     (folder / "claims.json").write_text(text, encoding="utf-8")
     from emulator.experiments.page import render  # noqa: PLC0415 - next to its use
 
-    (folder / "report.html").write_text(render(experiments, options, verdicts, found), encoding="utf-8")
-    if as_json:
-        click.echo(text, nl=False)
-    else:
-        _print(experiments, options, verdicts, [*experiments.tables(found)], folder)
-    if outcome.failed:
-        sys.exit(1)
-
-
-def _provenance(name: str, options: Options, plan: Sweep, *, stand_in: bool) -> dict[str, Any]:
-    """What figures came from: which seeds, options, logs and versions."""
-    return {
-        "paper": name,
-        "seeds": sorted({int(run.varied["seed"]) for run in plan.runs}),
-        "options": {"quick": options.quick, "stand_in": stand_in, "seeds": options.seeds},
-        "traces": {path.name: file_digest(path) for run in plan.runs for path in run.files},
-        "versions": versions(),
-    }
+    (folder / "report.html").write_text(render(paper, options, verdicts, found), encoding="utf-8")
+    if not quiet:
+        _print(paper, options, verdicts, [*paper.tables(found)], folder)
+    return verdicts, document
 
 
 def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
@@ -164,28 +223,22 @@ def _fitting(name: str, paper: Paper, options: Options) -> tuple[Sweep, list[dic
     return plan, ways
 
 
-def _tell_fit(
-    paper: Paper,
-    options: Options,
-    ways: list[dict[str, str]],
-    folder: Path,
-    told: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    known = paper.readings() if isinstance(paper, HasReadings) else ()
-    found = fit_.scores(paper, options, ways, folder)
-    document = {**told, "readings": options.readings, "ways": [each.as_json() for each in found]}
-    text = json.dumps(document, indent=2) + "\n"
-    (folder / "fit.json").write_text(text, encoding="utf-8")
-    if as_json:
-        click.echo(text, nl=False)
-        return
-    console = Console()
-    console.print(fit_.table(found, known))
-    console.print(
-        f"{len(found)} ways were tried, on seeds from {fit_.FIRST_SEED} on; all are in {folder}/fit.json."
-    )
+def _tell_fit(job: _Job, *, quiet: bool) -> dict[str, Any]:
+    """Write `fit.json` and print the front; returns what the file has."""
+    known = job.paper.readings() if isinstance(job.paper, HasReadings) else ()
+    found = fit_.scores(job.paper, job.options, job.ways, job.folder)
+    document = {
+        **job.provenance, "readings": job.options.readings, "ways": [each.as_json() for each in found],
+    }  # fmt: skip
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    (job.folder / "fit.json").write_text(text, encoding="utf-8")
+    if not quiet:
+        console = Console()
+        console.print(fit_.table(found, known))
+        console.print(
+            f"{len(found)} ways were tried, on seeds from {fit_.FIRST_SEED} on; all are in {job.folder}/fit.json."
+        )
+    return document
 
 
 def _logs(name: str, paper: Paper, traces: Path | None, *, stand_in: bool) -> Path | None:
@@ -231,3 +284,17 @@ def _print(
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
     console.print(f"\n{summary(verdicts)} Runs, claims.json and report.html (plots) are in {folder}.")
+
+
+def _print_all(rows: Sequence[Sequence[str]]) -> None:
+    table = Table("paper", "hold", "do not", "cannot be told", "not tested", "runs", "wall time, min",
+                  title="All papers", title_justify="left")  # fmt: skip
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    console.print()
+    console.print(table)
+
+
+def _minutes(span_us: int) -> str:
+    return f"{seconds(span_us) / 60:.1f}"

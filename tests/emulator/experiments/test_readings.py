@@ -241,3 +241,36 @@ def test_the_search_prints_the_front_and_leaves_all_it_found_with_where_it_came_
         ("large", ["many"]),
         ("small", []),
     ]
+
+
+class Yard(Sheds):
+    def about(self, options):
+        return "Sheds beside each other."
+
+    def tables(self, found):
+        return []
+
+
+def test_several_papers_are_done_one_after_the_other_each_in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("emulator.experiments.cli.find_paper", lambda _: Yard())
+    monkeypatch.setattr("emulator.experiments.cli.plugin_names", lambda _: ["barns", "sheds"])
+    given = ["--jobs", "1", "--seeds", "5", "--read", "size=large", "--read", "colour=red"]
+    done = CliRunner().invoke(main, ["reproduce", "all", *given, "--out", str(tmp_path / "all")])
+    assert done.exit_code == 0, done.output
+    assert "All papers" in done.output
+    documents = [
+        json.loads((tmp_path / "all" / name / "claims.json").read_text()) for name in ("barns", "sheds")
+    ]
+    assert [document["paper"] for document in documents] == ["barns", "sheds"]
+    assert [document["counts"]["holds"] for document in documents] == [1, 1]
+    again = [*given, "--out", str(tmp_path / "all"), "--json"]
+    told = CliRunner().invoke(main, ["reproduce", "barns", "sheds", "barns", *again])
+    assert json.loads(told.stdout) == documents
+
+
+def test_nothing_runs_where_one_of_several_papers_cannot_be_done(tmp_path):
+    done = CliRunner().invoke(
+        main, ["reproduce", "malleable", "hybird", "--quick", "--out", str(tmp_path / "out")]
+    )
+    assert (done.exit_code, "did you mean 'hybrid'?" in done.output) == (2, True), done.output
+    assert not (tmp_path / "out").exists()
