@@ -11,9 +11,11 @@ import socket
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
+from uuid import uuid4
 
 import pytest
 
+from emulator.live.guard import Guard
 from emulator.live.slurm.conf import Fragment, slurm_conf
 from emulator.live.slurm.fake_time import FakeTimeError, find_library
 from emulator.live.slurm.ports import KeptPorts
@@ -33,14 +35,19 @@ def cluster(home, nodes):
     names = [f"node{number}" for number in range(1, nodes + 1)]
     for folder in ("state", "run", *(f"spool/{name}" for name in names)):
         (home / folder).mkdir(parents=True)
+    tag = f"EMULATOR_TEST={uuid4()}"  # jobs and their keepers are in sessions of their own
     environ = {
         **os.environ,
+        **dict([tag.split("=")]),
         "SLURM_CONF": str(home / "slurm.conf"),
         "PATH": f"{os.environ['PATH']}:/usr/sbin",
     }
     with ExitStack() as stack:
         ports = KeptPorts(nodes + 1)
         stack.callback(ports.close)
+        guard = Guard()
+        stack.callback(guard.close)
+        guard.watch_tag(tag)
         first, *others = ports.ports
         text = slurm_conf(
             Fragment(), names, home=home, spool=home / "spool", log=home / "slurmctld.log", jobcomp=home / "jobcomp",

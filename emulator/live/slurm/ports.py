@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 
-_FIRST, _END = 10_000, 30_000
+_FIRST, _END = 10_000, 20_000
 """Below those that the kernel gives to whoever asks for any."""
 
 
@@ -41,13 +42,15 @@ class KeptPorts:
     """TCP ports that are free, `count` of them; other runs on this machine leave them alone until `close`.
 
     Slurm cannot choose a port and tell it. The UDP half of each port is bound as long as the run lasts, which is what
-    another run looks at.
+    another run looks at. The first one is anywhere: what is left of a Slurm that ended a moment ago (the keeper of a
+    job that was killed, say) still reports to the port of its controller, and must not reach that of a later one.
     """
 
     def __init__(self, count: int, host: str = "127.0.0.1") -> None:
         self._kept = ExitStack()
         self.ports: list[int] = []
-        for port in range(_FIRST, _END):
+        first = _FIRST + secrets.randbelow(_END - _FIRST)
+        for port in (*range(first, _END), *range(_FIRST, first)):
             if len(self.ports) == count:
                 return
             kept = socket.socket(type=socket.SOCK_DGRAM)

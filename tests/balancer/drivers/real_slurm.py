@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -171,7 +172,8 @@ class RealSlurm:
 def _kept_port() -> socket.socket:
     """A port for Slurm: below those that the kernel gives out, and taken for others of ours by its UDP half."""
     kept = socket.socket(type=socket.SOCK_DGRAM)
-    for port in range(20_000, 30_000):
+    first = random.randrange(20_000, 30_000)  # not where what is left of an earlier Slurm still reports to
+    for port in (*range(first, 30_000), *range(20_000, first)):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             kept.bind(("127.0.0.1", port))
             return kept
