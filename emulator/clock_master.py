@@ -42,6 +42,7 @@ class Pace:
     """How well a paced clock kept up; wall times in microseconds.
 
     `longest_hold_us`: the longest that the clock waited; of a free clock, the most that an alarm was behind it.
+    `passed_us` of cluster time took `paced_us`.
     """
 
     holds: int = 0
@@ -49,6 +50,16 @@ class Pace:
     longest_hold_us: int = 0
     dropped_processes: int = 0
     excused_processes: int = 0
+    passed_us: int = 0
+    paced_us: int = 0
+
+    def speeds(self, *, held: bool) -> dict[str, float]:
+        """`reached_speed`: cluster time over wall time; `limit_speed`: about what it is where only work is waited for.
+
+        The second is that of a held clock which had to wait.
+        """
+        found = {"reached_speed": self.passed_us / self.paced_us} if self.paced_us else {}
+        return found | ({"limit_speed": self.passed_us / self.held_us} if held and self.held_us else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +294,7 @@ class SharedClockMaster:
                 wanted_us = self._now_us + round((tick_us - before_us) * self.speed)
             else:
                 wanted_us = max(self._now_us, self.follow())
+            self.pace.paced_us += tick_us - before_us
             before_us = tick_us
             limit_us = self._limit_us()
             stands = wanted_us > limit_us and self._now_us >= limit_us
@@ -298,7 +310,9 @@ class SharedClockMaster:
                 self.pace.longest_hold_us = max(self.pace.longest_hold_us, late_us)
                 if tick_us - held_since_us > US:
                     self._drop_dead()
+            last_us = self._now_us
             self._now_us = max(self._now_us, min(wanted_us, limit_us)) if self.held else wanted_us
+            self.pace.passed_us += self._now_us - last_us
             self._words[NOW_AT] = self._now_us
 
     def _count_hold(self, waited_us: int) -> None:

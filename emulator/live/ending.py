@@ -60,7 +60,7 @@ def record_of(
     failure = run.failure
     all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
     run.now_us = clock.now_us()
-    pace = asdict(clock.pace) | {"speed": speed}
+    pace = asdict(clock.pace) | clock.pace.speeds(held=clock.held) | {"speed": speed}
     batch = run.batch_side()
     run.now_us = max(run.now_us, batch.now_us)
     # Who waits for a server that is gone waits in vain.

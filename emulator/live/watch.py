@@ -51,7 +51,8 @@ def watch(
     """Until everything has happened. Returns why it ended early, or ''. `pause`: set when nobody need wait."""
     jobs = run.prepared.jobs
     batch_jobs = len(jobs) if run.batch_decides else int((jobs.kind == Kind.BATCH).sum())
-    with RunProgress(jobs=len(jobs), end_us=int(jobs.submit_us.max(initial=0)), quiet=quiet) as progress:
+    soonest_us = int((jobs.submit_us + jobs.run_us).max(initial=0))  # if nobody waits
+    with RunProgress(jobs=len(jobs), end_us=soonest_us, quiet=quiet) as progress:
         while True:
             if why := run.trouble():
                 return why

@@ -12,7 +12,7 @@ from itertools import cycle
 import pytest
 
 from balancer.clock import NEVER_US, US, ManualClock, SystemClock, micros, seconds, wall_us
-from emulator.clock_master import SharedClockMaster
+from emulator.clock_master import Pace, SharedClockMaster
 from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
 
@@ -266,6 +266,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         pace = master.pace
         assert 0 < pace.longest_hold_us <= pace.held_us <= 2 * pace.longest_hold_us
         assert pace.dropped_processes == 0
+        assert 0 < pace.speeds(held=True)["reached_speed"] <= FAST
 
     def test_places_run_out_with_a_clear_error(self, master):
         places = [SharedClock(master.path) for _ in range(32)]
@@ -323,6 +324,13 @@ def test_a_clock_without_ranks_has_alarms_that_ring_whatever_their_rank(clock):
     assert alarm.wait(5)
     alarm.close()
     assert not alarm.wait(0)
+
+
+def test_what_is_reached_counts_all_the_time_and_the_limit_only_what_was_waited_for():
+    pace = Pace(passed_us=1200 * US, paced_us=3 * US, held_us=US)
+    assert pace.speeds(held=True) == {"reached_speed": 400, "limit_speed": 1200}
+    assert pace.speeds(held=False) == {"reached_speed": 400}
+    assert Pace().speeds(held=True) == {}
 
 
 class TestFreeze:

@@ -211,5 +211,6 @@ def simulated() -> Callable[..., RunRecord]:
 
 @pytest.fixture
 def live_week(week: RunRecord) -> RunRecord:
-    pace = {"speed": 600.0, "holds": 812.0, "held_us": 4_250_000.0, "longest_hold_us": 31_000.0}
+    pace = {"speed": 600.0, "holds": 812.0, "held_us": 4_250_000.0, "longest_hold_us": 31_000.0, "reached_speed": 598.4,
+            "limit_speed": 14_103.2}  # fmt: skip
     return replace(week, clock="live", pace=pace, interrupted="stopped by SIGINT")

@@ -119,3 +119,4 @@ def test_the_summary_names_an_interruption_and_the_hold_of_a_live_clock(live_wee
 
     assert out.file.getvalue().startswith("Interrupted: stopped by SIGINT")
     assert "for 4.2 s in all, by at most 0.031 s (wall time)" in out.file.getvalue()
+    assert "598x of 600x; at most about 14,103x here" in out.file.getvalue()
