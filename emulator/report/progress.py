@@ -257,14 +257,14 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             rows.append(("behind the clock", f"for {in_all} in all, by at most {most} (wall time)"))
     if "reached_speed" in pace:
-        rows.append(("speed", _speeds(pace)))
+        rows.append(("speed", speeds(pace)))
     rows += _cost_rows(pace, summary["scenario"].get("live", {}))
     speed = summary["jobs_per_s"]
     rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
     return rows
 
 
-def _speeds(pace: dict[str, Any]) -> str:
+def speeds(pace: dict[str, Any]) -> str:
     """What was asked of the clock and what came of it, both in cluster time over wall time."""
     text = f"{pace['reached_speed']:,.0f}x of {pace['speed']:,.0f}x"
     return text + (f"; at most about {pace['limit_speed']:,.0f}x here" if "limit_speed" in pace else "")

@@ -25,7 +25,7 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.counts import Counts, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
 _FIELDS = ("JobId", "Name", "JobState", "StartTime", "EndTime", "NodeList", "SubmitTime")
@@ -220,20 +220,22 @@ def read_sacct(
     return list(jobs.values())
 
 
-def with_resized_by_the_job_log(
-    stored: Sequence[dict[str, Any]], logged: Sequence[dict[str, Any]]
+def with_the_job_log(
+    stored: Sequence[dict[str, Any]], logged: Sequence[dict[str, Any]], untold: Collection[int] = ()
 ) -> list[dict[str, Any]]:
-    """Jobs as slurmdbd tells them, those that were resized as the job log does.
+    """Jobs as slurmdbd tells them; those that were resized, and `untold` (by number), as the job log does.
 
     A requeue of a job that was resized does not reach slurmdbd (recorded on Slurm 22.05): the run before it and the one
     after it are one there, with nodes that others had meanwhile.
     """
-    resized = {
+    by_log = {
         job["number"]: job
         for job in logged
-        if any(run["outcome"] == RunOutcome.RESIZED.name for run in job["runs"])
+        if job["number"] in untold or any(run["outcome"] == RunOutcome.RESIZED.name for run in job["runs"])
     }
-    return [resized.get(job["number"], job) for job in stored]
+    return [by_log.pop(job["number"], job) for job in stored] + [
+        job for number, job in by_log.items() if number in untold
+    ]
 
 
 def nodes_named(lines: Iterable[str]) -> list[str]:

@@ -458,14 +458,18 @@ class SlurmBatch:
     def _by_slurmdbd(self, stored: Database, logged: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Jobs as sacct tells them; `logged`: by Slurm's job log, which is what is left if it does not."""
         try:
-            lines, found = stored.jobs(logged, self._site.names, self._begun_s)
+            found = stored.jobs(logged, self._site.names, self._begun_s)
         except DatabaseError as error:
             said = f"slurmdbd: {error}; results are those of Slurm's job log"
             self._site.marks.append(Mark(self._site.now_us, said))
             return logged
-        text = "".join(f"{line}\n" for line in lines)
+        if found.untold:
+            lost = ", ".join(map(str, found.untold))
+            said = f"slurmdbd lost the end of jobs {lost}; theirs is that of Slurm's job log"
+            self._site.marks.append(Mark(self._site.now_us, said))
+        text = "".join(f"{line}\n" for line in found.lines)
         (self._site.logs / "sacct.txt").write_text(text, encoding="utf-8")
-        return found
+        return found.jobs
 
     def _queue(self) -> list[str] | None:
         """Jobs that are not over; None: the controller does not answer."""

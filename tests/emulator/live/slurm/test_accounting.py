@@ -15,7 +15,7 @@ from emulator.live.slurm.accounting import (
     read_marks,
     read_sacct,
     read_starts,
-    with_resized_by_the_job_log,
+    with_the_job_log,
 )
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "slurm" / "jobcomp-filetxt.txt"
@@ -207,7 +207,19 @@ def test_what_slurmdbd_tells_of_a_job_that_was_resized_and_requeued_is_left_for_
     by_log = read_jobs(logged, [], NAMES, 1_767_225_600)
     by_sacct = read_sacct(stored, NAMES, 1_767_225_600)
     assert by_sacct[0]["runs"][-1]["nodes"] == [0, 1, 2]
-    assert with_resized_by_the_job_log(by_sacct, by_log) == [by_log[0], by_sacct[1]]
+    assert with_the_job_log(by_sacct, by_log) == [by_log[0], by_sacct[1]]
+
+
+def test_jobs_whose_end_slurmdbd_lost_are_those_of_the_job_log_be_they_there_or_not():
+    logged = [row(number, "COMPLETED", "20:00", "40:00", f"n0{number}") for number in (1, 2, 3)]
+    stored = [
+        "JobIDRaw|State|Submit|Start|End|NodeList",
+        "1|COMPLETED|1767225600|1767226201|1767227401|n01",
+        "2|RUNNING|1767225600|1767226201|Unknown|n02",
+    ]
+    by_log = read_jobs(logged, [], NAMES, 1_767_225_600)
+    by_sacct = read_sacct(stored, NAMES, 1_767_225_600)
+    assert with_the_job_log(by_sacct, by_log, {2, 3}) == [by_sacct[0], by_log[1], by_log[2]]
 
 
 def test_sacct_without_a_column_is_told_what_to_ask_for():

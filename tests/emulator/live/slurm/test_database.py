@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import signal
 import subprocess
 from contextlib import ExitStack
@@ -135,23 +136,31 @@ def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_
     assert check(record) == []
     assert record.interrupted == ""
     assert set(record.state.tolist()) == {JobState.ENDED}
-    assert {mark.text for mark in record.marks} == {
-        "mariadbd ended with status -9 and was started again",
-        "slurmdbd ended with status -9 and was started again",
+    said = {mark.text for mark in record.marks}
+    killed = {f"{name} ended with status -9 and was started again" for name in ("mariadbd", "slurmdbd")}
+    # Slurm itself may lose the end of a job that it had not told of when slurmdbd died; then that is said.
+    lost = {
+        int(number)
+        for text in said
+        for found in re.findall(r"^slurmdbd lost the end of jobs (.*);", text)
+        for number in found.split(", ")
     }
+    assert {text for text in said if not text.startswith("slurmdbd lost the end of jobs ")} == killed
+    assert len(lost) < 3
     assert (record.runs.outcome == RunOutcome.REQUEUED).sum() == 1
 
     stored = (work / "logs" / "sacct.txt").read_text().splitlines()
     logged = (work / "logs" / "jobcomp.txt").read_text().splitlines()
     begun_s = fleet._batch._begun_s
-    assert by_number(read_sacct(stored, fleet.names, begun_s)) == by_number(
-        read_jobs(logged, [], fleet.names, begun_s)
-    )
+    by_sacct, by_log = read_sacct(stored, fleet.names, begun_s), read_jobs(logged, [], fleet.names, begun_s)
+    assert by_number(by_sacct, lost) == by_number(by_log, lost)
     heading, *rows = (line.split("|") for line in stored)
     accounts = {row[0]: row[heading.index("Account")] for row in rows}
-    assert accounts == {str(number): ("physics", "chemistry")[number % 2] for number in range(1, 11)}
+    wanted = {str(number): ("physics", "chemistry")[number % 2] for number in range(1, 11)}
+    assert accounts.items() <= wanted.items()
+    assert {int(number) for number in wanted.keys() - accounts} <= lost
     trace = prepare(from_mapping({"workload": {"trace": str(work / "logs" / "sacct.txt")}, "nodes": 8}))
-    assert len(trace.jobs) == 10
+    assert set(range(1, 11)) - set(trace.jobs.number.tolist()) <= lost
 
 
 FAIR = """\
@@ -191,5 +200,5 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
     assert record.jobs.number[record.start_us.argsort()].tolist() == [1, 3, 2]
 
 
-def by_number(jobs):
-    return sorted(jobs, key=itemgetter("number"))
+def by_number(jobs, without=()):
+    return sorted((job for job in jobs if job["number"] not in without), key=itemgetter("number"))
