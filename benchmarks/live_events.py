@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _VIRTUAL_RUNS = 5
 _WORD = 8
+_PERIOD_S = 0.25
 _TICKS = os.sysconf("SC_CLK_TCK")
 _IN_OWN_NETWORK = "EMULATOR_OWN_NETWORK"
 _OURS = "clock and watch"
@@ -57,7 +58,7 @@ class Cost:
 
 
 def cost_of(pid: int) -> Cost | None:
-    """None: it is gone."""
+    """With what it has waited for, but for us, who wait for all of them. None: it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         wake_ups = 0
@@ -67,7 +68,8 @@ def cost_of(pid: int) -> Cost | None:
                     wake_ups += int(line.split()[1])
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return Cost(sum(map(int, fields[11:15])) / _TICKS, wake_ups)
+    last = 13 if pid == os.getpid() else 15
+    return Cost(sum(map(int, fields[11:last])) / _TICKS, wake_ups)
 
 
 def messages() -> dict[str, int]:
@@ -91,16 +93,27 @@ class Meter:
     last: dict[str, Cost] = field(default_factory=dict)
     first_messages: dict[str, int] = field(default_factory=dict)
     last_messages: dict[str, int] = field(default_factory=dict)
+    due_s: float = 0.0
+    own_s: float = 0.0
+    """Processor time of looking, which is not the run's."""
 
     def __bool__(self) -> bool:
+        begun_s = time.thread_time()
+        if time.monotonic() >= self.due_s:
+            self._look()
+            self.due_s = time.monotonic() + _PERIOD_S
+            self.own_s += time.thread_time() - begun_s
+        return False
+
+    def _look(self) -> None:
         pids = {name: process.pid for name, process in self.fleet.processes.items()} | {_OURS: os.getpid()}
         for name, pid in pids.items():
             if (cost := cost_of(pid)) is not None:
                 self.last[name] = cost
+        self.last[_OURS].processor_s -= self.own_s
         self.last_messages = messages()
         if not self._runs:
             self.first, self.first_messages = dict(self.last), self.last_messages
-        return False
 
     @property
     def _runs(self) -> bool:
