@@ -241,20 +241,24 @@ class SharedCluster(TableViews):
     def run_table(self) -> RunTable:
         """Every run so far, on its slots."""
         table = super().run_table()
-        units, slots = self._room.slot_job.shape[1:]
-        place = table.node
-        node, unit, slot = place // (units * slots), place // slots % units, place % slots
+        is_slot = self._room.slot_job[0].size == self.shape.slot_count
+        return replace(
+            table,
+            node=table.node if is_slot else self._slot_of_place()[table.node],
+            done_node_us=self._done_us(table.job) * np.diff(table.first),
+            lost_node_us=np.zeros(len(table.job), np.int64),
+        )
+
+    def _slot_of_place(self) -> NDArray[np.int32]:
+        """The slot of each of the kernel's places, of which a core has as many as a GPU, whatever slots they have."""
+        nodes, units, slots = self._room.slot_job.shape
+        node, unit, slot = np.indices((nodes, units, slots), np.int32).reshape(3, -1)
         shape = self.shape
         gpu = unit - shape.cores
         within = np.where(
             gpu < 0, unit * shape.slots + slot, shape.cores * shape.slots + gpu * shape.gpu_slots + slot
         )
-        return replace(
-            table,
-            node=(node * shape.slot_count + within).astype(np.int32),
-            done_node_us=self._done_us(table.job) * np.diff(table.first),
-            lost_node_us=np.zeros(len(table.job), np.int64),
-        )
+        return (node * shape.slot_count + within).astype(np.int32)
 
     def _done_us(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """What these jobs have done of their run times so far, in whole microseconds."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness.cluster import Stop
+from emulator.harness.lists import gather
 from emulator.harness.record import JobState, RunTable
 from emulator.mechanisms.oversubscribe.machine import in_slots, slot_names
 
@@ -118,10 +119,13 @@ class PartedCluster:
         widths = np.concatenate([np.diff(table.first) for table in tables])
         counts = [part.cluster.node_count for part in self._parts]
         before = np.cumsum([0, *counts])
-        nodes = np.concatenate([table.node + first for table, first in zip(tables, before[:-1], strict=True)])
+        nodes = np.concatenate(
+            [table.node + np.int32(first) for table, first in zip(tables, before[:-1], strict=True)]
+        )
         begins = np.concatenate(([0], np.cumsum(widths)))[:-1]
         first = np.concatenate(([0], np.cumsum(widths[order])))
-        picks = np.repeat(begins[order] - first[:-1], widths[order]) + np.arange(first[-1])
+        node = np.empty(first[-1], np.int32)
+        gather(nodes, begins[order], widths[order], node)
         job = np.concatenate([part.rows[table.job] for table, part in zip(tables, self._parts, strict=True)])
         return RunTable(
             job=job[order].astype(np.int32),
@@ -129,7 +133,7 @@ class PartedCluster:
             end_us=np.concatenate([table.end_us for table in tables])[order],
             outcome=np.concatenate([table.outcome for table in tables])[order],
             first=first,
-            node=nodes[picks].astype(np.int32),
+            node=node,
             done_node_us=np.concatenate([table.done_node_us for table in tables])[order],
             lost_node_us=np.zeros(len(order), np.int64),
         )
