@@ -6,7 +6,9 @@ stand-in and of the leases come from other weeks of the same machines (`emulator
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,10 +111,17 @@ class Workloads:
         names = [f"experiments.balancer.history.{week}" for week in range(_HISTORY_WEEKS)]
         if weekly:
             names = [f"workload.generate.{place}"] * _HISTORY_WEEKS
-        (made,) = parse_generators([leases or self.leases])
-        weeks = [made.generate(stream(seed, name), nodes=NODES) for name in names]
+        asked = json.dumps(leases or self.leases)
+        weeks = [_week_of_leases(asked, seed, name) for name in names]
         count = _held_at_once if at_once else _requested
         return [nodes for week in weeks for nodes in count(week, FACTORS[rho])]
+
+
+@lru_cache(maxsize=64)
+def _week_of_leases(asked: str, seed: int, name: str) -> JobTable:
+    """A week by this generator (as JSON); kept, because the runs of a seed have the same few weeks behind them."""
+    (made,) = parse_generators([json.loads(asked)])
+    return made.generate(stream(seed, name), nodes=NODES)
 
 
 def _requested(leases: JobTable, factor: int) -> list[int]:
