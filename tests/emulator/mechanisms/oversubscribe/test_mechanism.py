@@ -260,3 +260,52 @@ def test_stand_ins_have_the_printed_figures(site, nodes, jobs, hrr, widest):
     table = CoreJobsLike(site).generate(np.random.default_rng(1), nodes=nodes)
     assert (len(table), int((table.queue == 0).sum())) == (jobs, hrr)
     assert int((table.nodes * table.column("cores")).max()) <= widest
+
+
+@pytest.mark.parametrize(
+    ("multiplicity", "gpus", "gpu_multiplicity"), [(3, 0, 1), (2, 0, 5), (1, 1, 3), (3, 2, 3), (4, 2, 1)]
+)
+def test_a_job_has_a_slot_of_each_core_and_gpu_it_uses(multiplicity, gpus, gpu_multiplicity):
+    mechanism = Oversubscribe(
+        cores=4, multiplicity=multiplicity, gpus=gpus, gpu_multiplicity=gpu_multiplicity
+    )
+    jobs = some_jobs()
+    if gpus:
+        jobs = jobs.with_extra(gpus=np.arange(len(jobs)) % (gpus + 1))
+    record = run(mechanism, jobs)
+    assert_lawful(record)
+    most = {"c": multiplicity, "g": gpu_multiplicity}
+    for row, job in enumerate(record.runs.job):
+        slots = record.runs.node[record.runs.first[row] : record.runs.first[row + 1]]
+        names = [record.node_names[slot] for slot in slots]
+        units = {name.rpartition(".")[0] for name in names}
+        assert len(units) == len(names)  # one slot of a core or GPU is enough
+        assert all(int(name.rpartition(".")[2]) <= most[name.partition("/")[2][0]] for name in names)
+        for node in {name.partition("/")[0] for name in names}:
+            kinds = [unit.partition("/")[2][0] for unit in units if unit.startswith(f"{node}/")]
+            assert kinds.count("c") == jobs.extra["cores"][job]
+            assert kinds.count("g") == (jobs.extra["gpus"][job] if gpus else 0)
+
+
+def test_runs_of_parts_are_theirs_in_order_of_start_on_slots_behind_each_other():
+    mechanism, jobs = MECHANISMS["dedicated"], some_jobs()
+    machine = mechanism.make_machine(8, EASY, jobs, 1)
+    machine.advance(NEVER_US)
+    rows = []
+    before = 0
+    for part in machine._parts:
+        table = part.cluster.run_table()
+        lists = np.split(table.node, table.first[1:-1])
+        rows += [
+            (start_us, part.rows[job], [before + slot for slot in slots.tolist()])
+            for start_us, job, slots in zip(table.start_us, table.job, lists, strict=True)
+        ]
+        before += part.cluster.node_count
+    rows.sort(key=lambda row: row[0])
+    whole = machine.run_table()
+    lists = np.split(whole.node, whole.first[1:-1])
+    assert (whole.node.dtype, whole.first.dtype) == (np.int32, np.int64)
+    assert rows == [
+        (start_us, job, slots.tolist())
+        for start_us, job, slots in zip(whole.start_us, whole.job, lists, strict=True)
+    ]
