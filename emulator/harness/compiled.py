@@ -89,27 +89,34 @@ def _numba() -> Any:
 # Numba counts the references of arrays at each use, with an atomic instruction, unless told that nothing is
 # allocated (`_nrt`, an option it has but does not declare). The loops work on the caller's arrays only, and are
 # three times faster without.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 class Kernel:
     """A function that Numba compiles when it is first called, by Python or by another one."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, always_inline: bool = False) -> None:
         update_wrapper(self, function)
         self.py_func = function
-        self.targetoptions = options  # Numba asks for these two where it puts a function into its callers
+        self._always_inline = always_inline
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's form of it."""
-        return _numba().njit(**self.targetoptions)(self.py_func)
+        """Numba's form of it, as Python calls it: kept in the cache with all that it calls."""
+        return _numba().njit(cache=True, **_OPTIONS)(self.py_func)
 
     @cached_property
+    def part(self) -> Any:
+        """Numba's form of it, as other compiled functions call it (`compiled_parts.py`)."""
+        from emulator.harness.compiled_parts import Part  # noqa: PLC0415 - only to compile
+
+        options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": self._always_inline}
+        return _numba().njit(pipeline_class=Part, **options)(self.py_func)
+
+    @property
     def _numba_type_(self) -> Any:
         """What Numba asks of a thing that compiled functions name."""
-        return self.dispatcher._numba_type_
+        return self.part._numba_type_
 
     def __call__(self, *args: Any) -> Any:
         return self.dispatcher(*args)
@@ -117,14 +124,14 @@ class Kernel:
 
 def compiled(function: F) -> F:
     """The function as machine code; it allocates nothing. NUMBA_BOUNDSCHECK=1 checks indices."""
-    return cast("F", Kernel(function, _OPTIONS))
+    return cast("F", Kernel(function))
 
 
 def inlined(function: F) -> F:
     """As `compiled`, and put into its callers: passing the arrays costs as much as the work of a start."""
-    return cast("F", Kernel(function, _OPTIONS | {"inline": "always"}))
+    return cast("F", Kernel(function, always_inline=True))
 
 
 def inner(function: F) -> F:
-    """As `compiled`, for what only compiled functions call: without a way in from Python, which costs compile time."""
-    return cast("F", Kernel(function, _INNER))
+    """As `compiled`, for what only compiled functions call."""
+    return compiled(function)

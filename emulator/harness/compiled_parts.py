@@ -1,0 +1,77 @@
+"""Compiled functions that others call: translated once, and made machine code only as a part of their callers.
+
+Numba optimises every function with all that it calls, makes machine code of it, and does both again for each caller:
+in a chain of calls the innermost is compiled as often as the chain is long. A part is left as LLVM's intermediate code
+until the function that Python calls links it; then all of it is optimised, once. Numba knows pipelines of one's own
+(`pipeline_class`); what a library does when it is linked is its internals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.typed_passes import IRLegalization
+
+
+class _Unlinked(JITCodeLibrary):
+    """The code of a part, and what it calls."""
+
+    @property
+    def codegen(self) -> Any:
+        """Numba sets an environment, which only a function that Python calls has."""
+        return self
+
+    def set_env(self, _name: str, _env: Any) -> None:
+        """A part has none: it neither prints nor calls Python."""
+
+    def add_linking_library(self, library: Any) -> None:
+        self._linking_libraries.append(library)
+
+    def add_llvm_module(self, ll_module: Any) -> None:
+        self._final_module.link_in(ll_module)
+
+    def get_pointer_to_function(self, _name: str) -> int:
+        """It is nowhere."""
+        return 0
+
+    def _ensure_finalized(self) -> None:
+        """It never is."""
+
+    def _get_module_for_linking(self) -> Any:
+        """Its code with all that it calls; a caller takes of it what it does not have yet."""
+        if self._shared_module is None:
+            module = self._final_module
+            for library in dict.fromkeys(self._linking_libraries):
+                module.link_in(library._get_module_for_linking(), preserve=True)  # noqa: SLF001
+            for function in module.functions:
+                if not function.is_declaration and function.linkage.name == "external":
+                    function.linkage = "linkonce_odr"
+            self._shared_module = module
+        return self._shared_module
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _AsPart(LoweringPass):
+    """Before the lowering: where it puts its code."""
+
+    _name = "as_part"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Unlinked(state.targetctx.codegen(), state.func_id.func_qualname)
+        return True
+
+
+class Part(CompilerBase):
+    """Numba's usual way, but for the last step."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_AsPart, IRLegalization)
+        passes.finalize()
+        return [passes]
