@@ -48,10 +48,14 @@ def kernel_sources(package: Path) -> list[Path]:
     return sorted(found)
 
 
+@cache
+def _version() -> str:
+    sources = kernel_sources(Path(__file__).parents[1])
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
 def cache_folder() -> Path:
     """One folder per version of the kernels: Numba itself notices no change in a function's callees."""
-    sources = kernel_sources(Path(__file__).parents[1])
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     chosen = os.environ.get("EMULATOR_CACHE_DIR")
     prefix = Path(sys.prefix)
     if chosen:
@@ -60,7 +64,7 @@ def cache_folder() -> Path:
         base = prefix / "var" / "emulator-kernels"
     else:
         base = Path.home() / ".cache" / "emulator-kernels"
-    return base / digest
+    return base / _version()
 
 
 def is_first_time() -> bool:
@@ -103,7 +107,12 @@ class Kernel:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's form of it, as Python calls it: kept in the cache with all that it calls."""
-        return _numba().njit(cache=True, **_OPTIONS)(self.py_func)
+        made = _numba().njit(**_OPTIONS)(self.py_func)
+        if made is self.py_func:  # NUMBA_DISABLE_JIT=1
+            return made
+        from emulator.harness.kernel_cache import keep  # noqa: PLC0415 - it needs Numba
+
+        return keep(made)
 
     @cached_property
     def part(self) -> Any:
