@@ -39,6 +39,7 @@ from emulator.workload.generators import parse_generators
 from emulator.workload.relations import has_relations, ready_to_run
 from emulator.workload.requests import with_requests
 from emulator.workload.rules import TOO_WIDE, to_jobs
+from emulator.workload.shared import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
@@ -155,22 +156,33 @@ def _that_may_have_nodes(
 def _read_trace(
     part_json: str,
     nodes: int | None,
-    changed_ns: int,  # noqa: ARG001 - part of the key, as the plug-ins
-    _: Plugins,
+    changed_ns: int,
+    plugins: Plugins,
     shared_json: str,
 ) -> Workload:
-    """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways."""
+    """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways.
+
+    The workers of a sweep share it, unless a plug-in may read it in its own way.
+    """
+
+    def read() -> Workload:
+        return _read_anew(part_json, nodes, shared_json)
+
+    return read() if plugins.things else shared(f"{part_json}\n{nodes}\n{changed_ns}\n{shared_json}", read)
+
+
+def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
     log = load(cast("Path", part.trace), lenient=part.lenient)
-    shared = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
-    if shared is not None and part.procs_per_node not in {1, shared.cores}:
+    parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
+    if parts is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(
-            f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {shared.cores}: leave the first out"
+            f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {parts.cores}: leave the first out"
         )
     work = to_jobs(
         log,
         nodes=nodes,
-        procs_per_node=part.procs_per_node if shared is None else shared.cores,
+        procs_per_node=part.procs_per_node if parts is None else parts.cores,
         overrun=part.overrun,
         size=part.size,
         origin_s=part.origin_s,
@@ -179,10 +191,10 @@ def _read_trace(
         cancelled=part.cancelled,
         queue_field=part.queue_field,
     )
-    if shared is None:
+    if parts is None:
         return work
     counted = dict(work.counted)
-    jobs = with_requests(work, log, shared.job_memory, counted if shared.memory_gib is not None else None)
+    jobs = with_requests(work, log, parts.job_memory, counted if parts.memory_gib is not None else None)
     return replace(work, jobs=jobs, counted=counted)
 
 

@@ -31,13 +31,23 @@ HOUR_US = 3600 * US
 
 
 def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> dict[str, Any]:
-    """All figures of a run; `docs/results.md` defines each. The order of keys is always the same.
+    """All figures of a run, and what they depend on; `docs/results.md` defines each. The order of keys stays.
 
     Means and percentiles of wait, response and slowdown are over the batch jobs that were run; on-demand
     figures are present when the run had on-demand requests or nodes. A figure that does not exist is None.
     Laws of the record that do not hold are named in `problems`, and the figures that hang on them are None; so is what
     a job's process said that its account does not.
     """
+    return figures(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s) | {
+        "seed": record.seed,
+        "scenario": (scenario := plain(record.scenario)),
+        "traces": {path.name: file_digest(path) for path in traces(scenario.get("workload"))},
+        "versions": versions(),
+    }
+
+
+def figures(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> dict[str, Any]:
+    """The figures alone: a run of a sweep knows its scenario, and its files and versions are in its key."""
     problems = list(record.contradictions)
     try:
         line = timeline(record)
@@ -83,10 +93,6 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
     return summary | {
         "wall_s": record.wall_s,
         "jobs_per_s": jobs_run / record.wall_s if record.wall_s > 0 else None,
-        "seed": record.seed,
-        "scenario": (scenario := plain(record.scenario)),
-        "traces": {path.name: file_digest(path) for path in traces(scenario.get("workload"))},
-        "versions": versions(),
     }
 
 

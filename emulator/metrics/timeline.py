@@ -119,10 +119,13 @@ def _accumulate(changes: list[_Change], begin_us: int, horizon_us: int) -> tuple
     starts_later = not len(at_us) or at_us[0] > begin_us
     curves = {}
     for curve in _CURVES:
-        by = np.concatenate(
-            [change.by.get(curve, np.zeros(len(change.at_us), np.int64)) for change in changes]
-        )
-        count = by[order].cumsum()[last_of_time]
+        if any(curve in change.by for change in changes):
+            by = np.concatenate(
+                [change.by.get(curve, np.zeros(len(change.at_us), np.int64)) for change in changes]
+            )
+            count = by[order].cumsum()[last_of_time]
+        else:
+            count = np.zeros(len(at_us), np.int64)
         curves[curve] = np.concatenate(([0], count)) if starts_later else count
     return np.concatenate(([begin_us], at_us)) if starts_later else at_us, curves
 
@@ -137,6 +140,8 @@ class _Change:
 
 def _move_changes(record: RunRecord) -> list[_Change]:
     """A node that moves leaves one pool and enters another; before its first move it is in the batch pool."""
+    if not record.moves:
+        return []
     count = np.array([len(move.nodes) for move in record.moves], np.int64)
     node = np.fromiter(chain.from_iterable(move.nodes for move in record.moves), np.int64, count.sum())
     at_us = np.repeat(np.array([move.at_us for move in record.moves], np.int64), count)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.metrics import summarize
+from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
-_LEFT_OUT = ("format", "scenario", "versions", "traces", "seed", "interrupted", "problems")
+_LEFT_OUT = ("format", "interrupted", "problems")
 
 
 _OF_JOBS = {"workload", "seed", "nodes", "plugins", "features", "partitions", "shared_nodes"}
@@ -81,10 +81,10 @@ class _Stop:
 def figures(record: RunRecord, scenario: Scenario) -> dict[str, Any]:
     """The row of a run. Raises ValueError if its record contradicts itself."""
     threshold_s = scenario.results.bounded_slowdown_threshold_s
-    summary = summarize(record, bounded_slowdown_threshold_s=threshold_s)
-    if summary["problems"]:
-        raise ValueError(f"the record contradicts itself: {summary['problems'][0]}")
-    found = {name: value for name, value in summary.items() if name not in _LEFT_OUT}
+    every = summary.figures(record, bounded_slowdown_threshold_s=threshold_s)
+    if every["problems"]:
+        raise ValueError(f"the record contradicts itself: {every['problems'][0]}")
+    found = {name: value for name, value in every.items() if name not in _LEFT_OUT}
     if scenario.results.window_s is not None:
         found["window"] = window_figures(
             record, *scenario.results.window_s, without_queue=scenario.results.window_without_queue

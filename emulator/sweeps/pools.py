@@ -6,14 +6,18 @@ import json
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from balancer.clock import wall_us
 from emulator.scenario import ScenarioError
+from emulator.workload.shared import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +28,14 @@ if TYPE_CHECKING:
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
 
+_Outcomes: TypeAlias = "tuple[list[tuple[dict[str, Any] | None, str]], int]"
+"""Of each run its row, or why it has none; and how many microseconds all took."""
+
 _LOOK_S = 0.2
 _AHEAD = 4
-"""Runs handed to each process beyond the one it does: it never waits, and little is undone at the end."""
+"""What is handed to each process beyond what it does: it never waits, and little is undone at the end."""
+_TOGETHER_US, _MOST_TOGETHER = 20_000, 16
+"""Short runs are handed over together, as many as take about so long: handing one over costs as much as doing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +77,28 @@ class Cores:
         stopped = context.Event()
         waiting = iter(runs)
         # It has a process only when a run is there for it.
-        pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_begin, initargs=(stopped,))
-        pending: dict[Future[dict[str, Any] | None], Run] = {}
+        with tempfile.TemporaryDirectory(prefix="emulator-") as logs:
+            pool = _processes(self.jobs, context, stopped, logs)
+            yield from self._done(pool, waiting, stop, stopped)
+
+    def _done(
+        self, pool: ProcessPoolExecutor, waiting: Iterator[Run], stop: Callable[[], bool], stopped: Event
+    ) -> Iterator[Done]:
+        pending: dict[Future[_Outcomes], list[Run]] = {}
+        together = 1
         try:
             while not stop():
-                for run in islice(waiting, self.jobs * (1 + _AHEAD) - len(pending)):
-                    pending[pool.submit(_work, _text(run))] = run
+                while len(pending) < self.jobs * (1 + _AHEAD) and (runs := [*islice(waiting, together)]):
+                    pending[pool.submit(_work, [_text(run) for run in runs])] = runs
                 if not pending:
                     return
                 finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    yield _outcome(pending.pop(future), future)
+                    runs = pending.pop(future)
+                    outcomes, lasted_us = _outcomes(future)
+                    together = max(1, min(_MOST_TOGETHER, _TOGETHER_US * len(runs) // max(lasted_us, 1)))
+                    for run, (row, error) in zip(runs, outcomes, strict=True):
+                        yield Done(run, row, error)
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
@@ -154,34 +174,53 @@ def on_cores(function: Callable[[_Given], _Found], given: Sequence[_Given], jobs
         return [function(each) for each in given]
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["emulator.sweeps.execute"])
-    stopped = context.Event()
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped,))
-    try:
-        return list(pool.map(function, given))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with tempfile.TemporaryDirectory(prefix="emulator-") as logs:
+        pool = _processes(jobs, context, context.Event(), logs)
+        try:
+            return list(pool.map(function, given))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def _outcome(run: Run, future: Any) -> Done:
-    """What became of a run, of either kind of future."""
+def _processes(jobs: int, context: Any, stopped: Event, logs: str) -> ProcessPoolExecutor:
+    """So many, which share the logs that they read, in the folder `logs`."""
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped, logs))
+
+
+def _result(future: Any) -> Any:
+    """What a process of ours, or a worker of Dask's, made."""
     try:
-        row = future.result()
+        return future.result()
     except BrokenProcessPool as error:
         raise ScenarioError(
             "a worker process died (out of memory?); what is finished is kept: start again with fewer --jobs"
         ) from error
+
+
+def _outcomes(future: Future[_Outcomes]) -> _Outcomes:
+    found: _Outcomes = _result(future)
+    return found
+
+
+def _outcome(run: Run, future: Any) -> Done:
+    """What became of a run of Dask's."""
+    try:
+        row = _result(future)
+    except ScenarioError:
+        raise
     except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
         return Done(run, None, _reason(error))
-    return Done(run, row) if row is not None else Done(run, None, "stopped")
+    return Done(run, row)
 
 
 _stopped: Event | None = None
 """In a worker process: set when the sweep ends early."""
 
 
-def _begin(stopped: Event) -> None:
+def _begin(stopped: Event, logs: str) -> None:
     global _stopped  # noqa: PLW0603 - a process pool has no other way to hand a lock to its workers
     _stopped = stopped
+    FOLDER.set(Path(logs))
     # Ctrl-C goes to the whole process group; the parent decides what becomes of the runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -195,13 +234,23 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(scenario_json: str) -> dict[str, Any] | None:
+def _work(scenarios: list[str]) -> _Outcomes:
+    """Do these runs: a row or an error of each, and how long all took."""
     from emulator.sweeps.execute import RunStoppedError, execute  # noqa: PLC0415
 
-    try:
-        return execute(scenario_json, lambda: _stopped is None or not _stopped.is_set())
-    except RunStoppedError:
-        return None
+    def go_on() -> bool:
+        return _stopped is None or not _stopped.is_set()
+
+    began_us = wall_us()
+    found: list[tuple[dict[str, Any] | None, str]] = []
+    for scenario in scenarios:
+        try:
+            found.append((execute(scenario, go_on), ""))
+        except RunStoppedError:
+            found.append((None, "stopped"))
+        except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+            found.append((None, _reason(error)))
+    return found, wall_us() - began_us
 
 
 def _one_by_one(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,8 +20,6 @@ from emulator.provenance import sources
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from emulator.sweeps.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
@@ -33,6 +32,8 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._runs = folder / RUNS
+        self._rows: dict[str, dict[str, Any]] = {}
+        """Rows that were read or written here: the tables are made of them."""
         try:
             self._runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -43,18 +44,29 @@ class Store:
 
     def row(self, run: Run) -> dict[str, Any] | None:
         """The figures of a run that is finished."""
+        if run.key in self._rows:
+            return self._rows[run.key]
         try:
             row: dict[str, Any] = json.loads((self._runs / f"{run.key}.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise ScenarioError(f"{self._runs / run.key}.json is damaged ({error}); delete it") from error
+        self._rows[run.key] = row
         return row
 
     def keep(self, run: Run, row: dict[str, Any]) -> None:
         """Store a finished run."""
         text = json.dumps(row, allow_nan=False)
-        _replace(self._runs / f"{run.key}.json", lambda partial: partial.write_text(text, encoding="utf-8"))
+        partial = f"{self._runs}/.{run.key}.json.{os.getpid()}.partial"
+        try:
+            with open(partial, "w", encoding="utf-8") as file:  # noqa: PTH123 - thousands a sweep
+                file.write(text)
+            os.rename(partial, f"{self._runs}/{run.key}.json")  # noqa: PTH104 - the same
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+        self._rows[run.key] = row
 
     def write_tables(self, sweep: Sweep) -> int:
         """Write both tables of what is finished; returns how many rows they have."""

@@ -1,0 +1,146 @@
+"""What a run of a sweep costs beside its simulation: processor time of all processes, the parent's included.
+
+python benchmarks/sweep_overhead.py [--runs 2000] [--jobs 2] [--dask] [--trace LOG]
+
+A log of 1,000 jobs is swept with two backfill rules and many seeds; two sweeps of different length, so that what is
+paid once cancels out. `simulate` is timed on the same jobs in this process. With --dask the longer sweep is also done
+by one and by two workers of a Dask cluster, and the wall times are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from workloads import LOGS, TRACES, synthetic_jobs
+
+from balancer.clock import US, wall_us
+from emulator.harness.run import simulate
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.formats import load
+from emulator.workload.rules import to_jobs
+
+EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
+RULES = ("fcfs+easy", "fcfs+easy+best_fit")
+JOBS = 1000
+_SUBREAPER = 36
+"""Of `prctl`: processes whose parent ends become ours, and their times with them."""
+
+
+def first_jobs(log: Path, folder: Path) -> Path:
+    """The header and the first jobs of a log as a file of its own."""
+    import lzma  # noqa: PLC0415 - the logs are packed so
+
+    with lzma.open(log, "rt") as file:
+        lines = file.read().splitlines()
+    head = [line for line in lines if line.startswith(";")]
+    rest = [line for line in lines if not line.startswith(";")][:JOBS]
+    short = folder / "log.swf"
+    short.write_text("\n".join((*head, *rest, "")))
+    return short
+
+
+def sweep_wall_s(log: Path, folder: Path, runs: int, options: list[str]) -> float:
+    """Do a sweep. Returns its wall seconds."""
+    grid = {
+        "name": "overhead",
+        "scenario": {"workload": {"trace": str(log)}},
+        "grid": {"scheduler": list(RULES)},
+        "seeds": runs // len(RULES),
+    }
+    file = folder / "grid.yaml"
+    file.write_text(json.dumps(grid))
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        begin_us = wall_us()
+        command = [*EMULATOR, "sweep", str(file), "--quiet", "--out", out, *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return (wall_us() - begin_us) / US
+
+
+def sweep_s(log: Path, folder: Path, runs: int, options: list[str]) -> tuple[float, float]:
+    """Processor seconds of all processes of a sweep, and its wall seconds."""
+    before = used_s()
+    lasted_s = sweep_wall_s(log, folder, runs, options)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return used_s() - before, lasted_s
+
+
+def used_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def simulate_s(log: Path) -> float:
+    """Processor seconds of one simulation, the mean over the rules."""
+    work = to_jobs(load(log), nodes=None)
+    rules = [SchedulerConfig.parse(rule) for rule in RULES]
+    tiny = synthetic_jobs(4, 64)
+    for rule in rules:
+        simulate(tiny, 64, rule)
+    before = os.times()
+    for _ in range(100):
+        for rule in rules:
+            simulate(work.jobs, work.nodes, rule)
+    after = os.times()
+    return (after.user + after.system - before.user - before.system) / (100 * len(rules))
+
+
+def by_dask(log: Path, folder: Path, runs: int) -> None:
+    """The same sweep by one and by two workers, in turns; the first few runs pay for the start and are not counted."""
+    import distributed  # noqa: PLC0415 - an optional extra
+
+    walls: list[tuple[float, ...]] = []
+    for _ in range(3):
+        pair = []
+        for workers in (1, 2):
+            with distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
+            ) as cluster:
+                options = ["--dask", cluster.scheduler_address]
+                sweep_wall_s(log, folder, 40, options)
+                few_s = sweep_wall_s(log, folder, 40, options)
+                pair.append(sweep_wall_s(log, folder, runs, options) - few_s)
+        walls.append(tuple(pair))
+    for one_s, two_s in walls:
+        print(f"Dask: one worker {one_s:.2f} s, two workers {two_s:.2f} s: {one_s / two_s:.2f} times as fast")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--trace", type=Path, default=TRACES / LOGS["KTH"])
+    chosen = parser.parse_args()
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log = first_jobs(chosen.trace, folder)
+        options = ["--jobs", str(chosen.jobs)]
+        few = max(100, chosen.runs // 10)
+        sweep_s(log, folder, 2, options)  # compiles what nobody has
+        short_s, _ = sweep_s(log, folder, few, options)
+        long_s, wall_s = sweep_s(log, folder, chosen.runs, options)
+        a_run_ms = (long_s - short_s) / (chosen.runs - few) * 1e3
+        simulated_ms = simulate_s(log) * 1e3
+        print(
+            f"{chosen.runs} runs of {JOBS} jobs, {chosen.jobs} processes: {a_run_ms:.2f} ms of processor time a run, "
+            f"of which {simulated_ms:.2f} ms simulate: {a_run_ms - simulated_ms:.2f} ms overhead; "
+            f"{long_s / chosen.runs * 1e3:.2f} ms with the start; {wall_s:.1f} s of wall time"
+        )
+        if chosen.dask:
+            by_dask(log, folder, chosen.runs)
+
+
+if __name__ == "__main__":
+    main()
