@@ -22,14 +22,25 @@ def gather(pool: NDArray[Any], begin: Ints, length: Ints, out: NDArray[Any]) -> 
     """Put the lists `pool[begin[k]:begin[k] + length[k]]` behind each other; a negative length is none."""
     place = 0
     for k in range(len(begin)):
-        for at in range(begin[k], begin[k] + length[k]):
-            out[place] = pool[at]
-            place += 1
+        count = length[k]
+        if count > 0:
+            values = pool[
+                begin[k] : begin[k] + count
+            ]  # slices: eight words at a time, as in `structures.copy`
+            room = out[place : place + count]
+            for at in range(count):
+                room[at] = values[at]
+            place += count
 
 
 @compiled
 def sort(values: Ints32, count: int) -> None:
     """Sort the first `count` values (Shell); nodes are often in order already."""
+    rises = 1
+    while rises < count and values[rises - 1] <= values[rises]:
+        rises += 1
+    if rises >= count:
+        return
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -99,9 +110,11 @@ def gather_intervals(pieces: Ints32, out: Ints32) -> None:
     place = 0
     for k in range(len(pieces)):
         begin = pieces[k, 0]
-        for at in range(pieces[k, 1]):
-            out[place + at] = begin + at
-        place += pieces[k, 1]
+        count = pieces[k, 1]
+        room = out[place : place + count]
+        for at in range(count):
+            room[at] = begin + at
+        place += count
 
 
 @compiled

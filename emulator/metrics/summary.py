@@ -105,6 +105,8 @@ def plain(value: object) -> Any:
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
+        if all(type(item) is str for item in value):
+            return list(value)  # the names of 80,640 nodes
         return [plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
