@@ -158,6 +158,24 @@ def test_processes_give_the_same_rows_as_one_after_the_other(sweep_file, tmp_pat
     assert found[0] == found[1]
 
 
+def test_short_runs_that_go_to_a_process_together_fail_one_by_one(sweep_file, tmp_path):
+    log = tmp_path / "wide.swf"
+    log.write_text(
+        "; MaxNodes: 4\n" + "".join(f"{k} {k} -1 9 4 -1 -1 4 9 -1 1 1 1 1 1 -1 -1 -1\n" for k in (1, 2, 3))
+    )
+    path = sweep_file(scenario={"workload": {"trace": str(log)}}, grid={"nodes": [4, 2]}, seeds=60)
+    found = {}
+    for name, pool in (("here", Here()), ("cores", Cores(2))):
+        store = Store(tmp_path / name)
+        outcome = run_sweep(load_sweep(path), store, pool)
+        assert not outcome.interrupted
+        told = [{key: value for key, value in row.items() if "_s" not in key[-4:]} for row in rows(store)]
+        found[name] = (told, [(describe(run), reason) for run, reason in outcome.failed])
+    assert found["here"] == found["cores"]
+    assert [len(each) for each in found["cores"]] == [60, 60]
+    assert "no job is left" in found["cores"][1][0][1]
+
+
 def test_a_window_has_figures_of_its_own(sweep_file, tmp_path):
     store = Store(tmp_path / "out")
     run_sweep(load_sweep(sweep_file(set={"results.window_s": [0, 43_200]})), store, Here())
