@@ -30,9 +30,6 @@ class _Unlinked(JITCodeLibrary):
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
 
-    def add_llvm_module(self, ll_module: Any) -> None:
-        self._final_module.link_in(ll_module)
-
     def get_pointer_to_function(self, _name: str) -> int:
         """It is nowhere."""
         return 0
