@@ -6,6 +6,8 @@ until the function that Python calls links it; then all of it is optimised, once
 (`pipeline_class`); what a library does when it is linked is its internals.
 """
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """Compiled functions from the cache, without getting ready to compile."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 from functools import cache
@@ -7,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core.caching import FunctionCache
-from numba.core.runtime import _nrt_python
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 
 @cache
@@ -17,7 +19,7 @@ def _name_helpers() -> None:
         llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc] - Numba has no types
+class _KernelCache(FunctionCache):
     """Numba's cache, which otherwise registers everything that Numba can translate before it loads anything.
 
     That takes longer than importing Numba, and a function that is loaded needs none of it; the compiler sees to it by

@@ -37,7 +37,8 @@ def shared(key: str, make: Callable[[], Workload]) -> Workload:
 def _write(path: Path, work: Workload) -> None:
     """A line with the lengths of what follows: the pickle without its arrays, then each array; each begins aligned."""
     arrays: list[pickle.PickleBuffer] = []
-    parts = [pickle.dumps(work, protocol=5, buffer_callback=arrays.append), *(each.raw() for each in arrays)]
+    text = pickle.dumps(work, protocol=5, buffer_callback=arrays.append)
+    parts = [memoryview(text), *(each.raw() for each in arrays)]
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         file.write(json.dumps([len(part) for part in parts]).encode() + b"\n")
