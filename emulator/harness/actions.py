@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from balancer.clock import NEVER_US
 from emulator.harness import tables as t
 from emulator.harness.account import Account
@@ -16,12 +18,13 @@ from emulator.harness.running import RunningJobs, Save
 from emulator.harness.tables import node_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from emulator.harness.effects import Agenda, Effects
     from emulator.harness.machine import Machine
+    from emulator.harness.moves import MoveTable
 
 
 class Accounting:
@@ -36,6 +39,8 @@ class Accounting:
         self.watches_ends = False
         self.watches_passes = False
         self.moves: list[PoolMove] = []
+        self.moves_told: MoveTable | None = None
+        """All moves of a compiled run, which keeps them itself."""
         self.leases: list[LeaseOutcome] = []
         self.granted = 0
         self.rejected = 0
@@ -74,6 +79,12 @@ class Accounting:
     def has_acted_on_runs(self) -> bool:
         """Whether somebody acted on a running job, or runs cost more than their work: then each has an account."""
         return self._running is not None
+
+    def moves_until(self, at_us: int) -> Sequence[PoolMove]:
+        """The moves up to a time."""
+        if self.moves_told is not None:
+            return self.moves_told[: int(np.searchsorted(self.moves_told.at_us, at_us, side="right"))]
+        return tuple(move for move in self.moves if move.at_us <= at_us)
 
     # Nodes.
 

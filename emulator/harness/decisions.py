@@ -36,6 +36,8 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from emulator.harness.effects import Agenda, Effects
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism, WholeRun
@@ -84,7 +86,7 @@ class Decisions:
         if self._at_begin is not None:
             self._call(self._at_begin.on_begin, self.actions, bad_input=bad_input)
 
-    def whole_run(self, points: list[tuple[int, int, int]]) -> WholeRun | None:
+    def whole_run(self, points: NDArray[np.int64]) -> WholeRun | None:
         """The mechanism's own loop for the run that has just begun, if it has one."""
         has = ability(self.mechanism, HasWholeRun)  # type: ignore[type-abstract]
         return None if has is None else has.whole_run(self.actions, points)
@@ -194,7 +196,7 @@ class Decisions:
             runs=runs,
             begin_us=0,
             horizon_us=horizon_us,
-            moves=tuple(move for move in actions.moves if move.at_us <= horizon_us),
+            moves=actions.moves_until(horizon_us),
             leases=(*actions.leases, *self._started_from_the_queue(runs)),
             marks=(Mark(actions.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
@@ -202,11 +204,10 @@ class Decisions:
 
     def _started_from_the_queue(self, runs: RunTable) -> list[LeaseOutcome]:
         """Leases that waited in the batch queue were granted when the scheduler first started them."""
-        jobs = self.machine.job_table()
-        rows = np.flatnonzero(jobs.kind[runs.job] == Kind.ON_DEMAND)
+        waited = self.machine.job_table().kind == Kind.ON_DEMAND
+        waited[[lease.job for lease in self.actions.leases]] = False
+        rows = np.flatnonzero(waited[runs.job])
         first = dict(zip(runs.job[rows[::-1]].tolist(), runs.start_us[rows[::-1]].tolist(), strict=True))
-        for lease in self.actions.leases:
-            first.pop(lease.job, None)
         return [LeaseOutcome(job, granted=True, decided_us=at_us) for job, at_us in sorted(first.items())]
 
 

@@ -75,8 +75,8 @@ class Loop:
         )  # and not the loop itself: a circle would keep the tables of a run until the next collection
         self._points = ahead.points
         self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
-        self._points += _arrivals(machine.job_table(), mechanism)
-        self._points.sort()
+        self._known: NDArray[np.int64] | None = _arrivals(machine.job_table(), mechanism)
+        """Points known from the begin, until somebody goes step by step."""
 
     def run(self, on_progress: OnProgress | None = None, *, by_steps: bool = False) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.
@@ -88,8 +88,8 @@ class Loop:
         self.decisions.begin(bad_input=ValueError)
         if self._happenings is not None:
             self._happenings.begin(actions)
-        elif not by_steps:
-            self._whole = self.decisions.whole_run(self._points)
+        elif not by_steps and self._known is not None:
+            self._whole = self.decisions.whole_run(self._known)
         if self._whole is not None:
             return self._run_whole(self._whole, on_progress)
         pause_after = _PAUSE_AFTER
@@ -185,6 +185,10 @@ class Loop:
     def _next_point_us(self) -> int:
         """When the next decision point is due; what was put off or called off is no instant of its own."""
         points = self._points
+        if self._known is not None:
+            points += map(tuple, self._known.tolist())
+            heapq.heapify(points)
+            self._known = None
         while points and self.decisions.actions.is_stale(*points[0]):
             heapq.heappop(points)
         return points[0][0] if points else NEVER_US
@@ -201,18 +205,27 @@ class Loop:
         return self.decisions.record(interrupted=interrupted)
 
 
-def _arrivals(jobs: JobTable, mechanism: Mechanism | None) -> list[tuple[int, int, int]]:
-    """When on-demand jobs arrive and, where somebody listens, are announced and predicted."""
+def _arrivals(jobs: JobTable, mechanism: Mechanism | None) -> NDArray[np.int64]:
+    """When on-demand jobs arrive and, where somebody listens, are announced and predicted.
+
+    Rows of (time in us, point, job) in order.
+    """
     leases = np.flatnonzero(jobs.kind == Kind.ON_DEMAND)
-    points: list[tuple[int, int, int]] = [(int(jobs.submit_us[job]), ARRIVAL, int(job)) for job in leases]
+    arrival_us = jobs.submit_us[leases]
+    points = [(arrival_us, ARRIVAL)]
     at_notice = ability(mechanism, HasNotice)  # type: ignore[type-abstract]
     if at_notice is not None and at_notice.notice_us:
-        points += [(max(0, at_us - at_notice.notice_us), NOTICE, job) for at_us, _, job in points]
+        points.append((np.maximum(arrival_us - at_notice.notice_us, 0), NOTICE))
     elif at_notice is not None and "notice_us" in jobs.extra:
-        points += points_of(jobs.extra["notice_us"], leases, NOTICE)
+        points.append((jobs.extra["notice_us"][leases], NOTICE))
     if ability(mechanism, HasPredicted) is not None and "predicted_us" in jobs.extra:  # type: ignore[type-abstract]
-        points += points_of(jobs.extra["predicted_us"], leases, PREDICTED)
-    return points
+        points.append((jobs.extra["predicted_us"][leases], PREDICTED))
+    at_us = np.concatenate([times_us for times_us, _ in points])
+    point = np.repeat(np.array([int(which) for _, which in points]), len(leases))
+    order = np.lexsort((np.tile(leases, len(points)), point, at_us))
+    table = np.stack((at_us, point, np.tile(leases, len(points))), axis=1)[order]
+    known: NDArray[np.int64] = table[(table[:, 0] >= 0) | (table[:, 1] == ARRIVAL)]
+    return known
 
 
 def points_of(

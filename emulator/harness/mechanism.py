@@ -18,6 +18,7 @@ from emulator.plugins import make_plugin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from emulator.harness.actions import Accounting
@@ -210,10 +211,11 @@ class WholeRun(Protocol):
 
 @runtime_checkable
 class HasWholeRun(Protocol):
-    def whole_run(self, act: Accounting, points: Iterable[tuple[int, int, int]]) -> WholeRun | None:
+    def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
         """After `on_begin`: the run in virtual time as one compiled loop, if there is one for it.
 
-        `points` (time in us, point, job) are those that are known, in order. It must equal the run step by step.
+        `points`: rows of (time in us, point, job), those known from the begin in order. It must equal the run step by
+        step.
         """
 
 

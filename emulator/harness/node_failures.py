@@ -100,6 +100,20 @@ class Failures:
         self._next_us = next_us if next_us <= self.until_us else NEVER_US
 
 
+def all_to_come(failures: Failures) -> list[tuple[int, int, bool]]:
+    """(time in us, node, whether it fails or is up again) of all that is to come, in order.
+
+    Failures hang on nothing that jobs do.
+    """
+    found = []
+    while (now_us := failures.next_us) != NEVER_US:
+        found += [(now_us, node, False) for node in failures.repaired(now_us)]
+        node = failures.failed(now_us)
+        if node is not None:
+            found.append((now_us, node, True))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Exponential:
     """The failure model `exponential`: failures of the whole system at exponential intervals of mean `mtbf_s`.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from emulator.workload.table import JobTable
@@ -174,7 +176,7 @@ class RunRecord:
     runs: RunTable
     begin_us: int
     horizon_us: int
-    moves: tuple[PoolMove, ...] = ()
+    moves: Sequence[PoolMove] = ()
     leases: tuple[LeaseOutcome, ...] = ()
     marks: tuple[Mark, ...] = ()
     left_out: dict[str, int] = field(default_factory=dict)

@@ -46,7 +46,7 @@ def work_table(jobs: JobTable) -> Work:
         (INTERVAL, "checkpoint_interval_us"),
     ):
         if name in jobs.extra:
-            work[:, column] = jobs.column(name, 0)
+            np.maximum(jobs.extra[name], 0, out=work[:, column])  # -1: unknown
     return work
 
 

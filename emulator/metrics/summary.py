@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
+from emulator.harness.moves import MoveTable
 from emulator.harness.record import JobState, NodePool, RunOutcome
 from emulator.metrics import classes as class_figures
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.energy import energy_of
+from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.shared_nodes import shared_figures
 from emulator.metrics.spread import spread_of
-from emulator.metrics.timeline import InconsistentRecordError, timeline
+from emulator.metrics.timeline import InconsistentRecordError
 from emulator.provenance import file_digest, traces, versions
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
-    from emulator.metrics.timeline import Timeline
 
 FORMAT = "emulator-results/1"
 """Value of `format` in `summary.json`: how a results folder is told from any other."""
@@ -50,9 +51,9 @@ def figures(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> d
     """The figures alone: a run of a sweep knows its scenario, and its files and versions are in its key."""
     problems = list(record.contradictions)
     try:
-        line = timeline(record)
+        spent_us = node_us_by_pool(record)
     except InconsistentRecordError as error:
-        line = None
+        spent_us = None
         problems.append(str(error))
     used = run_figures.node_time(record)
     summary: dict[str, Any] = {
@@ -76,7 +77,7 @@ def figures(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> d
             "ondemand_utilization": used.ondemand_utilization,
             **_ondemand(record),
         }
-    summary |= _node_time(line, with_reserve=_has_ondemand(record))
+    summary |= _node_time(spent_us, with_reserve=_has_ondemand(record))
     if (energy := energy_of(record)) is not None:
         summary["energy"] = energy.figures()
     if (shared := shared_figures(record)) is not None:
@@ -169,7 +170,7 @@ def _has_ondemand(record: RunRecord) -> bool:
     return (
         bool((record.jobs.kind == Kind.ON_DEMAND).any())
         or bool(record.leases)
-        or any(move.pool in given for move in record.moves)
+        or MoveTable.of(record.moves).has(*given)
     )
 
 
@@ -187,9 +188,8 @@ def _ondemand(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _node_time(line: Timeline | None, *, with_reserve: bool) -> dict[str, Any]:
+def _node_time(exact: dict[NodePool, int] | None, *, with_reserve: bool) -> dict[str, Any]:
     """Node-time by pool from begin to horizon; the integers add up exactly, the hours are for reading."""
-    exact = None if line is None else line.node_us()
     reserve = None if exact is None else exact[NodePool.OD_RESERVE] / HOUR_US
     return {
         **({"reserve_idle_node_h": reserve} if with_reserve else {}),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.record import JobState, NodePool, RunOutcome, resumed_rows
 from emulator.metrics import runs as run_figures
 from emulator.workload.table import Kind
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
     Steps = NDArray[np.int64]
-
-POOLS = tuple(NodePool)
-_CODE = {pool: code for code, pool in enumerate(POOLS)}
 
 
 class InconsistentRecordError(ValueError):
@@ -140,26 +137,16 @@ class _Change:
 
 def _move_changes(record: RunRecord) -> list[_Change]:
     """A node that moves leaves one pool and enters another; before its first move it is in the batch pool."""
-    if not record.moves:
-        return []
-    count = np.array([len(move.nodes) for move in record.moves], np.int64)
-    node = np.fromiter(chain.from_iterable(move.nodes for move in record.moves), np.int64, count.sum())
-    at_us = np.repeat(np.array([move.at_us for move in record.moves], np.int64), count)
-    code = np.repeat(np.array([_CODE[move.pool] for move in record.moves], np.int8), count)
-    order = np.lexsort((at_us, node))  # stable: moves of a node at one time stay in the record's order
-    node, at_us, code = node[order], at_us[order], code[order]
-    before = np.roll(code, 1)
-    before[np.flatnonzero(np.diff(node, prepend=-1))] = _CODE[NodePool.OA_IDLE]
+    at_us, change = MoveTable.of(record.moves).changes()
     given = (NodePool.OD_RESERVE, NodePool.OD_ALLOC, NodePool.DOWN)
-    by = {pool: (code == _CODE[pool]).astype(np.int64) - (before == _CODE[pool]) for pool in given}
-    return [_Change(at_us, {str(pool): delta for pool, delta in by.items()})]
+    return [_Change(at_us, {str(pool): change[:, CODE[pool]] for pool in given})]
 
 
 def _run_changes(record: RunRecord) -> list[_Change]:
     """A run takes its nodes at its start and gives them back at its end."""
     runs, widths = record.runs, run_figures.widths(record)
     of_batch = record.jobs.kind[runs.job] == Kind.BATCH
-    moves_tell = any(move.pool is NodePool.OD_ALLOC for move in record.moves)
+    moves_tell = MoveTable.of(record.moves).has(NodePool.OD_ALLOC)
     busy = np.where(of_batch, widths, 0)
     leased = np.where(of_batch | moves_tell, 0, widths)
     return [

@@ -12,9 +12,18 @@ from emulator.harness import occupancy, reshape
 from emulator.harness import work as w
 from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import inner
+from emulator.harness.occupancy import begin_run
+from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.points import Point
 from emulator.harness.record import RunOutcome
-from emulator.harness.structures import heap_push, heap_remove, queue_insert, queue_remove
+from emulator.harness.structures import (
+    free_push,
+    free_remove,
+    heap_push,
+    heap_remove,
+    queue_insert,
+    queue_remove,
+)
 from emulator.harness.tables import (
     AT,
     END,
@@ -25,18 +34,26 @@ from emulator.harness.tables import (
     JOB,
     KEPT_HEAD,
     KEY,
+    LOG_N,
+    NEVER,
     NODES,
     NOW,
     OFFLINE,
     QUEUED,
+    R_END,
     R_FIRST,
+    R_OUTCOME,
     REGISTERS,
+    RESIZED,
+    RETURNS,
     RUN,
     RUN_ROW,
+    SINCE,
     START,
     STATE,
 )
-from emulator.mechanisms.hybrid.reserved import CHANGED, NEED, OWNER, hold, left
+from emulator.mechanisms.hybrid.easy import RESCAN
+from emulator.mechanisms.hybrid.reserved import CHANGED, GUESTS_RESCAN, NEED, OWNER, SERIAL, hold, left
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -45,26 +62,32 @@ if TYPE_CHECKING:
 
 # Columns of `own`, one row a job. Of an on-demand job: CLAIM, its claim; WHEN its lease ends; OWES, the last of its
 # loans; NOTED, whether it got its nodes when it came; KNOWN, when it is predicted. Of a batch job: CLAIM that it leaves
-# for; WHEN its last checkpoint is written; OWES, nodes that the claim will have of it; NOTED, how often it had to leave
-# held nodes; KNOWN, its most nodes. -1 for none.
+# for (`claim_of`); WHEN its last checkpoint is written; OWES, nodes that the claim will have of it; NOTED, how often it
+# had to leave held nodes; KNOWN, its most nodes. -1 for none.
 CLAIM, WHEN, OWES, NOTED, KNOWN = range(5)
 OWN_COLUMNS = 5
 # Columns of the loans, a ring for each on-demand job. SHRUNK_US: the start of the run that was shrunk, else -1.
 LENDER, LENT, SHRUNK_US, NEXT = range(4)
 LOAN_COLUMNS = 4
-# Columns of what is told of afterwards: moves of a lease's nodes (OF: its row in the run table), rows of the run table
-# that were broken off (work done in them, thrown away, and done in all), and wall times (which: `CHOICE`, `HANDLING`).
-MOVED_US, TO, OF = range(3)
+# Columns of what is told of afterwards: moves of nodes (MANY from FIRST on in the node log; FIRST negative: from ~FIRST
+# on in `apart`), rows of the run table that were broken off (work done in them, thrown away, and done in all), and wall
+# times (which: `CHOICE`, `HANDLING`).
+MOVED_US, TO, FIRST, MANY = range(4)
 ROW, DID, LOST, IN_ALL = range(4)
-ALLOC, RESERVE, IDLE_AGAIN = range(3)
+ALLOC, RESERVE, IDLE_AGAIN, DOWN = range(4)
+# Columns of the outages, in order of time; those of one time: nodes that are up again (FAILS 0), then one that fails.
+OUT_AT, OUT_NODE, FAILS = range(3)
 CHOICE, HANDLING = range(2)
 # Registers of a compiled run, behind those of the table for the agenda's heap, which is like the cluster's.
-# WAKE: when the mechanism is woken; NEXT_POINT: of those known from the begin; AT_POINT, AT_TIMER: what goes on now.
+# WAKE: when the mechanism is woken; NEXT_POINT: of those known from the begin; AT_POINT, AT_TIMER: what goes on now;
+# NEXT_CLAIM: the next to look at after a failure; FAILED_N: failures so far; SERIALS_N: claims so far; ARRIVING: the
+# on-demand job that is to start next, -1 for none, and whether it comes just now (IS_NEW) or was there already.
 (
     WAKE, NEXT_POINT, AT_POINT, AT_TIMER, MOVES_N, ROWS_N, TIMES_N, LOAN_FREE, LOANS_LEFT, LENT_N, OPEN_N, RESUMED_N,
     EXPANDED_N, PREEMPTIONS_N, SHRINKS_N, QUEUED_N, LAPSED_N, WARNED_NODE_US, GRANTED_N, RELEASE_US, WARNING_US,
-    NOTICE_BY, ARRIVAL_BY, CLOCK, CLOCK_ID, CLOCK_ADDRESS, NOT_RETURNED,
-) = range(REGISTERS, REGISTERS + 27)  # fmt: skip
+    NOTICE_BY, ARRIVAL_BY, CLOCK, CLOCK_ID, CLOCK_ADDRESS, NEXT_OUTAGE, NEXT_CLAIM, FAILED_N, APART_N, SERIALS_N,
+    ARRIVING, IS_NEW, NEXT_END, NEXT_GUESS, NOT_RETURNED,
+) = range(REGISTERS, REGISTERS + 36)  # fmt: skip
 REASONS = (
     "the on-demand job did not start",
     "an on-demand job waits",
@@ -73,21 +96,28 @@ REASONS = (
     "a lent node broke",
     "the lender does not wait any more",
     "too few nodes for the lender to resume",
+    "a node of the on-demand job broke",
 )
 """Why lent nodes did not return, in the order of the registers from NOT_RETURNED on."""
 MORE_REGISTERS = NOT_RETURNED + len(REASONS)
 BY_CHECKPOINT, BY_TIMER, BY_COMPLETION = int(Point.CHECKPOINT), int(Point.TIMER), int(Point.COMPLETION)
 BY_ARRIVAL, BY_NOTICE = int(Point.ARRIVAL), int(Point.NOTICE)
 _PREEMPTED = int(RunOutcome.PREEMPTED)
+KEEP_NOTHING, KEEP_SAVED, KEEP_ALL = range(3)
+"""What a job that is stopped keeps of its work."""
+SLOT_BITS = 24
 POINT_SHIFT = 40
 """A point's key: what it is, then the job plus 1; in order at one time."""
 
-More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
-"""(own, points, agenda, timers, timer registers, loans, moves, rows, times, room, mark, registers, digits)
+More: TypeAlias = (
+    "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+)
+"""(own, points, agenda, timers, timer registers, loans, moves, rows, times, room, mark, registers, digits, outages,
+apart)
 
 `points`: (time, key) of what is known from the begin; `agenda`: a heap of those that follow; `timers`: a heap of the
 mechanism's; `room`: rows of one entry a node (two at least), the last for the clock; `mark`: of each node; `digits`: to
-sort with.
+sort with; `apart`: moved nodes that no run had as they were moved.
 """
 ROOM_ROWS = 7
 
@@ -103,13 +133,17 @@ def wall_us(more: More) -> int:
 
 @inner
 def wake(more: More, now: int) -> None:
-    """The mechanism is woken at its first timer."""
-    agenda, timers, counts, reg = more[2], more[3], more[4], more[11]
+    """The mechanism is woken at its first timer or the next outage."""
+    agenda, timers, counts, reg, outages = more[2], more[3], more[4], more[11], more[13]
+    at = NEVER
     if counts[HEAP_N]:
-        at = max(timers[0, AT], now)
-        if at != reg[WAKE]:
-            reg[WAKE] = at
-            heap_push(agenda, reg, at, BY_TIMER << POINT_SHIFT)
+        at = timers[0, AT]
+    if reg[NEXT_OUTAGE] < outages.shape[0]:
+        at = min(at, outages[reg[NEXT_OUTAGE], OUT_AT])
+    at = max(at, now)
+    if at != NEVER and at != reg[WAKE]:
+        reg[WAKE] = at
+        heap_push(agenda, reg, at, BY_TIMER << POINT_SHIFT)
 
 
 @inner
@@ -121,12 +155,22 @@ def note_time(more: More, which: int, began: int) -> None:
 
 
 @inner
-def note_move(more: More, now: int, pool: int, row: int) -> None:
+def note_move(more: More, now: int, pool: int, first: int, many: int) -> None:
     moves, reg = more[6], more[11]
-    moves[reg[MOVES_N], MOVED_US] = now
-    moves[reg[MOVES_N], TO] = pool
-    moves[reg[MOVES_N], OF] = row
+    one = moves[reg[MOVES_N]]
+    one[MOVED_US] = now
+    one[TO] = pool
+    one[FIRST] = first
+    one[MANY] = many
     reg[MOVES_N] += 1
+
+
+@inner
+def move_apart(more: More, which: int) -> None:
+    """A node that the next noted move is of; the first of them stands at ~FIRST."""
+    apart, reg = more[14], more[11]
+    apart[reg[APART_N]] = which
+    reg[APART_N] += 1
 
 
 @inner
@@ -141,6 +185,29 @@ def note_row(more: More, row: int, did: int, lost: int, in_all: int) -> None:
 
 
 @inner
+def arrives(more: More, who: int, is_new: int) -> None:
+    """An on-demand job is to start next (`on_arrival`)."""
+    more[11][ARRIVING] = who
+    more[11][IS_NEW] = is_new
+
+
+@inner
+def leaves_for(claims: Claims, more: More, who: int, slot: int) -> None:
+    """The batch job is about to leave its nodes for this claim."""
+    more[0][who, CLAIM] = (claims[0][slot, SERIAL] << SLOT_BITS) + slot
+
+
+@inner
+def claim_of(claims: Claims, more: More, who: int) -> int:
+    """The claim for which the batch job leaves; -1: none, or one that is over."""
+    kept = more[0][who, CLAIM]
+    slot = kept & ((1 << SLOT_BITS) - 1)
+    if kept < 0 or claims[0][slot, SERIAL] != kept >> SLOT_BITS:
+        return -1
+    return int(slot)
+
+
+@inner
 def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
     """As `RunningJobs._set_phase`."""
     work[who, w.ROW] = job[who, RUN_ROW] + 1
@@ -152,11 +219,11 @@ def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int
 
 
 @inner
-def stop(state: State, work: Work, claims: Claims, more: More, who: int, saves: int, now: int) -> None:  # noqa: PLR0917
-    """A running job leaves its nodes and waits again, with all that it did (`saves`) or what it had saved."""
+def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: int, now: int) -> None:  # noqa: PLR0917
+    """A running job leaves its nodes and waits again; `keeps`: what of its work."""
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
     done, saved = w.done_at(job, work, who, now)
-    kept = done if saves else saved
+    kept = done if keeps == KEEP_ALL else saved if keeps == KEEP_SAVED else 0
     note_row(more, job[who, RUN_ROW], done - w.phase_of(job, work, who)[0], done - kept, done)
     work[who, w.ROW] = 0
     work[who, w.SAVED] = kept
@@ -165,6 +232,8 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, saves: 
     occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
+    claims[5][RESCAN] = 1
+    claims[5][GUESTS_RESCAN] = 1
     job[who, STATE] = QUEUED
     job[who, START] = -1
     job[who, END] = -1
@@ -193,18 +262,72 @@ def begin_save(state: State, work: Work, more: More, who: int, now: int) -> None
 @inner
 def resize(state: State, work: Work, more: More, who: int, nodes: Ints, now: int) -> None:  # noqa: PLR0917
     """A running job has exactly these nodes from now on."""
-    job = state[0]
+    begin_phase(state, work, more, who, nodes.shape[0], now)
+    reshape.change_nodes(state, who, nodes, now, more[11][NEXT_END], more[11][NEXT_GUESS])
+    end_phase(state, work, who)
+
+
+@inner
+def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: int) -> None:  # noqa: PLR0917
+    """The present run of a job is broken off: it will have so many nodes, and NEXT_END and NEXT_GUESS for its ends."""
+    job, reg = state[0], more[11]
     begun, _, since, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
     note_row(more, job[who, RUN_ROW], done - begun, 0, done)
     since = max(since, now)
     width = work[who, w.WIDTH]
-    many = nodes.shape[0]
-    end = since + w.length_us(work, who, work[who, w.RUN_US] * width - done, many, num, den)
     guess = since + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, many, num, den)
-    reshape.change_nodes(state, who, nodes, now, end, max(guess, since + 1))
+    reg[NEXT_END] = since + w.length_us(work, who, work[who, w.RUN_US] * width - done, many, num, den)
+    reg[NEXT_GUESS] = max(guess, since + 1)
     work[who, w.BEGUN] = done
     set_phase(job, work, who, done, saved, since, num, den)
+
+
+@inner
+def end_phase(state: State, work: Work, who: int) -> None:
+    """The job runs on in a new row of the run table."""
+    work[who, w.ROW] = state[0][who, RUN_ROW] + 1
+
+
+@inner
+def change_last(state: State, work: Work, more: More, who: int, keeps: int, fresh: Ints, now: int) -> None:  # noqa: PLR0917
+    """As `resize` to its first `keeps` nodes and these idle ones; all its nodes are in the pool.
+
+    Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
+    """
+    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    had = job[who, NODES]
+    many = keeps + fresh.shape[0]
+    begin_phase(state, work, more, who, many, now)
+    row = job[who, RUN_ROW]
+    first = runs[row, R_FIRST]
+    start = job[who, START]
+    runs[row, R_END] = now
+    runs[row, R_OUTCOME] = RESIZED
+    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    heap_remove(heap, reg, who)
+    for k in range(had - keeps):
+        at = had - 1 - k if k < keeps else k
+        which = log[first + at]
+        node[which, JOB] = -1
+        node[which, SINCE] = now
+        free_push(node, free, reg, which)
+    begin_run(job, runs, reg, who, now)
+    for k in range(keeps):
+        log[reg[LOG_N] + k] = log[first + k]
+    for k in range(fresh.shape[0]):
+        free_remove(node, free, reg, fresh[k])
+        node[fresh[k], JOB] = who
+        log[reg[LOG_N] + keeps + k] = fresh[k]
+    reg[LOG_N] += many
+    job[who, START] = start
+    job[who, NODES] = many
+    job[who, RETURNS] = many
+    job[who, EXPECTED] = more[11][NEXT_GUESS]
+    plan_insert(plan, blocks, reg, job[who, EXPECTED], many)
+    if more[11][NEXT_END] < NEVER:
+        heap_push(heap, reg, more[11][NEXT_END], who)
+    end_phase(state, work, who)
 
 
 @inner
@@ -217,7 +340,7 @@ def start_lease(state: State, work: Work, more: More, who: int, nodes: Ints, now
     occupancy.start_on(state, who, nodes, now)
     own[who, WHEN] = now + length
     heap_push(agenda, reg, now + length, (BY_COMPLETION << POINT_SHIFT) + who + 1)
-    note_move(more, now, ALLOC, state[0][who, RUN_ROW])
+    note_move(more, now, ALLOC, state[11][LOG_N] - many, many)
     reg[GRANTED_N] += 1
 
 
@@ -239,8 +362,10 @@ def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> 
 
 
 @inner
-def enqueue_first(state: State, who: int, now: int) -> None:
+def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
+    claims[5][RESCAN] = 1
+    claims[5][GUESTS_RESCAN] = 1
     job, queue, reg = state[0], state[3], state[11]
     job[who, STATE] = QUEUED
     job[who, KEY] = FRONT

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import end_job, set_online
-from emulator.harness.structures import heap_pop, heap_push
+from emulator.harness.structures import heap_push
 from emulator.harness.tables import (
-    AT,
     FINISHED,
     FREE,
     FUTURE,
     HEAP_N,
-    JOB,
     NEVER,
     NODES,
     R_FIRST,
     RUN_ROW,
     START,
     STATE,
+    WHO,
 )
 from emulator.mechanisms.hybrid.choices import (
     BY_CUP,
@@ -37,13 +36,16 @@ from emulator.mechanisms.hybrid.choices import (
     promise_picked,
 )
 from emulator.mechanisms.hybrid.deeds import (
-    AT_TIMER,
+    ARRIVING,
     CHOICE,
     CLAIM,
     HANDLING,
     IDLE_AGAIN,
+    IS_NEW,
+    KEEP_ALL,
+    KEEP_SAVED,
     KNOWN,
-    LAPSED_N,
+    NEXT_CLAIM,
     NOTED,
     NOTICE_BY,
     OWES,
@@ -51,18 +53,22 @@ from emulator.mechanisms.hybrid.deeds import (
     QUEUED_N,
     RELEASE_US,
     RESERVE,
+    SERIALS_N,
     SHRINKS_N,
     WARNED_NODE_US,
     WARNING_US,
     WHEN,
+    arrives,
     begin_save,
+    change_last,
+    claim_of,
     enqueue_first,
     hold_run,
+    leaves_for,
     lend,
     nodes_of,
     note_move,
     note_time,
-    resize,
     start_lease,
     stop,
     wake,
@@ -85,17 +91,17 @@ from emulator.mechanisms.hybrid.reserved import (
     LEAVING_NODES,
     MALLEABLE,
     NEED,
+    OWNER,
     PROMISED,
     PROMISES,
+    SERIAL,
     close,
     collect,
-    guests_of,
     left,
     on_demand_waits,
     pop_idle,
     promise,
     take_free,
-    unpromise,
 )
 from emulator.mechanisms.hybrid.settling import ANY, DID_NOT_START, WAITS, lent_nodes, settle
 
@@ -124,6 +130,8 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
     one[ARRIVED] = 0
     one[LEAVERS] = 0
     one[LEAVING_NODES] = 0
+    one[SERIAL] = more[11][SERIALS_N]
+    more[11][SERIALS_N] += 1
     more[0][who, CLAIM] = slot
     return slot
 
@@ -131,17 +139,11 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
 @inner
 def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
-    node, free, reg = state[1], state[2], state[11]
-    claim = claims[0]
-    own, given = more[0], more[9][FOUND]
-    who = claim[slot, C_JOB]
-    own[who, CLAIM] = -1
-    for which in range(node.shape[0] if claim[slot, LEAVERS] else 0):
-        one = node[which, JOB]
-        if one >= 0 and claims[3][one, LEAVING] >= 0 and own[one, CLAIM] == slot:
-            own[one, CLAIM] = -1
-    unpromise(state, claims, slot)
-    close(state, claims, slot, now)
+    free, reg = state[2], state[11]
+    given = more[9][FOUND]
+    who = claims[0][slot, C_JOB]
+    more[0][who, CLAIM] = -1
+    end_claim(state, claims, slot, now)
     many = min(lent_nodes(more, who), reg[FREE])
     for k in range(many):
         given[k] = free[reg[FREE] - 1 - k]
@@ -149,6 +151,35 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
 
 
 # What jobs give.
+
+
+@inner
+def take_back_promises(state: State, claims: Claims, slot: int) -> None:
+    """As `unpromise`: whoever is promised has an end to come, for a job that is about to leave is not."""
+    heap, reg = state[6], state[11]
+    attr = claims[3]
+    for k in range(reg[HEAP_N] if claims[0][slot, PROMISES] else 0):
+        if attr[heap[k, WHO], PROMISED] == slot:
+            promise(claims, heap[k, WHO], -1)
+
+
+@inner
+def end_claim(state: State, claims: Claims, slot: int, now: int) -> None:
+    """The claim is over; guests are found by their ends, but for those that write their last checkpoint (`close`)."""
+    job, heap, runs, log, reg = state[0], state[6], state[7], state[8], state[11]
+    claim, held, attr = claims[0], claims[2], claims[3]
+    claim[slot, SERIAL] = -1
+    take_back_promises(state, claims, slot)
+    for k in range(reg[HEAP_N] if claim[slot, HOSTS] else 0):
+        who = heap[k, WHO]
+        if attr[who, GUEST] == slot:
+            attr[who, GUEST] = -1
+            claim[slot, HOSTS] -= 1
+            first = runs[job[who, RUN_ROW], R_FIRST]
+            for at in range(first, first + job[who, NODES]):
+                held[log[at], OWNER] = -1
+                set_online(state, log[at], now)
+    close(state, claims, slot, now)
 
 
 @inner
@@ -176,7 +207,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     if malleable and reg[WARNING_US] > 0:
         wanted = claim[slot, NEED] - claim[slot, LEAVING_NODES]
         attr[who, LEAVING] = 1
-        own[who, CLAIM] = slot
+        leaves_for(claims, more, who, slot)
         own[who, OWES] = 0 if is_guest else max(0, min(wanted, many))
         claim[slot, LEAVERS] += 1
         claim[slot, LEAVING_NODES] += own[who, OWES]
@@ -184,7 +215,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
         begin_save(state, work, more, who, now)
         return
     first = runs[job[who, RUN_ROW], R_FIRST]
-    stop(state, work, claims, more, who, 1 if malleable else 0, now)
+    stop(state, work, claims, more, who, KEEP_ALL if malleable else KEEP_SAVED, now)
     receive(state, claims, more, slot, who, first, many, now)
 
 
@@ -194,11 +225,10 @@ def shrink(  # noqa: PLR0917
 ) -> None:
     """A running malleable job gives its last nodes to the claim."""
     job, runs = state[0], state[7]
-    keeps = more[9][WIDE]
     more[11][SHRINKS_N] += 1
     first = runs[job[who, RUN_ROW], R_FIRST]
-    many = nodes_of(state, who, keeps)
-    resize(state, work, more, who, keeps[: many - fewer], now)
+    many = job[who, NODES]
+    change_last(state, work, more, who, many - fewer, more[9][WIDE][:0], now)
     hold_run(state, claims, slot, first + many - fewer, fewer, now)
     lend(more, claims[0][slot, C_JOB], who, fewer, job[who, START])
 
@@ -249,8 +279,7 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
         held[nodes[k], 0] = -1
-    unpromise(state, claims, slot)
-    close(state, claims, slot, now)
+    end_claim(state, claims, slot, now)
     start_lease(state, work, more, who, nodes[:many], now)
     return True
 
@@ -258,32 +287,44 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
 @inner
 def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, now: int) -> None:  # noqa: PLR0917
     """Guests of the claim leave, in order of their rows, but those that do already."""
-    own, found = more[0], more[9][ORDER]
+    heap, reg = state[6], state[11]
+    found = more[9][ORDER]
     if claims[0][slot, HOSTS] == 0:
         return
-    count = guests_of(state, claims, slot, found)
+    count = 0
+    for k in range(reg[HEAP_N]):  # who leaves already has no end to come
+        if claims[3][heap[k, WHO], GUEST] == slot:
+            found[count] = heap[k, WHO]
+            count += 1
     for last in range(count - 1, 0, -1):  # they are few
         for k in range(last):
             if found[k] > found[k + 1]:
                 found[k], found[k + 1] = found[k + 1], found[k]
     for k in range(count):
-        if own[found[k], CLAIM] != slot:
+        if claim_of(claims, more, found[k]) != slot:
             preempt(state, work, claims, more, slot, found[k], now)
 
 
 @inner
 def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> bool:  # noqa: PLR0917
-    """Start the job, now or when the last of its nodes are free. False: it waits at the head of the queue."""
+    """Start the job, now or when the last of its nodes are free. False: it waits at the head of the queue.
+
+    One that was there already may have all its nodes by now, or need others than it was to have.
+    """
     claim = claims[0]
     own, room, mine = more[0], more[9], more[11]
+    is_new = mine[IS_NEW] != 0
     while True:
         slot = own[who, CLAIM]
+        if not is_new and has_started(state, work, claims, more, slot, now):
+            return True
+        is_new = False
         if slot < 0:
             slot = open_claim(state, claims, more, who, -1, 0)
         claim[slot, ARRIVED] = 1
         claim[slot, COLLECTS] = 0
         claim[slot, DEADLINE] = -1
-        unpromise(state, claims, slot)
+        take_back_promises(state, claims, slot)
         missing = claim[slot, NEED] - claim[slot, LEAVING_NODES] - state[11][FREE]
         how = SHRINKS
         picked = 0
@@ -293,7 +334,7 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
         note_time(more, CHOICE, chose)
         if how == NOBODY:
             close_claim(state, work, claims, more, slot, now)
-            enqueue_first(state, who, now)
+            enqueue_first(state, claims, who, now)
             mine[QUEUED_N] += 1
             own[who, NOTED] = 0
             return False
@@ -304,16 +345,22 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
                 shrink(state, work, claims, more, slot, room[PICKED, k], room[FEWER, k], now)
             else:
                 preempt(state, work, claims, more, slot, room[PICKED, k], now)
-        if has_started(state, work, claims, more, slot, now):
-            return True
 
 
 @inner
-def on_arrival(state: State, work: Work, claims: Claims, more: More, who: int, now: int) -> None:  # noqa: PLR0917
+def on_arrival(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
+    """The job that is ARRIVING starts, or waits. Events only name it: so this stands in one place, which is large."""
+    count, mine = claims[5], more[11]
+    who = mine[ARRIVING]
+    mine[ARRIVING] = -1
+    before = count[CLAIMS_N]
     began = wall_us(more)
-    if arrive(state, work, claims, more, who, now):
-        more[0][who, NOTED] = 1
-    note_time(more, HANDLING, began)
+    has_nodes = arrive(state, work, claims, more, who, now)
+    if mine[IS_NEW]:
+        more[0][who, NOTED] = 1 if has_nodes else 0
+        note_time(more, HANDLING, began)
+    elif mine[NEXT_CLAIM] > 0:
+        mine[NEXT_CLAIM] -= before - count[CLAIMS_N]
 
 
 @inner
@@ -325,13 +372,13 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
-    row = job[who, RUN_ROW]
-    note_move(more, now, RESERVE, row)
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    note_move(more, now, RESERVE, first, job[who, NODES])
     began = wall_us(more)
     many = nodes_of(state, who, given)
     for k in range(many):
         set_online(state, given[k], now)
-    note_move(more, now, IDLE_AGAIN, row)
+    note_move(more, now, IDLE_AGAIN, first, many)
     why = WAITS if on_demand_waits(state) else ANY
     settle(state, work, claims, more, who, given[:many], why, now)
     note_time(more, HANDLING, began)
@@ -346,37 +393,12 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
     first = runs[job[who, RUN_ROW], R_FIRST]
     many = job[who, NODES]
     own[who, WHEN] = -1
-    stop(state, work, claims, more, who, 1, now)
-    slot = own[who, CLAIM]
+    stop(state, work, claims, more, who, KEEP_ALL, now)
+    slot = claim_of(claims, more, who)
+    own[who, CLAIM] = -1
     if slot < 0:  # the on-demand job was put back meanwhile
         return
-    own[who, CLAIM] = -1
     claim[slot, LEAVERS] -= 1
     claim[slot, LEAVING_NODES] -= own[who, OWES]
     receive(state, claims, more, slot, who, first, many, now)
-    if not has_started(state, work, claims, more, slot, now):
-        arrive(state, work, claims, more, claim[slot, C_JOB], now)
-
-
-@inner
-def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
-    """The first of the timers that are due; with none left, the next one is waited for (AT_TIMER)."""
-    claim, attr = claims[0], claims[3]
-    own, timers, counts, mine = more[0], more[3], more[4], more[11]
-    if counts[HEAP_N] == 0 or timers[0, AT] > now:
-        mine[AT_TIMER] = 0
-        wake(more, now)
-        return
-    pair = heap_pop(timers, counts)
-    slot = own[pair >> PAIR_SHIFT, CLAIM]
-    who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
-    if slot < 0 or claim[slot, ARRIVED]:
-        return
-    if who < 0:
-        close_claim(state, work, claims, more, slot, now)
-        mine[LAPSED_N] += 1
-    elif attr[who, PROMISED] == slot and attr[who, LEAVING] < 0:
-        if claim[slot, NEED] <= claim[slot, LEAVING_NODES]:
-            promise(claims, who, -1)
-        else:
-            preempt(state, work, claims, more, slot, who, now)
+    arrives(more, claim[slot, C_JOB], 0)

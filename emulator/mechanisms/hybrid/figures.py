@@ -13,6 +13,7 @@ from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
@@ -100,14 +101,14 @@ def _losses(mechanism: HybridMechanism, record: RunRecord) -> dict[str, int]:
     runs, jobs = record.runs, record.jobs
     wide = widths(record)
     setup_us = jobs.column("setup_us", 0)[runs.job]
-    order = np.argsort(runs.job, kind="stable")
+    several = np.flatnonzero(np.bincount(runs.job, minlength=len(jobs))[runs.job] > 1)
+    order = several[np.argsort(runs.job[several], kind="stable")]
     job, outcome = runs.job[order], runs.outcome[order]
-    again = np.zeros(len(order), np.bool_)
+    again, goes_on = np.zeros((2, len(order)), np.bool_)
     again[1:] = (job[1:] == job[:-1]) & (outcome[:-1] != RunOutcome.RESIZED)
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (job[1:] != job[:-1]) | again[1:]
-    restarted, begun = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
-    restarted[order], begun[order] = again, first
+    goes_on[1:] = (job[1:] == job[:-1]) & ~again[1:]
+    restarted, begun = np.zeros(len(runs.job), np.bool_), np.ones(len(runs.job), np.bool_)
+    restarted[order], begun[order] = again, ~goes_on
     length_us = ends_us(record) - runs.start_us
     paid_us = np.minimum(setup_us, length_us) * begun
     checkpoints = 0
@@ -151,7 +152,7 @@ def _counts(mechanism: HybridMechanism) -> dict[str, Any]:
     }
 
 
-def _wall_times(name: str, times_us: list[int]) -> dict[str, Any]:
+def _wall_times(name: str, times_us: array[int]) -> dict[str, Any]:
     """Of choices (`decision`) and of whole events with all that they cause (`handling`)."""
     names = [f"{name}_{which}_ms" for which in ("median", "p99", "max")]
     if not times_us:

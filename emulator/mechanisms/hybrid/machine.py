@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, Stop
+from emulator.harness.cluster import Cluster, Stop, no_runs
 from emulator.harness.record import RunOutcome
+from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid.easy import RESCAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _FIRST_ROOM = 64
+_LOG_ROOM = 4
+"""The node log's, over what it has if each job runs once on all its nodes. Memory that is not used costs nothing."""
 
 
 class HybridCluster(Cluster):
@@ -58,10 +62,24 @@ class HybridCluster(Cluster):
         self._chosen = np.zeros(node_count, np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
         self._count[r.IN_ORDER] = scheduler.order_name == "fcfs"
+        self._count[r.EASY] = (
+            scheduler.order_name == "fcfs"
+            and (scheduler.backfill, scheduler.choice) == ("easy", "first_fit")
+            and scheduler.estimates == "user"
+            and scheduler.protect_head
+            and scheduler.reservation != "kept"
+        )
+        self._look_at_all()
         self._reg[t.ASK_ALWAYS] = 1  # guests start in queue order where the pool has no idle node
         self._work = np.zeros((0, 0), np.int64)
+        self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
+        self._make_state()
         self._make_claims()
         self._keep_nodes()
+
+    def _look_at_all(self) -> None:
+        """Whoever waits was perhaps never seen by a pass."""
+        self._count[[RESCAN, r.GUESTS_RESCAN]] = 1
 
     def use_work(self, work: NDArray[np.int64]) -> None:
         """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
@@ -94,6 +112,7 @@ class HybridCluster(Cluster):
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Started jobs, guests included."""
         self._make_room()
+        self._look_at_all()
         self._reg[t.NOW] = now_us
         first = int(self._reg[t.RUNS_N])
         r.schedule_pass(self._state, self._work, self._claims, now_us)
@@ -104,6 +123,11 @@ class HybridCluster(Cluster):
         super().end(job, now_us, outcome)
         r.left(self._state, self._claims, job, now_us)
         self._count[r.CHANGED] = 1  # it may wait again, and run as a guest
+        self._look_at_all()
+
+    def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
+        super().enqueue(job, now_us, front=front)
+        self._look_at_all()
 
     # A whole run in the kernel (`whole.py`).
 
@@ -121,6 +145,16 @@ class HybridCluster(Cluster):
         runs, nodes = len(self._runs) - self._reg[t.RUNS_N], len(self._log) - self._reg[t.LOG_N]
         return bool(runs > most and nodes > most)
 
+    def _grow_runs(self) -> None:
+        """Only what lacks room, and by a quarter: of millions of jobs few run more than once."""
+        most = 2 * self.node_count
+        if len(self._runs) - self._reg[t.RUNS_N] <= most:
+            self._runs = np.concatenate((self._runs, no_runs(len(self._runs) // 4 + most)))
+        if len(self._log) - self._reg[t.LOG_N] <= most:
+            more = np.zeros(len(self._log) // 4 + most, np.int32)
+            self._log = np.concatenate((self._log, more))
+        self._make_state()
+
     def make_more_room(self) -> None:
         """Longer tables of runs and their nodes."""
         self._grow_runs()
@@ -134,16 +168,16 @@ class HybridCluster(Cluster):
         """Claims that can be opened before their table has to grow."""
         return len(self._claim) - int(self._count[r.CLAIMS_N])
 
-    def job_of_row(self, row: int) -> int:
-        """Whose run this row of the run table is."""
-        return int(self._runs[row, t.R_JOB])
+    @property
+    def node_log(self) -> NDArray[np.int32]:
+        """The nodes of all runs so far, one after the other."""
+        return read_only(self._log[: self._reg[t.LOG_N]])
 
-    def nodes_of_row(self, row: int) -> list[int]:
-        """The nodes of a run that is over, or of the present one of a job."""
-        first = self._runs[row, t.R_FIRST]
-        last = self._runs[row + 1, t.R_FIRST] if row + 1 < self._reg[t.RUNS_N] else self._reg[t.LOG_N]
-        nodes: list[int] = self._log[first:last].tolist()
-        return nodes
+    def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
+        runs = self._runs[: self._reg[t.RUNS_N]]
+        rows = np.searchsorted(runs[:, t.R_FIRST], places, side="right") - 1
+        return np.asarray(runs[rows, t.R_JOB])
 
     # Claims.
 
@@ -154,7 +188,7 @@ class HybridCluster(Cluster):
             self.grow_claims()
         slot = int(self._claim_order[active])
         self._count[r.CLAIMS_N] += 1
-        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0, 0, 0, 0)
+        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0, 0, 0, 0, -1)
         return slot
 
     def grow_claims(self) -> None:

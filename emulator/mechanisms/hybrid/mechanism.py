@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,8 +30,6 @@ from emulator.workload.streams import stream
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from emulator.harness.actions import Accounting
@@ -56,6 +55,10 @@ class _Claim:
     """Jobs that write their last checkpoint for it, and the nodes that it will have of them."""
 
 
+def _no_times() -> array[int]:
+    return array("q")
+
+
 @dataclass(slots=True)
 class Tally:
     """What is counted on the way."""
@@ -69,9 +72,9 @@ class Tally:
     evictions: dict[int, int] = field(default_factory=dict)
     """How often a guest had to leave the nodes that were held for an on-demand job, by job."""
     warning_node_us: int = 0
-    decision_us: list[int] = field(default_factory=list)
+    decision_us: array[int] = field(default_factory=_no_times)
     """Wall time of each choice at a notice or an arrival: from the event to the plan."""
-    handling_us: list[int] = field(default_factory=list)
+    handling_us: array[int] = field(default_factory=_no_times)
     """Wall time of each event of an on-demand job, with all that is done to jobs and nodes."""
 
 
@@ -149,7 +152,8 @@ class HybridMechanism:
         for strategy in ("cua+spaa", "cup+paa"):
             for mtbf_s in (0, 1e-5):
                 mechanism = cls(strategy, mtbf_s=mtbf_s)
-                Loop(mechanism.make_machine(5, SchedulerConfig(), few_jobs(), 1), mechanism).run()
+                machine = mechanism.make_machine(5, SchedulerConfig(), few_jobs(), 1)
+                Loop(machine, mechanism).run(by_steps=mtbf_s > 0)
 
     def on_begin(self, act: Actions) -> None:
         table = act.cluster.job_table()
@@ -172,11 +176,11 @@ class HybridMechanism:
             self._view = View(self._cluster, act.running.kernel_work, micros(self.warning_s))
         self._wake(act)
 
-    def whole_run(self, act: Accounting, points: Iterable[tuple[int, int, int]]) -> WholeRun | None:
-        """The run as one compiled loop, if it has nothing but what comes with the mechanism and no node fails."""
+    def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
+        """The run as one compiled loop, if it has nothing but what comes with the mechanism."""
         warning_us = micros(self.warning_s)
         strategies = compiled_strategies(self._notice, self._arrival)
-        is_plain = type(self) is HybridMechanism and self.failures is None
+        is_plain = type(self) is HybridMechanism
         if self.is_baseline or strategies is None or not is_plain or (self.warning_s and not warning_us):
             return None
         return WholeRun(
@@ -187,6 +191,7 @@ class HybridMechanism:
             strategies=strategies,
             times_us=(micros(self.release_after_s), warning_us),
             points=points,
+            failures=self.failures,
         )
 
     def is_on_demand(self, jobs: NDArray[np.intp]) -> NDArray[np.bool_]:

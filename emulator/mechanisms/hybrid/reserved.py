@@ -32,6 +32,7 @@ from emulator.harness.tables import (
     KIND,
     NEEDS_ROOM,
     NEVER,
+    NEXT_SUBMIT,
     NODES,
     NOW,
     OFFLINE,
@@ -41,8 +42,8 @@ from emulator.harness.tables import (
     RUN,
     RUN_ROW,
     STOP_ON_END,
-    SUBMIT,
 )
+from emulator.mechanisms.hybrid.easy import easy_pass, first_new
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -52,9 +53,11 @@ if TYPE_CHECKING:
 # DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised;
 # HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end. Of compiled runs only
 # (`whole.py`): ARRIVED, whether the on-demand job is there; LEAVERS, jobs that write their last checkpoint for it, and
-# LEAVING_NODES, so many nodes it will have of them.
-C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES, ARRIVED, LEAVERS, LEAVING_NODES = range(11)
-CLAIM_COLUMNS = 11
+# LEAVING_NODES, so many nodes it will have of them; SERIAL, a number that no other claim has, -1 when it is over.
+C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES, ARRIVED, LEAVERS, LEAVING_NODES, SERIAL = range(
+    12
+)
+CLAIM_COLUMNS = 12
 # Columns of the held nodes.
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2
@@ -63,11 +66,16 @@ NODE_COLUMNS = 2
 CLASS, LEAST, GUEST, PROMISED, LEAVING, SEEN = range(6)
 JOB_COLUMNS = 6
 MALLEABLE = 2
-# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the whole queue has to be looked through,
-# for somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
-# IN_ORDER: the last submitted is the last of the queue.
+# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the queue has to be looked through, for
+# somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
+# IN_ORDER: the last submitted is the last of the queue. Then those of `easy.py`, and whether passes are its (EASY).
+# GUESTS_SEEN: jobs from this row on, which stand at the end, were not looked at as guests; GUESTS_RESCAN: somebody
+# stands elsewhere who was not. To run as a guest one of the others would have to have this: GUEST_WIDE, so many nodes
+# of one claim; GUEST_LONG, so much time until an on-demand job is due; GUEST_LEAST, so many nodes of one claim
+# (malleable).
 CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER = range(7)
-COUNTERS = 7
+EASY, GUESTS_SEEN, GUESTS_RESCAN, GUEST_WIDE, GUEST_LONG, GUEST_LEAST = range(12, 18)
+COUNTERS = 18
 
 Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints]"
 """(claim, order, held, attr, scratch, count)"""
@@ -230,12 +238,17 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
 
 
 @inlined
-def most_idle(claims: Claims) -> int:
+def best_hosts(claims: Claims) -> tuple[int, int]:
+    """Of claims that take guests: the most idle nodes of one, and the latest time at which one with any is due."""
     claim, order, _, _, _, count = claims
     most = 0
+    latest = -1
     for k in range(count[CLAIMS_N]):
-        most = max(most, claim[order[k], IDLE])
-    return most
+        slot = order[k]
+        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
+            most = max(most, claim[slot, IDLE])
+            latest = max(latest, claim[slot, DEADLINE])
+    return most, latest
 
 
 @inlined
@@ -249,25 +262,53 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
     return -1
 
 
+@inlined
+def host_in_time(job: Ints, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
+    """The claim on whose idle nodes the job runs and should end in time, -1 for none: then what it lacks is kept."""
+    count = claims[5]
+    slot = -1
+    if now + job[who, ESTIMATE] > latest:
+        count[GUEST_LONG] = min(count[GUEST_LONG], job[who, ESTIMATE])
+    elif job[who, NODES] > most:
+        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who, NODES])
+    else:
+        slot = host_of(claims, job[who, NODES], now + job[who, ESTIMATE])
+        if slot < 0:
+            count[GUEST_WIDE] = 0
+    return slot
+
+
+@inlined
+def host_of_malleable(claims: Claims, who: int, most: int) -> int:
+    """The claim on whose idle nodes the job runs if it is malleable, -1 for none: then what it lacks is kept."""
+    attr, count = claims[3], claims[5]
+    slot = -1
+    if attr[who, CLASS] == MALLEABLE:
+        if attr[who, LEAST] <= most:
+            slot = host_of(claims, attr[who, LEAST], 0)
+        else:
+            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who, LEAST])
+    return slot
+
+
 @compiled
-def start_guests_from(state: State, work: Work, claims: Claims, first: int, now: int) -> None:
+def start_guests_from(
+    state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
+) -> None:
     """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
     job, queue, reg = state[0], state[3], state[11]
-    attr = claims[3]
     claim, count = claims[0], claims[5]
     for stage in range(2):
-        most = most_idle(claims)
         place = first
         while most > 0 and place < reg[QUEUE_HI]:
             who = queue[place]
-            malleable = attr[who, CLASS] == MALLEABLE
             slot = -1
             width = job[who, NODES]
             if job[who, KIND] == BATCH:
-                if stage == 0 and width <= most:
-                    slot = host_of(claims, width, now + job[who, ESTIMATE])
-                elif stage == 1 and malleable and attr[who, LEAST] <= most:
-                    slot = host_of(claims, attr[who, LEAST], 0)
+                if stage == 0:
+                    slot = host_in_time(job, claims, who, most, latest, now)
+                else:
+                    slot = host_of_malleable(claims, who, most)
                     width = min(width, claim[slot, IDLE])
             if slot < 0:
                 place += 1
@@ -276,30 +317,52 @@ def start_guests_from(state: State, work: Work, claims: Claims, first: int, now:
             place = queue_remove_at(queue, reg, place)
             first += reg[QUEUE_LO] - before
             start_guest(state, work, claims, who, slot, width, now)
-            most = most_idle(claims)
-    count[CHANGED] = 0
+            most, latest = best_hosts(claims)
+        if place < reg[QUEUE_HI]:  # not looked at, for there was no node
+            count[GUEST_WIDE] = 0
 
 
 @compiled
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
-    """After a pass: who can run on idle held nodes (only those just submitted, if nothing else has changed)."""
-    job, queue, reg = state[0], state[3], state[11]
-    count = claims[5]
+    """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
+    reg, count = state[11], claims[5]
     if count[IDLE_N] == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
-    first = reg[QUEUE_LO]
-    if count[CHANGED] == 0 and count[IN_ORDER]:
-        first = reg[QUEUE_HI]
-        while first > reg[QUEUE_LO] and job[queue[first - 1], SUBMIT] == now:
-            first -= 1
-    start_guests_from(state, work, claims, first, now)
+    most, latest = best_hosts(claims)
+    may = (
+        count[GUESTS_RESCAN]
+        or most >= count[GUEST_WIDE]
+        or latest >= now + count[GUEST_LONG]
+        or most >= count[GUEST_LEAST]
+    )
+    if most > 0:
+        first = reg[QUEUE_LO]
+        if count[IN_ORDER] and (count[CHANGED] == 0 or not may):
+            first = first_new(state, count[GUESTS_SEEN])
+        else:
+            count[GUESTS_RESCAN] = 0
+            count[GUEST_WIDE] = NEVER
+            count[GUEST_LONG] = NEVER >> 1
+            count[GUEST_LEAST] = NEVER
+        start_guests_from(state, work, claims, first, most, latest, now)
+        count[GUESTS_SEEN] = reg[NEXT_SUBMIT]
+    count[CHANGED] = 0
+
+
+@compiled
+def one_pass(state: State, claims: Claims, now: int) -> None:
+    """What the scheduler starts from the queue on nodes of the pool."""
+    if claims[5][EASY]:
+        easy_pass(state, claims[5], now)
+    else:
+        passes.schedule_pass(state, now)
 
 
 @compiled
 def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
     """Collecting, one pass, guests."""
     collect(state, claims, now)
-    passes.schedule_pass(state, now)
+    one_pass(state, claims, now)
     start_guests(state, work, claims, now)
 
 
@@ -334,7 +397,7 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         if reg[STOP_ON_END] and next_end == now:
             return AT_ENDS
         submit_due(job, queue, reg, now, NEVER)
-        passes.schedule_pass(state, now)
+        one_pass(state, claims, now)
         start_guests(state, work, claims, now)
 
 

@@ -18,8 +18,7 @@ from emulator.mechanisms.hybrid.deeds import (
     OWES,
     RESUMED_N,
     SHRUNK_US,
-    nodes_of,
-    resize,
+    change_last,
     settle_one,
     start_waiting,
 )
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from emulator.mechanisms.hybrid.reserved import Claims
 
 # Reasons, as places in `deeds.REASONS`; ANY: preempted lenders may resume.
-DID_NOT_START, WAITS, RUNS_NO_MORE, HAS_ALL, BROKE, WAITS_NO_MORE, TOO_FEW = range(7)
+DID_NOT_START, WAITS, RUNS_NO_MORE, HAS_ALL, BROKE, WAITS_NO_MORE, TOO_FEW, LEASE_BROKE = range(8)
 ANY = -1
 
 
@@ -42,7 +41,7 @@ def expand(  # noqa: PLR0917
 ) -> None:
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
     job, attr = state[0], claims[3]
-    own, loans, room = more[0], more[5], more[9]
+    own, loans = more[0], more[5]
     lender = loans[one, LENDER]
     runs_on = (
         job[lender, STATE] == RUNNING
@@ -55,11 +54,7 @@ def expand(  # noqa: PLR0917
     lacks = own[lender, KNOWN] - job[lender, NODES]
     given = max(0, min(nodes.shape[0], lacks))
     if given:
-        fresh = room[WIDE]
-        many = nodes_of(state, lender, fresh)
-        for k in range(given):
-            fresh[many + k] = nodes[k]
-        resize(state, work, more, lender, fresh[: many + given], now)
+        change_last(state, work, more, lender, job[lender, NODES], nodes[:given], now)
     settle_one(more, one, given, EXPANDED_N, HAS_ALL if given == lacks else BROKE)
 
 

@@ -1,12 +1,13 @@
 """A whole run of the mechanism as one compiled loop: nothing of Python from the first submit to the last end.
 
-It does what `Loop.step` and `mechanism.py` do, on the same tables, for the strategies that come with the mechanism and
-without failures. Those are the reference, and what a live run steps: a run here equals theirs to the last node and
-count (`tests/emulator/mechanisms/hybrid/test_whole.py`).
+It does what `Loop.step` and `mechanism.py` do, on the same tables, for the strategies that come with the mechanism.
+Those are the reference, and what a live run steps: a run here equals theirs to the last node and count
+(`tests/emulator/mechanisms/hybrid/test_whole.py`).
 """
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from balancer.clock import steady_clock
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
-from emulator.harness.record import LeaseOutcome, NodePool, PoolMove
+from emulator.harness.moves import CODE, MoveTable
+from emulator.harness.node_failures import all_to_come
+from emulator.harness.record import LeaseOutcome, NodePool
 from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER
 from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
@@ -26,15 +29,17 @@ from emulator.mechanisms.hybrid.notice_none import DoNothing
 from emulator.mechanisms.hybrid.whole_loop import MOVES_AN_EVENT, ORDER_RAISED, TIMES_AN_EVENT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from emulator.harness.actions import Accounting
+    from emulator.harness.node_failures import Failures
     from emulator.mechanisms.hybrid.machine import HybridCluster
     from emulator.mechanisms.hybrid.mechanism import HybridMechanism
 
-_POOLS = {d.ALLOC: NodePool.OD_ALLOC, d.RESERVE: NodePool.OD_RESERVE, d.IDLE_AGAIN: NodePool.OA_IDLE}
+_POOLS = np.array(
+    [CODE[pool] for pool in (NodePool.OD_ALLOC, NodePool.OD_RESERVE, NodePool.OA_IDLE, NodePool.DOWN)]
+)
+"""By `deeds.ALLOC` and so on."""
 _FIRST_ROOM = 1024
 
 
@@ -64,7 +69,8 @@ class WholeRun:
         known: NDArray[np.int64],
         strategies: tuple[int, int],
         times_us: tuple[int, int],
-        points: Iterable[tuple[int, int, int]],
+        points: NDArray[np.int64],
+        failures: Failures | None,
     ) -> None:
         """`known`: when a job is predicted, or its most nodes; `times_us`: until a release, and of a warning."""
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
@@ -72,12 +78,12 @@ class WholeRun:
         self._own = np.full((len(known), d.OWN_COLUMNS), -1, np.int64)
         self._own[:, d.NOTED] = 0
         self._own[:, d.KNOWN] = known
-        given = np.array(list(points), np.int64).reshape(-1, 3)
-        self._points = np.stack((given[:, 0], (given[:, 1] << d.POINT_SHIFT) + given[:, 2] + 1), axis=1)
+        self._points = np.stack((points[:, 0], (points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1), axis=1)
         self._agenda, self._timers = (np.zeros((nodes + _FIRST_ROOM, 2), np.int64) for _ in range(2))
         self._counts = np.zeros(t.REGISTERS, np.int64)
         self._loans = np.zeros((0, d.LOAN_COLUMNS), np.int64)
-        self._moves, self._times = np.zeros((_FIRST_ROOM, 3), np.int64), np.zeros((_FIRST_ROOM, 2), np.int64)
+        self._moves, self._times = np.zeros((_FIRST_ROOM, 4), np.int64), np.zeros((_FIRST_ROOM, 2), np.int64)
+        self._outages, self._apart = np.zeros((0, 3), np.int64), np.zeros(0, np.int64)
         self._rows = np.zeros((2 * nodes + _FIRST_ROOM, 4), np.int64)
         self._room = np.zeros((d.ROOM_ROWS, max(nodes, 2)), np.int64)
         self._mark, self._digits = np.zeros(nodes, np.int64), np.zeros(2048, np.int64)
@@ -87,9 +93,19 @@ class WholeRun:
         reg[d.NOTICE_BY], reg[d.ARRIVAL_BY] = strategies
         reg[d.CLOCK], reg[d.CLOCK_ID] = steady_clock()
         reg[d.CLOCK_ADDRESS] = self._room[-1].ctypes.data
-        self._told = [0, 0, 0]
-        self._nodes_of_row: dict[int, tuple[int, ...]] = {}
+        reg[d.NEXT_CLAIM] = reg[d.ARRIVING] = -1
+        self._told = [0, 0]
         self._grow()
+        if failures is not None:
+            self._expect(failures)
+
+    def _expect(self, failures: Failures) -> None:
+        """Nodes will fail and be repaired, whatever the jobs do."""
+        self._outages = np.array(all_to_come(failures), np.int64).reshape(-1, 3)
+        if len(self._outages):
+            first_us = self._reg[d.WAKE] = self._outages[0, d.OUT_AT]
+            self._agenda[0] = first_us, d.BY_TIMER << d.POINT_SHIFT
+            self._reg[HEAP_N] = 1
 
     def _grow(self) -> None:
         """Room for one event at least, in whichever table lacks it."""
@@ -108,6 +124,8 @@ class WholeRun:
             self._rows = _longer(self._rows)
         if len(self._times) - reg[d.TIMES_N] <= TIMES_AN_EVENT:
             self._times = _longer(self._times)
+        if len(self._apart) - reg[d.APART_N] <= nodes:
+            self._apart = np.concatenate((self._apart, np.zeros(len(self._apart) + nodes + 1, np.int64)))
         if reg[d.LOANS_LEFT] <= nodes:
             self._grow_loans(nodes + _FIRST_ROOM)
 
@@ -135,7 +153,7 @@ class WholeRun:
     def _more(self) -> tuple[NDArray[np.int64], ...]:
         return (
             self._own, self._points, self._agenda, self._timers, self._counts, self._loans, self._moves, self._rows,
-            self._times, self._room, self._mark, self._reg, self._digits,
+            self._times, self._room, self._mark, self._reg, self._digits, self._outages, self._apart,
         )  # fmt: skip
 
     # What the harness and the mechanism know otherwise.
@@ -143,24 +161,35 @@ class WholeRun:
     def tell(self) -> None:
         """Write down what happened since it was told of last."""
         self._tell_moves()
-        moves, rows, times = (int(self._reg[one]) for one in (d.MOVES_N, d.ROWS_N, d.TIMES_N))
+        moves, rows = (int(self._reg[one]) for one in (d.MOVES_N, d.ROWS_N))
         self._act.running.note_rows(self._rows[self._told[1] : rows])
         tally = self._mechanism.tally
-        since = self._times[self._told[2] : times]
-        tally.decision_us += since[since[:, 0] == d.CHOICE, 1].tolist()
-        tally.handling_us += since[since[:, 0] == d.HANDLING, 1].tolist()
-        self._told = [moves, rows, times]
+        which, took_us = self._times[: self._reg[d.TIMES_N]].T
+        tally.decision_us, tally.handling_us = (
+            array("q", took_us[which == each].tobytes()) for each in (d.CHOICE, d.HANDLING)
+        )
+        self._told = [moves, rows]
         self._tell_counts()
 
     def _tell_moves(self) -> None:
-        act, names = self._act, self._nodes_of_row
-        cluster = self._cluster
-        for at_us, pool, row in self._moves[self._told[0] : self._reg[d.MOVES_N]].tolist():
-            if pool == d.ALLOC:
-                names[row] = tuple(cluster.nodes_of_row(row))
-                act.leases.append(LeaseOutcome(cluster.job_of_row(row), granted=True, decided_us=at_us))
-            nodes = names[row] if pool != d.IDLE_AGAIN else names.pop(row)
-            act.moves.append(PoolMove(at_us, nodes, _POOLS[pool]))
+        act, cluster = self._act, self._cluster
+        moves, apart = self._moves[: self._reg[d.MOVES_N]], self._apart[: self._reg[d.APART_N]]
+        log = cluster.node_log
+        first = np.where(moves[:, d.FIRST] < 0, len(log) + ~moves[:, d.FIRST], moves[:, d.FIRST])
+        act.moves_told = MoveTable(
+            at_us=moves[:, d.MOVED_US].copy(),
+            pool=_POOLS[moves[:, d.TO]],
+            first=first,
+            many=moves[:, d.MANY].copy(),
+            node=np.concatenate((log, apart.astype(np.int32))) if len(apart) else log,
+        )
+        since = moves[self._told[0] :]
+        granted = since[since[:, d.TO] == d.ALLOC]
+        jobs = cluster.jobs_of_nodes_at(granted[:, d.FIRST])
+        act.leases += [
+            LeaseOutcome(job, granted=True, decided_us=at_us)
+            for job, at_us in zip(jobs.tolist(), granted[:, d.MOVED_US].tolist(), strict=True)
+        ]
 
     def _tell_counts(self) -> None:
         mechanism, reg, own = self._mechanism, self._reg, self._own
@@ -176,4 +205,6 @@ class WholeRun:
         loans.lent, loans.outstanding = int(reg[d.LENT_N]), int(reg[d.OPEN_N])
         loans.returned = {"resumed": int(reg[d.RESUMED_N]), "expanded": int(reg[d.EXPANDED_N])}
         nodes = reg[d.NOT_RETURNED :].tolist()
+        if mechanism.failures is not None:
+            mechanism.failures.count = int(reg[d.FAILED_N])
         loans.not_returned = {why: many for why, many in zip(d.REASONS, nodes, strict=True) if many}

@@ -19,8 +19,9 @@ from emulator.harness.tables import (
     RUNS_N,
     WHO,
 )
-from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice, on_timer
+from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
 from emulator.mechanisms.hybrid.reserved import CLAIMS_N, advance, finish_instant
+from emulator.mechanisms.hybrid.timers import on_timer
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 ORDER_RAISED = 100
 """Why `run` came back, beside what `kernel.advance` says."""
-MOVES_AN_EVENT, TIMES_AN_EVENT = 2, 4
+MOVES_AN_EVENT, TIMES_AN_EVENT = 3, 4
 
 
 @inner
@@ -49,6 +50,7 @@ def has_room(state: State, claims: Claims, more: More) -> bool:
         and more[6].shape[0] - mine[d.MOVES_N] > MOVES_AN_EVENT
         and more[7].shape[0] - mine[d.ROWS_N] > 2 * nodes
         and more[8].shape[0] - mine[d.TIMES_N] > TIMES_AN_EVENT
+        and more[14].shape[0] - mine[d.APART_N] > nodes
     )
 
 
@@ -90,7 +92,7 @@ def handle(state: State, work: Work, claims: Claims, more: More, key: int, now: 
     else:
         heap_pop(more[2], mine)
     if point == d.BY_ARRIVAL:
-        on_arrival(state, work, claims, more, who, now)
+        d.arrives(more, who, 1)
     elif point == d.BY_NOTICE:
         on_notice(state, work, claims, more, who, now)
     elif point == d.BY_COMPLETION:
@@ -109,6 +111,9 @@ def run(state: State, work: Work, claims: Claims, more: More) -> int:
     while True:
         if not has_room(state, claims, more):
             return NEEDS_ROOM
+        if mine[d.ARRIVING] >= 0:
+            on_arrival(state, work, claims, more, reg[NOW])
+            continue
         if mine[d.AT_TIMER]:
             on_timer(state, work, claims, more, reg[NOW])
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from emulator.harness import loop as loops
 from emulator.harness.laws import check
 from emulator.harness.loop import Loop
-from emulator.mechanisms.hybrid import HybridMechanism, machine, whole
+from emulator.mechanisms.hybrid import HybridMechanism, machine, reserved, whole
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
@@ -18,6 +19,7 @@ from gates import GATE
 from oracle.hybrid_kit import STRATEGIES, job_table, random_jobs, simulate
 
 WARNINGS_US, RELEASES_US = (0, 2, 9, 3), (10, 0, 40)
+MTBFS_S, REPAIRS_S = (3e-6, 1e-5, 5e-5), (1e-6, 1e-5, 4e-5)
 SCHEDULERS = ("fcfs+easy", "fcfs+easy+best_fit", "fcfs+conservative", "wfp3+easy", "f1+easy", "fcfs")
 
 
@@ -26,6 +28,7 @@ class World:
     """A workload and how it is run. The smallest digits of the seed vary everything, slower ones the less."""
 
     seed: int
+    fails: bool = False
 
     def run(self, *, by_steps):
         rng = np.random.default_rng([self.seed, 7])
@@ -38,6 +41,8 @@ class World:
             release_us=RELEASES_US[self.seed // 24 % 3],
             scheduler=SCHEDULERS[(self.seed + self.seed // 72) % 6],
             by_steps=by_steps,
+            mtbf_s=MTBFS_S[self.seed % 3] if self.fails else 0,
+            repair_s=REPAIRS_S[self.seed // 3 % 3],
         )
 
 
@@ -65,6 +70,7 @@ def small_tables(monkeypatch):
     """Tables that have to grow all the time."""
     monkeypatch.setattr(whole, "_FIRST_ROOM", 1)
     monkeypatch.setattr(machine, "_FIRST_ROOM", 1)
+    monkeypatch.setattr(machine, "_LOG_ROOM", 1)
 
 
 def test_it_is_the_same_run():
@@ -72,8 +78,53 @@ def test_it_is_the_same_run():
         assert everything(*world.run(by_steps=False)) == everything(*world.run(by_steps=True)), world
 
 
-def test_it_is_the_same_run_when_tables_grow_on_the_way(small_tables):
-    for world in worlds(18):
+def test_it_is_the_same_run_where_nodes_fail():
+    failures = 0
+    for seed in range(GATE.whole_runs):
+        world = World(seed, fails=True)
+        record, mechanism = world.run(by_steps=False)
+        assert everything(record, mechanism) == everything(*world.run(by_steps=True)), world
+        assert check(record) == [], world
+        failures += mechanism.failures.count
+    assert failures > GATE.whole_runs
+
+
+def test_every_deed_of_a_failure_is_met():
+    """A lease, a job that runs on with one node less, one that restarts, a guest, an idle held node, an idle one."""
+    seen = Counter()
+    take_from, fail = HybridMechanism._take_from, HybridMechanism._fail
+
+    def watched_fail(self, node, act):
+        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held[node, reserved.OWNER])
+        seen["idle, held" if job < 0 and slot >= 0 else "idle" if job < 0 else "busy"] += 1
+        fail(self, node, act)
+
+    def watched_take(self, job, node, act):
+        attr = self._cluster.attributes[job]
+        what = "batch"
+        if self._on_demand[job]:
+            what = "lease" if act.is_lease(job) else "on-demand job from the queue"
+        elif self._cluster.is_guest(job):
+            what = "guest"
+        elif attr[reserved.LEAVING] >= 0:
+            what = "leaving"
+        elif self._malleable[job]:
+            what = "malleable" if act.cluster.nodes_wanted(job) > self._least[job] else "at its least"
+        seen[what] += 1
+        take_from(self, job, node, act)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HybridMechanism, "_fail", watched_fail)
+        patch.setattr(HybridMechanism, "_take_from", watched_take)
+        for seed in range(72):
+            World(seed, fails=True).run(by_steps=True)
+    assert set(seen) == {"idle", "idle, held", "busy", "batch", "lease", "on-demand job from the queue", "guest",
+                         "leaving", "malleable", "at its least"}  # fmt: skip
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_it_is_the_same_run_when_tables_grow_on_the_way(small_tables, fails):
+    for world in (World(seed, fails) for seed in range(18)):
         assert everything(*world.run(by_steps=False)) == everything(*world.run(by_steps=True)), world
 
 
@@ -91,7 +142,7 @@ class MyArrival(PreemptAtArrival):
     """A strategy of one's own."""
 
 
-def test_strategies_of_ones_own_and_failures_go_step_by_step(monkeypatch):
+def test_strategies_of_ones_own_go_step_by_step(monkeypatch):
     assert whole.compiled_strategies(CollectUntilActualArrival(), PreemptAtArrival()) == (1, 0)
     assert whole.compiled_strategies(CollectUntilActualArrival(), MyArrival()) is None
     seen = []
@@ -103,8 +154,37 @@ def test_strategies_of_ones_own_and_failures_go_step_by_step(monkeypatch):
 
     monkeypatch.setattr(HybridMechanism, "on_arrival", watched)
     jobs, nodes = random_jobs(np.random.default_rng(3), jobs=40)
-    simulate(jobs, nodes, "cua+paa", mtbf_s=2e-5, repair_s=1e-5)
+    mechanism = HybridMechanism("cua+paa", release_after_s=1e-5)
+    mechanism._arrival = MyArrival()
+    Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism).run()
     assert seen
+
+
+def run_looking_at_all(seed, *, looks_at_all):
+    """A run with a long queue, in which a pass looks only at who may start, or else at everybody who waits."""
+    rng = np.random.default_rng([seed, 9])
+    jobs, nodes = random_jobs(rng, jobs=int(rng.choice([40, 150, 300])), nodes=int(rng.choice([12, 60])))
+    mechanism = HybridMechanism(
+        STRATEGIES[seed % 6],
+        release_after_s=RELEASES_US[seed // 24 % 3] / 1e6,
+        warning_s=WARNINGS_US[seed // 6 % 4] / 1e6,
+        mtbf_s=(0, 0, 2e-5)[seed % 3],
+        repair_s=1e-5,
+    )
+    cluster = mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1)
+    assert cluster._count[reserved.EASY]
+    if looks_at_all:
+        cluster._count[[reserved.EASY, reserved.IN_ORDER]] = 0
+    loop = Loop(cluster, mechanism)
+    loop.run(by_steps=bool(seed // 7 % 2))
+    return everything(loop.record(), mechanism)
+
+
+def test_a_pass_that_looks_only_at_who_may_start_starts_the_same_jobs():
+    for seed in range(GATE.whole_runs):
+        assert run_looking_at_all(seed, looks_at_all=False) == run_looking_at_all(seed, looks_at_all=True), (
+            seed
+        )
 
 
 def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):
