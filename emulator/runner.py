@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -86,7 +87,7 @@ def _prepare(scenario: Scenario) -> Prepared:
     part = scenario.workload
     try:
         transforms = parse_transforms(part.transforms)
-        generators = parse_generators(part.generate)
+        parse_generators(part.generate)
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     if part.trace is not None:
@@ -100,13 +101,11 @@ def _prepare(scenario: Scenario) -> Prepared:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
         prepared = Prepared(JobTable.empty(), scenario.nodes)
-    jobs = prepared.jobs
-    for number, generator in enumerate(generators):
-        name = f"workload.generate.{number}"
-        try:
-            jobs = jobs.merge(generator.generate(stream(scenario.seed, name), nodes=prepared.nodes))
-        except ValueError as error:
-            raise ScenarioError(f"{name}: {error}") from error
+    generate = json.dumps(part.generate, default=str)
+    if part.trace is None:
+        jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get())
+    else:
+        jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes)
     try:
         counted = dict(prepared.counted)
         jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
@@ -132,6 +131,22 @@ def _prepare(scenario: Scenario) -> Prepared:
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
+
+
+def _with_generated(jobs: JobTable, generate_json: str, seed: int, nodes: int) -> JobTable:
+    for number, generator in enumerate(parse_generators(json.loads(generate_json))):
+        name = f"workload.generate.{number}"
+        try:
+            jobs = jobs.merge(generator.generate(stream(seed, name), nodes=nodes))
+        except ValueError as error:
+            raise ScenarioError(f"{name}: {error}") from error
+    return jobs
+
+
+@lru_cache(maxsize=1)
+def _only_generated(generate_json: str, seed: int, nodes: int, _: Plugins) -> JobTable:
+    """Kept, because a sweep makes many workloads of one generated log; its runs come in the order of the sweep."""
+    return _with_generated(JobTable.empty(), generate_json, seed, nodes)
 
 
 def _that_may_have_nodes(

@@ -195,7 +195,10 @@ def _tell(job: _Job, *, quiet: bool) -> tuple[list[Verdict], dict[str, Any]]:
 
 def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
     """Do what is missing and say what failed. Raises ScenarioError; ends the command when it is interrupted."""
-    with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+    with (
+        SweepProgress(quiet=quiet, costs=(run.cost for run in plan.runs)) as progress,
+        interruptible() as interrupted,
+    ):
         outcome = run_sweep(
             plan, Store(folder), pool, stop=lambda: bool(interrupted), on_done=progress.update
         )

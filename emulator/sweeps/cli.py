@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from balancer.clock import US, wall_us
 from emulator.commands.options import plugin_option
@@ -17,20 +18,26 @@ from emulator.commands.run import InputError, interruptible
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from emulator.sweeps.pools import Pool
 
 _SILENT_US = 2 * US
+_MINUTE_S = 90
 _LINE_US = 5 * US
 _SHOWN_FAILURES = 10
 
 
 class SweepProgress:
-    """One bar on a terminal, a line every five seconds elsewhere, nothing in the first two seconds."""
+    """One bar on a terminal, a line every five seconds elsewhere, nothing in the first two seconds.
 
-    def __init__(self, *, quiet: bool) -> None:
+    `costs`: what each run costs beside the others, in the order in which they are begun; the time left goes by them.
+    """
+
+    def __init__(self, *, quiet: bool, costs: Iterable[float] = ()) -> None:
         self._quiet = quiet
+        self._cost_of_first = [0.0, *accumulate(costs)]
+        self._began: tuple[int, float] | None = None
         self._console = Console(stderr=True)
         self._due_us = wall_us() + _SILENT_US
         self._bar: Progress | None = None
@@ -44,20 +51,36 @@ class SweepProgress:
 
     def update(self, over: int, total: int) -> None:
         """So many of all runs are over."""
+        done, all_ = self._cost(over, total), self._cost(total, total)
+        if self._began is None:
+            self._began = wall_us(), done
         if self._quiet or (self._bar is None and wall_us() < self._due_us):
             return
         if not self._console.is_terminal:
-            self._console.print(f"{over} of {total} runs done", highlight=False)
+            left = _left((wall_us() - self._began[0]) / US, done - self._began[1], all_ - done)
+            self._console.print(f"{over} of {total} runs done{left}", highlight=False)
             self._due_us = wall_us() + _LINE_US
             return
         if self._bar is None:
             self._bar = Progress(
-                BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn(),
+                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} runs"), TimeRemainingColumn(),
                 console=self._console, transient=True,
             )  # fmt: skip
-            self._bar.add_task("", total=total)
+            self._bar.add_task("", total=all_, runs="")
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=over, total=total)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=all_, runs=f"{over}/{total}")
+
+    def _cost(self, runs: int, total: int) -> float:
+        """Of so many runs; each costs the same if it is not known."""
+        return self._cost_of_first[runs] if len(self._cost_of_first) == total + 1 else float(runs)
+
+
+def _left(elapsed_s: float, done: float, open_: float) -> str:
+    """How long the rest takes if it goes on like this."""
+    if not (done and open_):
+        return ""
+    left_s = elapsed_s * open_ / done
+    return f", about {left_s / 60:.0f} min left" if left_s >= _MINUTE_S else f", about {left_s:.0f} s left"
 
 
 def choose_pool(jobs: int | None, dask: str | None) -> Pool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
+from emulator.workload.table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,10 +107,24 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prepared_for(scenario: Scenario) -> Prepared:
-    return _prepared(json.dumps(scenario.model_dump(mode="json", include=_OF_JOBS)))
-
-
-@lru_cache(maxsize=4)
-def _prepared(key: str) -> Prepared:
     """Many runs of a sweep have the same jobs: they are read or made once in a process."""
-    return prepare(from_mapping(json.loads(key)))
+    key = json.dumps(scenario.model_dump(mode="json", include=_OF_JOBS))
+    found = _kept.pop(key, None)
+    if found is None:
+        while _kept and (len(_kept) == _MOST_KEPT or sum(map(_bytes, _kept.values())) > _MOST_BYTES):
+            _kept.popitem(last=False)
+        found = prepare(from_mapping(json.loads(key)))
+    _kept[key] = found
+    return found
+
+
+_kept: OrderedDict[str, Prepared] = OrderedDict()
+"""The last few, those of the last run at the end; of months of a large machine only one at a time."""
+_MOST_KEPT = 4
+_MOST_BYTES = 128 << 20
+
+
+def _bytes(prepared: Prepared) -> int:
+    jobs = prepared.jobs
+    columns = (getattr(jobs, name) for name in COLUMNS)
+    return sum(column.nbytes for column in (*columns, *jobs.extra.values()))

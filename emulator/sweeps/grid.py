@@ -74,6 +74,8 @@ class Run:
     """Files that it reads."""
     is_live: bool = False
     """With real processes on an accelerated clock instead of in virtual time."""
+    cost: float = 1.0
+    """What it costs beside the other runs of its sweep, as far as that is known: only to tell how long it takes."""
     key: str = field(init=False)
     """Hash of everything that the result depends on, our own code included."""
 
@@ -167,6 +169,7 @@ def make_run(
     repeat: int = 1,
     folder: Path = Path(),
     where: str = "run",
+    cost: float = 1.0,
 ) -> Run:
     """A run of a scenario, checked as far as it can be without reading its workload. Raises ScenarioError."""
     try:
@@ -187,7 +190,7 @@ def make_run(
         problem = _mechanism_problem(json.dumps(scenario.mechanism), IN_USE.get())
     if problem:
         raise ScenarioError(f"{where}: {problem}")
-    return Run({**varied, SEED: scenario.seed, REPEAT: repeat}, scenario, files)
+    return Run({**varied, SEED: scenario.seed, REPEAT: repeat}, scenario, files, cost=cost)
 
 
 @cache

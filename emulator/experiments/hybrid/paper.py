@@ -57,7 +57,7 @@ class HybridPaper:
         return (
             f"Workload: made traces, {length}, with the machines, numbers and sizes of Table I (the logs are not"
             " published with users). Load and bursts were fitted to Table III with seeds 1 to 10, the claims have"
-            " others. Kinds by project, notices by Table II; FCFS/EASY. Cori: the first seed only. Utilisation:"
+            " others. Kinds by project, notices by Table II; FCFS/EASY. Cori: the first five seeds. Utilisation:"
             " without work done twice, setups of restarts and warnings."
         )
 

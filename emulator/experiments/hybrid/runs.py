@@ -28,6 +28,9 @@ SHARES = (0.2, 0.4, 0.6, 0.8)
 """Least over most nodes of malleable jobs (Figure 9)."""
 SETUPS = ((0, 5), (5, 10), (10, 15), (15, 20))
 """Setup of rigid jobs in per cent of the run time (Figure 10)."""
+CORI_SEEDS = 5
+"""Traces of Cori's months: as many as a claim needs at least (`criteria.LEVEL`)."""
+_CORI_COST = 30
 _THETAS: dict[str, Machine] = {each.NAME: each for each in (ThetaYear(), ThetaLogs())}
 
 
@@ -40,16 +43,22 @@ class Trace:
     generator: str
     days: int
     jobs: int
+    cost: float
+    """Processor time of a run over that of one of Theta's year, as measured."""
 
 
 def traces(options: Options) -> tuple[Trace, Trace]:
     """Theta's and Cori's."""
     theta, cori = _THETAS[value_of(options, TRACE)], CoriMonths()
-    theta_days, cori_days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
-    return (
-        Trace("theta", theta.NODES, theta.NAME, theta_days, round(theta.jobs * theta_days / theta.days)),
-        Trace("cori", cori.NODES, cori.NAME, cori_days, round(cori.jobs * cori_days / cori.days)),
-    )
+    days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
+
+    def trace(name: str, machine: Machine, days: int, whole_cost: float) -> Trace:
+        share = days / machine.days
+        return Trace(
+            name, machine.NODES, machine.NAME, days, round(machine.jobs * share), 1 + whole_cost * share
+        )
+
+    return trace("theta", theta, days[0], 0), trace("cori", cori, days[1], _CORI_COST)
 
 
 def seeds(options: Options) -> list[int]:
@@ -66,10 +75,10 @@ def scales(options: Options) -> tuple[float, ...]:
 
 
 def experiments(options: Options) -> Sweep:
-    """All runs: the shorter ones of all seeds first. Cori's are done for the first seed only, they take minutes."""
+    """All runs, those of a trace one after the other: the shorter ones of all seeds, then Cori's of the first few."""
     theta, cori = traces(options)
     items = [(seed, item) for seed in seeds(options) for item in _theta(theta, options)]
-    items += [(seeds(options)[0], item) for item in _overall(cori, options)]
+    items += [(seed, item) for seed in seeds(options)[:CORI_SEEDS] for item in _overall(cori, options)]
     return Sweep("hybrid", tuple(_run(options, seed, *item) for seed, item in items))
 
 
@@ -91,23 +100,21 @@ def _run(  # noqa: PLR0917
         "scheduler": "fcfs+easy",
         "mechanism": {"hybrid": mechanism},
     }
-    return make_run(document, {LABEL: label}, where=label)
+    return make_run(document, {LABEL: label}, where=label, cost=trace.cost)
 
 
 def _theta(trace: Trace, options: Options) -> Iterator[_Item]:
+    """Runs on the same jobs come one after the other: a process makes jobs once for them."""
     yield from _overall(trace, options)
     yield from _failures(trace, options)
     quick = options.quick
-    for strategy in STRATEGIES:
-        for share in (SHARES[-1],) if quick else SHARES[1:]:
-            yield (
-                f"min{share}/{strategy}",
-                trace,
-                {"notices": MIX, "min_share": share},
-                {"strategy": strategy},
-            )
-        for low, high in (SETUPS[0], SETUPS[-1]) if quick else (SETUPS[0], *SETUPS[2:]):
-            kinds = {"notices": MIX, "rigid_setup": [low / 100, high / 100]}
+    for share in (SHARES[-1],) if quick else SHARES[1:]:
+        kinds = {"notices": MIX, "min_share": share}
+        for strategy in STRATEGIES:
+            yield f"min{share}/{strategy}", trace, kinds, {"strategy": strategy}
+    for low, high in (SETUPS[0], SETUPS[-1]) if quick else (SETUPS[0], *SETUPS[2:]):
+        kinds = {"notices": MIX, "rigid_setup": [low / 100, high / 100]}
+        for strategy in STRATEGIES:
             yield f"setup{low}-{high}/{strategy}", trace, kinds, {"strategy": strategy}
 
 

@@ -7,8 +7,10 @@ from zlib import crc32
 import pytest
 
 from emulator.experiments.claims import World, judge
+from emulator.experiments.criteria import Outcome
 from emulator.experiments.hybrid import PAPER
 from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, RIGID, TURNAROUND
+from emulator.experiments.hybrid.runs import CORI_SEEDS
 from emulator.experiments.paper import Options
 
 FIGURES = ("turnaround_h", "turnaround_rigid_h", "turnaround_malleable_h", "useful_utilization",
@@ -47,6 +49,34 @@ def test_the_baseline_replays_the_log_and_the_others_pay_on_top_of_it_unless_rea
         assert (found["setups"], found["checkpoints"], found["mtbf_s"]) == ("inside", "inside", 5 * 3600)
     failing = kinds(Options(quick=True, readings={"daly_h": "5"}), "mtbf50/ck1/cua+paa")
     assert failing["mtbf_s"] == 50 * 3600, "the optimum for the failures that happen"
+
+
+def test_cori_has_as_many_traces_as_a_claim_needs_and_no_more_than_there_are_seeds():
+    def traces(options, machine):
+        return sorted(
+            {run.scenario.seed for run in PAPER.sweep(options).runs if machine in run.varied["label"]}
+        )
+
+    assert traces(Options(), "cori/") == list(range(1001, 1006))
+    assert traces(Options(), "theta/") == list(range(1001, 1011))
+    assert traces(Options(seeds=2), "cori/") == [1001, 1002]
+    assert traces(Options(quick=True), "cori/") == [1001]
+    of_cori = {
+        claim.id: claim for claim in PAPER.claims(Options()) if "cori" in claim.id or claim.id == "O10"
+    }
+    worlds = [world(Options(seeds=1))] * CORI_SEEDS
+    told = {verdict.claim.id: verdict.outcome for verdict in judge(of_cori.values(), worlds)}
+    assert {name for name, outcome in told.items() if outcome is Outcome.OPEN} == set()
+    told = {verdict.claim.id: verdict.outcome for verdict in judge(of_cori.values(), worlds[1:])}
+    assert len([name for name, outcome in told.items() if outcome is Outcome.OPEN]) == 4
+
+
+def test_runs_of_a_trace_come_one_after_the_other_and_tell_what_they_cost():
+    runs = PAPER.sweep(Options(seeds=2)).runs
+    machine_and_seed = [("cori" in run.varied["label"], run.scenario.seed) for run in runs]
+    assert machine_and_seed == sorted(machine_and_seed)
+    cost = {run.varied["label"]: run.cost for run in runs}
+    assert cost["cori/baseline"] > 10 * cost["theta/baseline"]
 
 
 def verdicts(change):

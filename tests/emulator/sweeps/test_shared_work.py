@@ -1,0 +1,102 @@
+"""What the runs of a sweep share in one process, and what its progress tells."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from emulator import runner
+from emulator.scenario import from_mapping
+from emulator.sweeps import cli, execute
+from emulator.workload.hybrid_machines import ThetaYear
+
+US = 1_000_000
+
+
+def scenario(*, seed=1, notices="W5"):
+    generated = {"theta_year": {"days": 10, "jobs": 300}}
+    return from_mapping(
+        {
+            "seed": seed,
+            "nodes": 4392,
+            "workload": {"generate": [generated], "transforms": [{"hybrid_kinds": {"notices": notices}}]},
+            "mechanism": "hybrid",
+        }
+    )
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The seeds for which a log was generated, in order."""
+    found = []
+    generate = ThetaYear.generate
+
+    def watched(self, rng, *, nodes):
+        found.append(nodes)
+        return generate(self, rng, nodes=nodes)
+
+    monkeypatch.setattr(ThetaYear, "generate", watched)
+    monkeypatch.setattr(execute, "_kept", type(execute._kept)())
+    runner._only_generated.cache_clear()
+    return found
+
+
+def test_workloads_made_of_one_generated_log_share_it(made):
+    first, second = (runner.prepare(scenario(notices=mix)).jobs for mix in ("W1", "W2"))
+    assert len(made) == 1
+    assert first.submit_us is second.submit_us
+    assert first.extra["notice_us"].tolist() != second.extra["notice_us"].tolist()
+    runner._only_generated.cache_clear()
+    again = runner.prepare(scenario(notices="W2")).jobs
+    assert again.submit_us.tolist() == second.submit_us.tolist()
+    assert again.extra["notice_us"].tolist() == second.extra["notice_us"].tolist()
+    runner.prepare(scenario(seed=2))
+    assert len(made) == 3
+
+
+def test_the_last_few_workloads_are_kept_and_of_large_ones_the_last(made, monkeypatch):
+    mixes = ("W1", "W2", "W3", "W4")
+    kept = [execute._prepared_for(scenario(notices=mix)) for mix in mixes]
+    assert [execute._prepared_for(scenario(notices=mix)) for mix in mixes] == kept
+    execute._prepared_for(scenario(notices="W5"))
+    assert len(execute._kept) == len(mixes)
+    assert execute._prepared_for(scenario(notices="W1")) is not kept[0], "the first of five is gone"
+    monkeypatch.setattr(execute, "_MOST_BYTES", 1000)
+    last = execute._prepared_for(scenario(notices="W2", seed=3))
+    assert list(execute._kept.values()) == [last]
+
+
+class Lines:
+    """A progress that is no terminal, and the clock that it goes by."""
+
+    def __init__(self, monkeypatch):
+        self.now_us, self._text = 0, io.StringIO()
+        monkeypatch.setattr(cli, "wall_us", lambda: self.now_us)
+
+    def told(self, costs, seen):
+        progress = cli.SweepProgress(quiet=False, costs=costs)
+        progress._console = Console(file=self._text, width=100)
+        for at_s, over, total in seen:
+            self.now_us = at_s * US
+            progress.update(over, total)
+        return self._text.getvalue().splitlines()
+
+
+def test_progress_tells_how_long_it_takes_by_what_runs_cost(monkeypatch):
+    # Eight runs of which the last two cost twenty times as much as the others; two were done before.
+    costs = [1, 1, 1, 1, 1, 1, 20, 20]
+    told = Lines(monkeypatch).told(
+        costs, [(0, 2, 8), (3, 2, 8), (10, 4, 8), (11, 5, 8), (40, 7, 8), (60, 8, 8)]
+    )
+    assert told == [
+        "2 of 8 runs done",
+        "4 of 8 runs done, about 4 min left",
+        "7 of 8 runs done, about 33 s left",
+        "8 of 8 runs done",
+    ]
+
+
+def test_runs_of_unknown_cost_cost_the_same(monkeypatch):
+    assert Lines(monkeypatch).told([], [(0, 0, 4), (10, 1, 4)]) == ["1 of 4 runs done, about 30 s left"]
