@@ -11,6 +11,7 @@ from emulator.harness.mechanism import plugin_name
 from emulator.harness.partitions import groups_of, partitions_on
 from emulator.harness.placement import everybody, placement_of
 from emulator.harness.reservations import owners, reserved_on
+from emulator.harness.shared_nodes import SharedNodes
 from emulator.scenario import Scenario, ScenarioError
 from emulator.workload.table import JobTable, Kind
 
@@ -31,6 +32,14 @@ def whose_nodes(scenario: Scenario, jobs: JobTable, nodes: int) -> tuple[Group, 
         else (everybody(len(jobs), nodes),)
     )
     return split(jobs, groups, features_on(scenario.features, names))
+
+
+def shared_nodes_of(scenario: Scenario, nodes: int) -> SharedNodes | None:
+    """What nodes that jobs share have; None if they do not share them. Raises ValueError."""
+    if scenario.shared_nodes is None:
+        return None
+    names = default_node_names(nodes)
+    return SharedNodes.of(scenario.shared_nodes, names, features_on(scenario.features, names))
 
 
 def make_placement(scenario: Scenario, jobs: JobTable, nodes: int) -> Placement | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from balancer.clock import micros, seconds, wall_us
+from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
 from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
@@ -19,7 +19,6 @@ from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.features import TOO_FEW, too_wide
 from emulator.harness.happenings import Happenings
-from emulator.harness.job_limits import Limit
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
@@ -30,9 +29,17 @@ from emulator.harness.placement import Boundaries
 from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
-from emulator.harness.shared_nodes import TOO_MUCH, SharedNodes
-from emulator.node_rules import COMPACT, PLACES, make_interconnect, make_placement, whose_nodes
+from emulator.node_rules import (
+    COMPACT,
+    PLACES,
+    make_interconnect,
+    make_placement,
+    shared_nodes_of,
+    whose_nodes,
+)
 from emulator.plugins import make_plugin
+from emulator.qos_rules import WHAT as QOS
+from emulator.qos_rules import check_scheduler, jobs_with_qos, limits_of
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
@@ -48,6 +55,8 @@ from emulator.workload.transforms import apply_transforms, parse_transforms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from balancer.plugins import Plugins
     from emulator.harness.loop import OnProgress
@@ -94,7 +103,8 @@ def _prepare(scenario: Scenario) -> Prepared:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
         nodes = scenario.shared_nodes
-        shared = "" if nodes is None else nodes.model_dump_json(include={"cores", "memory_gib", "job_memory"})
+        keys = {"cores", "memory_gib", "job_memory", "kinds"}
+        shared = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), shared)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
@@ -116,14 +126,10 @@ def _prepare(scenario: Scenario) -> Prepared:
     if not fits.all():
         left_out[TOO_WIDE] = left_out.get(TOO_WIDE, 0) + int((~fits).sum())
         jobs = jobs.take(fits)
-    if scenario.partitions or scenario.features:
-        jobs = _that_may_have_nodes(scenario, jobs, prepared.nodes, left_out)
-    if (
-        scenario.shared_nodes is not None
-        and (goes := SharedNodes.of(scenario.shared_nodes).too_much(jobs)).any()
-    ):
-        left_out[TOO_MUCH] = int(goes.sum())
-        jobs = jobs.take(~goes)
+    try:
+        jobs = _that_may_run(scenario, jobs, prepared.nodes, left_out)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     try:
@@ -149,22 +155,28 @@ def _only_generated(generate_json: str, seed: int, nodes: int, _: Plugins) -> Jo
     return _with_generated(JobTable.empty(), generate_json, seed, nodes)
 
 
-def _that_may_have_nodes(
-    scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict[str, int]
-) -> JobTable:
-    try:
-        if scenario.partitions:
-            goes = np.zeros(len(jobs), np.bool_)
-            for why, wrong in refusals(jobs, partitions_on(scenario.partitions, default_node_names(nodes))):
-                left_out[why] = int(wrong.sum())
-                goes |= wrong
-            jobs = jobs.take(~goes)
-        goes = too_wide(jobs, whose_nodes(scenario, jobs, nodes))
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    if goes.any():
-        left_out[TOO_FEW] = int(goes.sum())
-    return jobs.take(~goes)
+def _that_may_run(scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict[str, int]) -> JobTable:
+    """The jobs that partitions, features, QOS and the parts of nodes leave. Raises ValueError."""
+    if scenario.partitions:
+        found = partitions_on(scenario.partitions, default_node_names(nodes))
+        jobs = _without(jobs, dict(refusals(jobs, found)), left_out)
+    if scenario.partitions or scenario.features:
+        wide = too_wide(jobs, whose_nodes(scenario, jobs, nodes))
+        jobs = _without(jobs, {TOO_FEW: wide}, left_out)
+    jobs = jobs_with_qos(scenario, jobs, nodes, left_out)
+    if (parts := shared_nodes_of(scenario, nodes)) is not None:
+        jobs = _without(jobs, parts.asked(jobs, nodes).left_out(jobs), left_out)
+    return jobs
+
+
+def _without(jobs: JobTable, wrong: dict[str, NDArray[np.bool_]], left_out: dict[str, int]) -> JobTable:
+    """The jobs without those that are wrong, which are counted by reason; none is wrong for two."""
+    goes = np.zeros(len(jobs), np.bool_)
+    for why, which in wrong.items():
+        if which.any():
+            left_out[why] = left_out.get(why, 0) + int(which.sum())
+            goes |= which
+    return jobs.take(~goes) if goes.any() else jobs
 
 
 @lru_cache(maxsize=2)
@@ -190,14 +202,14 @@ def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
     log = load(cast("Path", part.trace), lenient=part.lenient)
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
-    if parts is not None and part.procs_per_node not in {1, parts.cores}:
+    if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(
             f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {parts.cores}: leave the first out"
         )
     work = to_jobs(
         log,
         nodes=nodes,
-        procs_per_node=part.procs_per_node if parts is None else parts.cores,
+        procs_per_node=part.procs_per_node if parts is None else parts.procs_per_node(part.procs_per_node),
         overrun=part.overrun,
         size=part.size,
         origin_s=part.origin_s,
@@ -209,7 +221,7 @@ def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     if parts is None:
         return work
     counted = dict(work.counted)
-    jobs = with_requests(work, log, parts.job_memory, counted if parts.memory_gib is not None else None)
+    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None)
     return replace(work, jobs=jobs, counted=counted)
 
 
@@ -231,9 +243,9 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     """
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
-    placement = make_placement(scenario, jobs, prepared.nodes)
     if scenario.shared_nodes is not None:
-        return _shared_machine(scenario, prepared, SharedNodes.of(scenario.shared_nodes))
+        return _shared_machine(scenario, prepared)
+    placement = make_placement(scenario, jobs, prepared.nodes)
     if placement is not None and mechanism is not None:
         raise ScenarioError(
             f"{PLACES} go with plain schedulers; the mechanism {plugin_name(scenario.mechanism)} "
@@ -271,7 +283,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     return machine
 
 
-def _shared_machine(scenario: Scenario, prepared: Prepared, shared: SharedNodes) -> Machine:
+def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
     """Nodes that jobs share, under a plain scheduler."""
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     for what, is_there in (
@@ -285,14 +297,19 @@ def _shared_machine(scenario: Scenario, prepared: Prepared, shared: SharedNodes)
         ),
         (f"{scheduler.label} is told of whole nodes", scheduler.is_plain),
         (
-            "features, partitions, reservations and placement are of whole nodes",
-            bool(scenario.features or scenario.partitions or scenario.reservations or scenario.placement),
+            "partitions, reservations and placement are of whole nodes",
+            bool(scenario.partitions or scenario.reservations or scenario.placement),
         ),
     ):
         if is_there:
             raise ScenarioError(f"{_SHARED} go with plain schedulers alone; {what}")
     for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
         raise ScenarioError(f"{_SHARED} are for batch jobs; job {lease} is an on-demand lease")
+    try:
+        shared = shared_nodes_of(scenario, prepared.nodes)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    assert shared is not None  # noqa: S101 - asked for
     with scenario.plugged_in():
         return _make(
             "queue order",
@@ -310,16 +327,11 @@ def make_happenings(
     Raises ScenarioError, TraceError.
     """
     fails = bool(scenario.failures or scenario.maintenance)
-    limits = [
-        Limit(
-            part.by,
-            part.jobs,
-            part.nodes,
-            None if part.only is None else frozenset(part.only),
-            None if part.node_h is None else micros(3600 * part.node_h),
-        )
-        for part in scenario.limits
-    ]
+    check_scheduler(scenario, prepared.jobs)
+    try:
+        limits = limits_of(scenario.limits, scenario.qos)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
     has_rules = has_relations(prepared.jobs) or bool(limits)
     energy = scenario.energy
     if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
@@ -328,9 +340,10 @@ def make_happenings(
         )
     sleeps = energy is not None and energy.sleep_after_s is not None
     boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
-    if not (fails or has_rules or sleeps or boundaries):
+    has_qos = scenario.qos is not None
+    if not (fails or has_rules or sleeps or boundaries or has_qos):
         return None
-    what = _RULES if has_rules else _OUTAGES if fails else _SLEEP
+    what = QOS if has_qos else _RULES if has_rules else _OUTAGES if fails else _SLEEP
     if type(machine) not in {Cluster, PlacedCluster, CompactCluster}:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
@@ -388,6 +401,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             has_relations(prepared.jobs) or bool(scenario.limits),
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
+        (QOS, scenario.qos is not None, "`qos` (with the real Slurm: `live.batch.slurm`)"),
         (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
         (
             PLACES,

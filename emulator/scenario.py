@@ -22,10 +22,13 @@ from emulator.plugins import KINDS
 from emulator.scenario_parts import (
     EnergyPart,
     FeaturePart,
+    LimitPart,
     PartitionPart,
     PlacementPart,
+    QosPart,
     ReservationPart,
     SharedNodesPart,
+    SwitchPart,
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
@@ -50,8 +53,8 @@ _MOST_NODES = 10_000_000
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
-    "limits", "features", "partitions", "reservations", "shared_nodes", "placement", "failures", "maintenance",
-    "energy",
+    "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "failures",
+    "maintenance", "energy",
 )  # fmt: skip
 """Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
@@ -136,25 +139,6 @@ class LivePart(_Part):
         return data
 
 
-class LimitPart(_Part):
-    """At most `jobs` jobs and `nodes` nodes of each user, group or queue queued or running at once (docs/job-rules.md).
-
-    `node_h`: at most so many node-hours, as they are asked for. `only`: for these numbers alone.
-    """
-
-    by: Literal["user", "group", "queue"]
-    jobs: int | None = Field(default=None, ge=1)
-    nodes: int | None = Field(default=None, ge=1)
-    node_h: float | None = Field(default=None, gt=0, le=1e9)
-    only: tuple[int, ...] | None = None
-
-    @model_validator(mode="after")
-    def _limits_something(self) -> LimitPart:
-        if self.jobs is None and self.nodes is None and self.node_h is None:
-            raise ValueError("give `jobs`, `nodes` or `node_h`")
-        return self
-
-
 class FailuresPart(_Part):
     """Nodes that fail, in virtual time (docs/failures.md). `model` is a plug-in as `name: {parameters}`.
 
@@ -220,6 +204,7 @@ class Scenario(Pluggable, _Part):
     scheduler: str | dict[str, Any] = "fcfs+easy"
     mechanism: str | dict[str, Any] | None = None
     limits: tuple[LimitPart, ...] = ()
+    qos: QosPart | None = None
     features: dict[str, FeaturePart] = Field(default_factory=dict)
     partitions: dict[str, PartitionPart] = Field(default_factory=dict)
     reservations: dict[str, ReservationPart] = Field(default_factory=dict)
@@ -253,6 +238,10 @@ class Scenario(Pluggable, _Part):
         ours = {"batch": OUR_BATCH_SYSTEM, "ondemand": OUR_MANAGER}
         if keys := {key for key, name in ours.items() if getattr(self.live, key) == name}:
             left_out["live"] = keys
+        if self.shared_nodes is not None and not self.shared_nodes.kinds:
+            left_out["shared_nodes"] = {"kinds"}
+        if self.placement is not None and self.placement.switches is None:
+            left_out["placement"] = {"switches"}
         part = self.workload
         if keys := {key for key in _LATER_KEYS if getattr(part, key) == type(part).model_fields[key].default}:
             left_out["workload"] = keys
@@ -348,6 +337,11 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
         except ValueError as error:
             raise ScenarioError(f"{where}: nodes: {error}") from error
     files["failures"] = _with_record(scenario.failures, folder)
+    try:
+        files["qos"] = _with_table(scenario.qos, folder)
+        files["placement"] = _with_switches(scenario.placement, folder)
+    except ValueError as error:
+        raise ScenarioError(f"{where}: {error}") from error
     return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, folder)})
 
 
@@ -356,6 +350,29 @@ def _with_record(part: FailuresPart | None, folder: Path) -> FailuresPart | None
     if part is None or not isinstance(part.model, dict):
         return part
     return part.model_copy(update={"model": _plugin_with_file(part.model, folder)})
+
+
+def _with_table(part: QosPart | None, folder: Path) -> QosPart | None:
+    """With the table itself instead of the file that it is in: results have all of it. Raises ValueError."""
+    if part is None or not isinstance(part.table, Path):
+        return part
+    from emulator.schedulers.slurm.qos import columns_of, read_qos  # noqa: PLC0415 - few scenarios need it
+
+    path = _found(part.table, folder)
+    read_qos(path, part.cpus_per_node, plain=True)  # what is wrong in it is told with its line
+    return part.model_copy(update={"table": columns_of(path)})
+
+
+def _with_switches(part: PlacementPart | None, folder: Path) -> PlacementPart | None:
+    """Likewise with what a topology.conf says. Raises ValueError that names its line."""
+    if part is None or not isinstance(part.switches, Path):
+        return part
+    from emulator.harness.switches import switches_in  # noqa: PLC0415 - few scenarios need it
+
+    said = switches_in(_found(part.switches, folder))
+    return part.model_copy(
+        update={"switches": {name: SwitchPart.model_validate(each) for name, each in said.items()}}
+    )
 
 
 def _found(name: str | Path, folder: Path) -> Path:

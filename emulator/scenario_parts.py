@@ -1,10 +1,11 @@
-"""Parts of a scenario about nodes: their power, whose they are, which go together, what of them jobs have.
+"""Parts of a scenario about nodes and jobs: their power, whose they are, which go together, what of them jobs have.
 
-`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`.
+`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`; and limits and QOS of jobs, `docs/job-rules.md`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -34,6 +35,25 @@ class EnergyPart(Part):
     boot_s: float = Field(default=0, ge=0, le=86_400)
 
 
+class LimitPart(Part):
+    """At most `jobs` jobs and `nodes` nodes of each user, group or queue queued or running at once (docs/job-rules.md).
+
+    `node_h`: at most so many node-hours, as they are asked for. `only`: for these numbers alone.
+    """
+
+    by: Literal["user", "group", "queue"]
+    jobs: int | None = Field(default=None, ge=1)
+    nodes: int | None = Field(default=None, ge=1)
+    node_h: float | None = Field(default=None, gt=0, le=1e9)
+    only: tuple[int, ...] | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> LimitPart:
+        if self.jobs is None and self.nodes is None and self.node_h is None:
+            raise ValueError("give `jobs`, `nodes` or `node_h`")
+        return self
+
+
 class FeaturePart(Part):
     """`nodes` (a list of names, or ALL) have it; all jobs of `queues` and `users`, and `jobs`, ask for it."""
 
@@ -56,6 +76,29 @@ class PartitionPart(Part):
     min_nodes: int = Field(default=1, ge=1)
     max_nodes: int | None = Field(default=None, ge=1)
     max_time_s: float | None = Field(default=None, gt=0)
+
+
+class QosJobsPart(Part):
+    """All jobs of `queues`, `partitions` (by name), `users` and `groups`, and `jobs`, have this QOS."""
+
+    queues: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
+    users: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+
+class QosPart(Part):
+    """QOS under the plain schedulers (docs/job-rules.md).
+
+    `table`: what `sacctmgr show qos --parsable2` printed, or its columns. `cpus_per_node`: for limits in `cpu`. `who`:
+    which jobs have which QOS; all others have `default`.
+    """
+
+    table: Path | dict[str, dict[str, int | float | str]]
+    cpus_per_node: int | None = Field(default=None, ge=1)
+    who: dict[str, QosJobsPart] = Field(default_factory=dict)
+    default: str = "normal"
 
 
 class ReservationPart(Part):
@@ -88,31 +131,69 @@ class ExclusivePart(Part):
     jobs: tuple[int, ...] = ()
 
 
+class NodeKindPart(Part):
+    """These `nodes` (a list of names, or ALL) have `cores`, `memory_gib` and `gpus` each."""
+
+    nodes: str
+    cores: int = Field(ge=1, le=4096)
+    memory_gib: float | None = Field(default=None, gt=0, le=1_000_000)
+    gpus: int | None = Field(default=None, ge=0, le=4096)
+
+
 class SharedNodesPart(Part):
-    """Jobs share nodes; each node has `cores`, `memory_gib` and `gpus` (null: nobody looks at it).
+    """Jobs share nodes; each has `cores`, `memory_gib` and `gpus` (null: nobody looks at it), or those of its kind.
 
     `job_memory`: what a job of the trace takes, SWF field 10 (requested) or 7 (used). `placement`: on the nodes with
     the lowest numbers that have room, or on those with the fewest free cores. `exclusive`: who has whole nodes.
     """
 
-    cores: int = Field(ge=1, le=4096)
+    cores: int | None = Field(default=None, ge=1, le=4096)
     memory_gib: float | None = Field(default=None, gt=0, le=1_000_000)
     gpus: int | None = Field(default=None, ge=1, le=4096)
+    kinds: dict[str, NodeKindPart] = Field(default_factory=dict)
     job_memory: Literal["requested", "used"] = "requested"
     placement: Literal["first_fit", "best_fit"] = "first_fit"
     exclusive: ExclusivePart = ExclusivePart()
+
+    @model_validator(mode="after")
+    def _says_what_nodes_have(self) -> SharedNodesPart:
+        if (self.cores is None) != bool(self.kinds):
+            raise ValueError("give `cores`, if all nodes have as many, or `kinds`")
+        if self.kinds and (self.memory_gib is not None or self.gpus is not None):
+            raise ValueError("with `kinds` each of them has memory_gib and gpus of its own")
+        return self
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether somebody looks at memory."""
+        return self.memory_gib is not None or any(each.memory_gib is not None for each in self.kinds.values())
+
+    def procs_per_node(self, said: int) -> int:
+        """By how many a log's processors are put on nodes; `said`: by the workload, 1 if it says nothing."""
+        if self.cores is not None:
+            return self.cores
+        return said if said > 1 else min(each.cores for each in self.kinds.values())
+
+
+class SwitchPart(Part):
+    """A switch of a tree: the `nodes` (a list of names) on it, or the `switches` below it."""
+
+    nodes: str | None = None
+    switches: str | None = None
 
 
 class PlacementPart(Part):
     """Which nodes a job gets together (docs/placement.md).
 
-    `switch_nodes`: of a tree, nodes on a leaf switch; `group_nodes`: of a dragonfly, nodes in a group; `dimensions` and
-    `curve`: of a torus. `spread_penalty`: by which share a run takes longer for each switch, group or piece too many.
+    `switch_nodes`: of a tree, nodes on a leaf switch, or `switches`: a topology.conf, or what it says; `group_nodes`:
+    of a dragonfly, nodes in a group; `dimensions` and `curve`: of a torus. `spread_penalty`: by which share a run takes
+    longer for each switch, group or piece too many.
     """
 
     policy: Literal["basic", "contiguous", "best_effort_contiguous", "local", "best_effort_local"]
     topology: Literal["line", "tree", "torus", "dragonfly"] = "line"
     switch_nodes: int | None = Field(default=None, ge=1)
+    switches: Path | dict[str, SwitchPart] | None = None
     group_nodes: int | None = Field(default=None, ge=1)
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(), max_length=6)
     curve: Literal["snake", "hilbert"] | None = None
@@ -121,6 +202,10 @@ class PlacementPart(Part):
     @model_validator(mode="after")
     def _has_what_the_topology_needs(self) -> PlacementPart:
         needs = {"tree": "switch_nodes", "dragonfly": "group_nodes", "torus": "dimensions"}
+        if self.switches:
+            if self.switch_nodes is not None:
+                raise ValueError("give `switch_nodes` or `switches`, not both")
+            needs["tree"] = "switches"
         for topology, key in needs.items():
             given = bool(getattr(self, key))
             if given != (topology == self.topology):

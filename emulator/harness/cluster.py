@@ -20,6 +20,7 @@ from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import read_only
+from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Cluster(ClusterViews):
                 raise ValueError(f"scheduler {name}: this is known in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
-        self._order = scheduler.make_order()
+        self._known = JobTable.empty() if jobs is None else jobs
+        self._order = with_tiers(scheduler.make_order(), self._known, scheduler)
         self._asked = (
             None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
         )
@@ -84,7 +86,6 @@ class Cluster(ClusterViews):
                 "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
             )
         self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
-        self._known = JobTable.empty() if jobs is None else jobs
         self._keys_have_submits = False
         self._returns = 0
         """How often nodes were put back into the pool."""

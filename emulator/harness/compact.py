@@ -35,20 +35,22 @@ if TYPE_CHECKING:
 
     Wires: TypeAlias = (
         "tuple[Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints, Ints32, Ints, Ints32, "
-        "Ints, Ints, Ints]"
+        "Ints, Ints, Ints, Ints32, Ints32, Ints]"
     )
-    """(order, rank, unit_free, open, may, picked, given, spare, release, held, at, level, base, full, how)
+    """(order, rank, unit_free, open, may, picked, given, spare, release, held, at, level, base, full, how, unit,
+    unit_begin, fewest)
 
     `order`, `rank`: of positions. By position: `open`: free now; `may`: what is chosen from; `picked`: what was chosen;
     `release`: when it is free; `held`: of the head's reservation; `level[k, p]`: free from `at[k]` to `at[k + 1]`.
     `unit_free`: what may be chosen of each unit; `given`: the nodes of the chosen jobs, one behind the other. A row a
-    job: `base`, its run time, and `full`, with the penalty. `spare`: room. `how`: see the registers below.
+    job: `base`, its run time, and `full`, with the penalty. `spare`: room. `how`: see the registers below. `unit`: of
+    each position; `unit_begin`: the first position of each; `fewest[w]`: parts that a job of w nodes has at least.
     """
 
 BASIC, CONTIGUOUS, LOCAL = range(3)
 # Registers `how`. GIVEN_N: nodes in `given`.
-GOAL, REQUIRED, UNIT_NODES, HAS_UNITS, KILLS, GIVEN_N = range(6)
-HOW = 6
+GOAL, REQUIRED, HAS_UNITS, KILLS, GIVEN_N = range(5)
+HOW = 5
 
 
 @inner
@@ -111,11 +113,11 @@ def pick_span(wires: Wires, needed: int) -> None:
 def pick_units(wires: Wires, needed: int) -> int:
     """The fewest units: always the fullest that holds all that is left, else the emptiest. Returns how many."""
     unit_free, may, picked = wires[2], wires[4], wires[5]
-    size = wires[14][UNIT_NODES]
+    unit_of, unit_begin = wires[15], wires[16]
     for unit in range(unit_free.shape[0]):
         unit_free[unit] = 0
     for place in range(may.shape[0]):
-        unit_free[place // size] += may[place]
+        unit_free[unit_of[place]] += may[place]
     units = 0
     while needed > 0:
         best = -1
@@ -132,7 +134,7 @@ def pick_units(wires: Wires, needed: int) -> int:
         take = min(needed, unit_free[best])
         needed -= take
         unit_free[best] = 0
-        place = best * size
+        place = unit_begin[best]
         while take > 0:
             if may[place]:
                 picked[place] = 1
@@ -149,7 +151,7 @@ def pick(wires: Wires, needed: int) -> bool:
         picked[place] = 0
     if how[GOAL] == LOCAL:
         units = pick_units(wires, needed)
-        return bool(how[REQUIRED] == 0 or units <= (needed + how[UNIT_NODES] - 1) // how[UNIT_NODES])
+        return bool(how[REQUIRED] == 0 or units <= wires[17][needed])
     if how[GOAL] == BASIC:
         pick_basic(wires, needed)
     elif not pick_run(wires, needed):
@@ -162,20 +164,20 @@ def pick(wires: Wires, needed: int) -> bool:
 @inner
 def extra_parts(wires: Wires, needed: int) -> int:
     """Parts of the chosen nodes beyond the fewest that the job can have."""
-    picked, how = wires[5], wires[14]
+    picked, how, unit_of = wires[5], wires[14], wires[15]
     parts = 0
     last = -1
     for place in range(picked.shape[0]):
         if not picked[place]:
             continue
         if how[HAS_UNITS]:
-            unit = place // how[UNIT_NODES]
+            unit = unit_of[place]
             parts += unit != last
             last = unit
         else:
             parts += place != last + 1 or parts == 0
             last = place
-    fewest = (needed + how[UNIT_NODES] - 1) // how[UNIT_NODES] if how[HAS_UNITS] else 1
+    fewest: int = wires[17][needed]
     return parts - fewest
 
 

@@ -35,14 +35,12 @@ class CompactCluster(HookedCluster):
         self._pass = c.require if interconnect.required else c.prefer
         how = np.zeros(c.HOW, np.int64)
         how[c.GOAL], how[c.REQUIRED] = interconnect.goal, interconnect.required
-        how[c.UNIT_NODES], how[c.HAS_UNITS] = interconnect.unit_nodes, interconnect.has_units
-        how[c.KILLS] = interconnect.kills
+        how[c.HAS_UNITS], how[c.KILLS] = interconnect.has_units, interconnect.kills
         self._how = how
         self._full = jobs.run_us.astype(np.int64)
         self._base = self._full.copy()
-        units = -(-node_count // interconnect.unit_nodes)
         self._by_node = [np.zeros(node_count, np.int32) for _ in range(5)]
-        self._unit_free = np.zeros(units, np.int32)
+        self._unit_free = np.zeros(len(interconnect.unit_begin), np.int32)
         self._release = np.zeros(node_count, np.int64)
         self._held = np.zeros(node_count, np.int32)
         super().__init__(node_count, scheduler, jobs)
@@ -54,7 +52,7 @@ class CompactCluster(HookedCluster):
         self._wires: Any = (
             wires.order, wires.rank, self._unit_free, *by_node, self._release, self._held,
             np.zeros(steps, np.int64), np.zeros((steps, self.node_count), np.int32),
-            self._base, self._full, self._how,
+            self._base, self._full, self._how, wires.unit, wires.unit_begin, wires.fewest_of_width,
         )  # fmt: skip
 
     def _choose(self, now_us: int) -> None:

@@ -9,11 +9,13 @@ in backfilling scheduling, CCGrid 2015 (`docs/placement.md`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness.switches import leaf_switches
 from emulator.scenario_parts import PlacementPart
 
 if TYPE_CHECKING:
@@ -34,9 +36,9 @@ _GOALS = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Interconnect:
-    """`order[p]`: the node at position p, `rank` the other way round; each `unit_nodes` positions are a unit.
+    """`order[p]`: the node at position p, `rank` the other way round; `unit[p]`: its unit, which are counted up.
 
     `has_units`: the parts of a job are its units, else its runs of consecutive positions. `goal` is a policy of this
     module; `required`: a job waits until it can have what the policy says. `penalty`: by which share a run takes
@@ -45,7 +47,7 @@ class Interconnect:
 
     order: NDArray[np.int32]
     rank: NDArray[np.int32]
-    unit_nodes: int
+    unit: NDArray[np.int32]
     has_units: bool
     goal: int
     required: bool
@@ -55,7 +57,21 @@ class Interconnect:
 
     def fewest(self, widths: NDArray[np.int64]) -> NDArray[np.int64]:
         """The fewest parts that jobs of so many nodes can have on an empty machine."""
-        return -(-widths // self.unit_nodes) if self.has_units else np.ones_like(widths)
+        return self.fewest_of_width[widths]
+
+    @cached_property
+    def unit_begin(self) -> NDArray[np.int32]:
+        """The first position of each unit."""
+        return np.flatnonzero(np.diff(self.unit, prepend=-1)).astype(np.int32)
+
+    @cached_property
+    def fewest_of_width(self) -> NDArray[np.int64]:
+        """The same for each width, from 0 on: the largest units come first."""
+        widths = np.arange(len(self.order) + 1)
+        if not self.has_units:
+            return np.ones_like(widths)
+        largest = np.sort(np.bincount(self.unit))[::-1]
+        return np.searchsorted(np.cumsum(largest), widths) + (widths > 0)
 
     def parts(self, runs: RunTable) -> NDArray[np.int64]:
         """The parts of each run."""
@@ -73,7 +89,7 @@ class Interconnect:
         begins = np.ones(len(row), np.bool_)
         new_row = row[1:] != row[:-1]
         if by_unit:
-            unit = place // self.unit_nodes
+            unit = self.unit[place]
             begins[1:] = new_row | (unit[1:] != unit[:-1])
         else:
             begins[1:] = new_row | (place[1:] != place[:-1] + 1)
@@ -98,7 +114,7 @@ def interconnect_of(part: PlacementPart, nodes: int, *, kills: bool = False) -> 
     """The `placement` of a scenario on so many nodes. Raises ValueError naming the key."""
     goal, required = _GOALS[part.policy]
     order = np.arange(nodes, dtype=np.int32)
-    unit_nodes = nodes
+    unit = np.zeros(nodes, np.int32)
     if part.topology == "torus":
         if prod(part.dimensions) != nodes:
             sides = " x ".join(map(str, part.dimensions))
@@ -106,14 +122,18 @@ def interconnect_of(part: PlacementPart, nodes: int, *, kills: bool = False) -> 
                 f"placement.dimensions: {sides} are {prod(part.dimensions)} nodes; there are {nodes}"
             )
         order = (hilbert if part.curve == "hilbert" else snake)(part.dimensions)
+    elif part.switches is not None:
+        leaves = leaf_switches(part.switches, nodes)
+        order = np.concatenate(leaves).astype(np.int32)
+        unit = np.repeat(np.arange(len(leaves), dtype=np.int32), [len(leaf) for leaf in leaves])
     elif part.topology != "line":
-        unit_nodes = part.switch_nodes or part.group_nodes or nodes
+        unit = order // np.int32(part.switch_nodes or part.group_nodes or nodes)
     rank = np.empty_like(order)
     rank[order] = np.arange(nodes, dtype=np.int32)
     return Interconnect(
         order=order,
         rank=rank,
-        unit_nodes=unit_nodes,
+        unit=unit,
         has_units=part.topology in {"tree", "dragonfly"},
         goal=goal,
         required=required,

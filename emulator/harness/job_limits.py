@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from emulator.workload import relations as r
+from emulator.workload.qos import QOS
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -26,10 +29,11 @@ _ARRAYS = -1
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `jobs` jobs and `nodes` nodes for each value of column `by`: user, group or queue. None: any number.
+    """At most `jobs` jobs and `nodes` nodes for each value of column `by`: user, group, queue or qos. None: any number.
 
     `node_us`: at most so many node-microseconds that are asked for, nodes x estimate. `only`: for these values alone.
-    Jobs whose value is not known (-1) have no such limit.
+    Jobs whose value is not known (-1) have no such limit. `submitted`: at most so many jobs that are submitted and not
+    over, be they held or not. `qos`: of the jobs of this QOS alone.
     """
 
     by: str
@@ -37,6 +41,17 @@ class Limit:
     nodes: int | None = None
     only: frozenset[int] | None = None
     node_us: int | None = None
+    submitted: int | None = None
+    qos: int | None = None
+
+    @property
+    def most(self) -> tuple[int, int, int] | None:
+        """Jobs, nodes, node-microseconds that may be queued or run at once; None: any number of each."""
+        said = self.jobs, self.nodes, self.node_us
+        if said == (None, None, None):
+            return None
+        jobs, nodes, node_us = (_NO_LIMIT if each is None else each for each in said)
+        return jobs, nodes, node_us
 
 
 _Amount = tuple[int, int, int]
@@ -68,9 +83,9 @@ class Pools:
         for row, key, jobs_at_once in _tasks(jobs):
             self._enter(row, key, (jobs_at_once, _NO_LIMIT, _NO_LIMIT))
         for number, limit in enumerate(limits):
-            most = (limit.jobs or _NO_LIMIT, limit.nodes or _NO_LIMIT, limit.node_us or _NO_LIMIT)
-            for row, value in _values(jobs, limit):
-                self._enter(row, (number, value), most)
+            if (most := limit.most) is not None:
+                for row, value in values_of(jobs, limit):
+                    self._enter(row, (number, value), most)
 
     def _enter(self, row: int, key: tuple[int, int], most: _Amount) -> None:
         pool = self._number.setdefault(key, len(self._most))
@@ -146,12 +161,52 @@ def _fits(used: _Amount, asks: _Amount, most: _Amount) -> bool:
     return used[0] + asks[0] <= most[0] and used[1] + asks[1] <= most[1] and used[2] + asks[2] <= most[2]
 
 
-def _values(jobs: JobTable, limit: Limit) -> Iterator[tuple[int, int]]:
+def values_of(jobs: JobTable, limit: Limit) -> Iterator[tuple[int, int]]:
     """Rows of batch jobs for which a limit holds, and the value by which they count together."""
-    columns = {"user": jobs.user, "group": jobs.group, "queue": jobs.queue}
-    for row, (value, kind) in enumerate(zip(columns[limit.by].tolist(), jobs.kind.tolist(), strict=True)):
-        if kind == Kind.BATCH and value >= 0 and (limit.only is None or value in limit.only):
+    columns = {"user": jobs.user, "group": jobs.group, "queue": jobs.queue, "qos": jobs.column(QOS)}
+    holds = (jobs.kind == Kind.BATCH) & (columns[limit.by] >= 0)
+    if limit.qos is not None:
+        holds &= columns["qos"] == limit.qos
+    for row, value in zip(np.flatnonzero(holds).tolist(), columns[limit.by][holds].tolist(), strict=True):
+        if limit.only is None or value in limit.only:
             yield row, value
+
+
+class Submissions:
+    """Jobs that are submitted and not over, by their limits of those."""
+
+    def __init__(self, jobs: JobTable, limits: Sequence[Limit]) -> None:
+        self._of: dict[int, list[tuple[int, int]]] = {}
+        self._most: dict[tuple[int, int], int] = {}
+        self._inside: dict[tuple[int, int], set[int]] = {}
+        for number, limit in enumerate(limits):
+            if limit.submitted is not None:
+                for row, value in values_of(jobs, limit):
+                    self._of.setdefault(row, []).append((number, value))
+                    self._most[number, value] = limit.submitted
+                    self._inside[number, value] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    @property
+    def rows(self) -> set[int]:
+        """Jobs that have such a limit."""
+        return set(self._of)
+
+    def admit(self, row: int) -> bool:
+        """Whether the job finds room in all its limits; it counts from now on then."""
+        mine = self._of.get(row, ())
+        if any(len(self._inside[each]) >= self._most[each] for each in mine):
+            return False
+        for each in mine:
+            self._inside[each].add(row)
+        return True
+
+    def leave(self, row: int) -> None:
+        """The job is over; one that was never in is none."""
+        for each in self._of.get(row, ()):
+            self._inside[each].discard(row)
 
 
 def _tasks(jobs: JobTable) -> Iterator[tuple[int, tuple[int, int], int]]:

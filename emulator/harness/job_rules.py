@@ -10,7 +10,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
-from emulator.harness.job_limits import Pools
+from emulator.harness.job_limits import Pools, Submissions
 from emulator.harness.record import JobState
 from emulator.workload import relations as r
 from emulator.workload.relations import After
@@ -34,8 +34,8 @@ _WAITS = (JobState.QUEUED, JobState.HELD)
 class JobRules:
     """The rules of these jobs, which are rows of a cluster's table in the same order.
 
-    `begin` once, then `at` at each time at which jobs ended or something is due. `limits`: how many of a user, group or
-    queue. Raises ValueError for an array with several limits.
+    `begin` once, then `at` at each time at which jobs ended or something is due. `limits`: how many of a user, group,
+    queue or QOS. Raises ValueError for an array with several limits, and for one of submitted jobs beside `think`.
     """
 
     def __init__(self, jobs: JobTable, limits: Sequence[Limit] = ()) -> None:
@@ -61,6 +61,11 @@ class JobRules:
             _known(jobs, name, jobs.extra) for name in (r.CANCEL, r.DEADLINE)
         )
         self._pools = Pools(jobs, limits)
+        self._submissions = Submissions(jobs, limits)
+        if self._submissions.rows & self._thinks:
+            raise ValueError(
+                "limits of submitted jobs do not go with jobs that are submitted after others' ends (think)"
+            )
         self._free: list[int] = []
         """Jobs that nothing holds any more: they are released once all that is due now has been cancelled."""
         self._agenda: list[tuple[int, int, int]] = []
@@ -70,7 +75,9 @@ class JobRules:
     @property
     def watches_ends(self) -> bool:
         """Also for cancellations and deadlines: those of a job that is over are no event, and cause no pass."""
-        return bool(self._dependents or self._pools or self._cancel_us or self._deadline_us)
+        return bool(
+            self._dependents or self._pools or self._submissions or self._cancel_us or self._deadline_us
+        )
 
     @property
     def watches_passes(self) -> bool:
@@ -92,7 +99,7 @@ class JobRules:
             act.cluster.expect_later_submits()
         at_once = {row for row, after_us in self._cancel_us.items() if after_us == 0}
         at_once |= {row for row, after_us in self._deadline_us.items() if after_us < self._estimate_us[row]}
-        self._gated = self._unmet.keys() | self._pools.rows | at_once
+        self._gated = self._unmet.keys() | self._pools.rows | self._submissions.rows | at_once
         for row in self._gated:
             self._agenda.append((self._submit_us[row], _SUBMIT, row))
             if row not in self._unmet:
@@ -128,7 +135,7 @@ class JobRules:
         state = act.cluster.state[row]
         if what == _SUBMIT:
             act.cluster.hold_back(row)
-            if row in self._doomed:
+            if row in self._doomed or not self._submissions.admit(row):
                 self._cancel(row, act)
         elif what == _CANCEL or (what == _DEADLINE and state in _WAITS):
             if state not in _OVER:
@@ -160,6 +167,7 @@ class JobRules:
     def _over(self, job: int, act: Accounting, *, succeeded: bool) -> None:
         """A job will never run again."""
         self._pools.leave(job)
+        self._submissions.leave(job)
         has_started = job not in self._before_start
         self._before_start.discard(job)
         for each in self._dependents.get(job, ()):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import seconds
+from emulator.harness.job_laws import JOB_LAWS
 from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
@@ -444,4 +445,5 @@ _LAWS = (
     _node_time_adds_up,
     _jobs_say_what_their_account_says,
     *NODE_LAWS,
+    *JOB_LAWS,
 )

@@ -5,14 +5,17 @@ A part of `laws.py`: each breach of a rule of `docs/placement.md` and `docs/shar
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from emulator.harness.features import Feature, features_on, lacks, split
 from emulator.harness.interconnect import scattered
 from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
 from emulator.harness.placement import everybody
 from emulator.harness.reservations import breaches, reserved_on
-from emulator.harness.shared_nodes import overbooked, part_of
+from emulator.harness.shared_nodes import SharedRecord, overbooked
 from emulator.scenario_parts import FeaturePart, PartitionPart, ReservationPart
 
 if TYPE_CHECKING:
@@ -50,8 +53,8 @@ def jobs_have_what_they_ask_for(facts: NodeUse) -> Iterator[str]:
 
 def no_shared_node_is_overbooked(facts: NodeUse) -> Iterator[str]:
     """Jobs have the parts of nodes that they ask for, and no node more than it has (docs/shared-nodes.md)."""
-    if (part := part_of(facts.record)) is not None:
-        yield from overbooked(facts.record, part)
+    if (seen := SharedRecord.of(facts.record)) is not None:
+        yield from overbooked(facts.record, seen)
 
 
 def jobs_wait_for_nodes_that_go_together(facts: NodeUse) -> Iterator[str]:
@@ -62,7 +65,13 @@ def jobs_wait_for_nodes_that_go_together(facts: NodeUse) -> Iterator[str]:
 def _features(facts: NodeUse) -> tuple[Feature, ...]:
     said: Any = facts.record.scenario.get("features", {})
     parts = {name: FeaturePart.model_validate(part) for name, part in said.items()}
-    return features_on(parts, facts.record.node_names)
+    if not parts or (seen := SharedRecord.of(facts.record)) is None:
+        return features_on(parts, facts.record.node_names)
+    cores = np.arange(len(seen.node_of_core))  # which are what a record calls nodes
+    return tuple(
+        replace(each, nodes=frozenset(cores[np.isin(seen.node_of_core, list(each.nodes))].tolist()))
+        for each in features_on(parts, seen.names)
+    )
 
 
 def _partitions(facts: NodeUse) -> tuple[Partition, ...]:

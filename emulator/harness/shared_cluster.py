@@ -28,41 +28,48 @@ class SharedNodesCluster(HookedCluster):
 
     def __init__(self, nodes: int, scheduler: SchedulerConfig, jobs: JobTable, shared: SharedNodes) -> None:
         check_options(scheduler, "jobs share nodes (shared_nodes)")
-        wrong = (jobs.nodes > nodes) | shared.too_much(jobs)
+        asked = shared.asked(jobs, nodes)
+        wrong = np.logical_or.reduce(list(asked.left_out(jobs).values()))
         if wrong.any():
             number = jobs.number[wrong][0]
             raise ValueError(
                 f"shared_nodes: job {number} wants more than {nodes} nodes have: leave it out first"
             )
-        self._shared = shared
+        rooms = shared.rooms(nodes)
+        self._cores_of = rooms[:, p.LEFT_CORES]
         self._names = default_node_names(nodes)
         self._rule = _RULES[scheduler.backfill]
-        cores = nodes * shared.cores
+        cores = int(self._cores_of.sum())
         self._own = np.zeros(p.REGISTERS, np.int64)
-        self._own[p.PER_NODE] = shared.cores
+        self._own[p.MOST_CORES] = self._cores_of.max()
         self._own[p.BEST_FIT] = shared.best_fit
         self._wants = np.zeros((max(len(jobs), 1), p.WANTS_COLUMNS), np.int64)
         self._wants[: len(jobs), p.WIDTH] = jobs.nodes
-        self._wants[: len(jobs), [p.CORES, p.MEMORY, p.GPUS]] = shared.wants(jobs)
+        self._wants[: len(jobs), [p.CORES, p.MEMORY, p.GPUS]] = asked.wants
+        self._wants[: len(jobs), p.SET] = asked.of_set
         self._wants[:, p.SPOT] = -1
-        self._left = np.tile(np.array(shared.room, np.int64), (nodes, 1))
+        self._left = rooms
+        self._which_cores = np.cumsum(self._cores_of) - self._cores_of, shared.node_of_core(nodes)
+        self._allowed = asked.allowed
         self._lists = np.zeros(cores, np.int32), np.zeros(cores, np.int32)
         self._marks = np.zeros((p.MARK_ROWS, nodes), np.int64)
         self._make_plan(1)
-        super().__init__(cores, scheduler, shared.in_cores(jobs))
+        super().__init__(cores, scheduler, shared.in_cores(jobs, asked.wants))
 
     @property
     def node_names(self) -> tuple[str, ...]:
         """Of the cores: `n001/c03` is the fourth of the first node."""
-        return tuple(f"{name}/c{core:02}" for name in self._names for core in range(self._shared.cores))
+        of_nodes = zip(self._names, self._cores_of.tolist(), strict=True)
+        return tuple(f"{name}/c{core:02}" for name, cores in of_nodes for core in range(cores))
 
     def _make_plan(self, steps: int) -> None:
         """Room for a plan of so many steps, and a queue of as many jobs."""
         running, spots = self._lists
         self._sharing: Any = (
             self._own, self._wants, self._left, self._left.copy(), running, spots, self._marks,
-            np.zeros(self._shared.cores + 1, np.int64), np.zeros(steps, np.int64),
+            np.zeros(self._own[p.MOST_CORES] + 1, np.int64), np.zeros(steps, np.int64),
             np.zeros((steps, *self._left.shape), np.int64), np.zeros(steps + 1, np.int64),
+            *self._which_cores, self._allowed,
         )  # fmt: skip
 
     def _choose(self, now_us: int) -> None:

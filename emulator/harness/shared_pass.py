@@ -28,26 +28,35 @@ from emulator.harness.tables import (
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from emulator.harness.tables import Ints, Ints32, State
 
-    Sharing: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints]"
-    """(own, wants, room, then, running, spots, marks, hist, at, level, narrowest)
+    Allowed: TypeAlias = "NDArray[np.bool_] | None"
+
+    Sharing: TypeAlias = (
+        "tuple[Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints, Ints, Ints32, Allowed]"
+    )
+    """(own, wants, room, then, running, spots, marks, hist, at, level, narrowest, first_core, node_of_core, allowed)
 
     `wants`: one row a job; `room[n]`, `then[n]`: what node n has left now, and at the head's planned start; `running`:
     rows of the running jobs in order of expected end; `spots`: nodes of the jobs that are chosen in this pass, one
     after the other; `marks`: one column a node; `hist`: room for a count by free cores; `at[k]`, `level[k, n]`: of a
-    plan, what is left of node n from time `at[k]` on; `narrowest`: one longer than the queue.
+    plan, what is left of node n from time `at[k]` on; `narrowest`: one longer than the queue; `allowed[s, n]`: whether
+    jobs of set s may have node n. Where all may have all it is None, and Numba makes loops that do not ask.
     """
 
 # Columns of `wants`. WIDTH: nodes; CORES, MEMORY, GPUS: of each of them; UNTIL: expected end of a run;
-# SPOT: where its nodes are in `spots` if it was chosen in this pass, else -1; GOES: whether it was.
-WIDTH, CORES, MEMORY, GPUS, UNTIL, SPOT, GOES = range(7)
-WANTS_COLUMNS = 7
+# SPOT: where its nodes are in `spots` if it was chosen in this pass, else -1; GOES: whether it was. SET: the row of
+# `allowed` that is its own.
+WIDTH, CORES, MEMORY, GPUS, UNTIL, SPOT, GOES, SET = range(8)
+WANTS_COLUMNS = 8
 # What is left of a node.
 LEFT_CORES, LEFT_MEMORY, LEFT_GPUS = range(3)
 LEFT_COLUMNS = 3
-# Registers. SPOTS_N: nodes of those chosen so far; IDLE: cores that these leave.
-PER_NODE, BEST_FIT, RUNNING_N, SPOTS_N, IDLE = range(5)
+# Registers. MOST_CORES: of any node; SPOTS_N: nodes of those chosen so far; IDLE: cores that these leave.
+MOST_CORES, BEST_FIT, RUNNING_N, SPOTS_N, IDLE = range(5)
 REGISTERS = 5
 # Rows of `marks`. MARK: whether a node is open to the job that is looked at; CHECKED, FAILED: how far a plan has been
 # looked at, and the first step from which a node may do.
@@ -59,8 +68,10 @@ NONE, EASY, CONSERVATIVE = range(3)
 
 
 @inner
-def has(left: Ints, which: int, wants: Ints, who: int) -> bool:
-    """Whether a node has enough left for a job."""
+def has(left: Ints, allowed: Allowed, which: int, wants: Ints, who: int) -> bool:
+    """Whether a node that a job may have has enough left for it."""
+    if allowed is not None and not allowed[wants[who, SET], which]:
+        return False
     return bool(
         left[which, LEFT_CORES] >= wants[who, CORES]
         and left[which, LEFT_MEMORY] >= wants[who, MEMORY]
@@ -80,12 +91,12 @@ def give(left: Ints, which: int, wants: Ints, who: int, sign: int) -> None:
 def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
     """The k-th node of a job that runs, ran last, or is chosen in this pass."""
     job, runs, log = state[0], state[7], state[8]
-    own, wants, spots = sharing[0], sharing[1], sharing[5]
+    wants, spots, node_of_core = sharing[1], sharing[5], sharing[12]
     which: int
     if wants[who, SPOT] >= 0:
         which = spots[wants[who, SPOT] + k]
     else:
-        which = log[runs[job[who, RUN_ROW], R_FIRST] + k * wants[who, CORES]] // own[PER_NODE]
+        which = node_of_core[log[runs[job[who, RUN_ROW], R_FIRST] + k * wants[who, CORES]]]
     return which
 
 
@@ -120,7 +131,7 @@ def keep_first(sharing: Sharing, left: Ints, value: int, most: int) -> None:
     First: by number, or with best fit by the cores that are left, then by number.
     """
     own, mark, hist = sharing[0], sharing[6][MARK], sharing[7]
-    last = own[PER_NODE] + 1  # more cores than there are
+    last = own[MOST_CORES] + 1  # more cores than there are
     if own[BEST_FIT]:
         for cores in range(last):
             hist[cores] = 0
@@ -128,7 +139,7 @@ def keep_first(sharing: Sharing, left: Ints, value: int, most: int) -> None:
             if mark[which] == value:
                 hist[left[which, LEFT_CORES]] += 1
         last = 0
-        while last < own[PER_NODE] and most >= hist[last]:
+        while last < own[MOST_CORES] and most >= hist[last]:
             most -= hist[last]
             last += 1
     for which in range(mark.shape[0]):
@@ -149,7 +160,7 @@ def open_now(sharing: Sharing, left: Ints, who: int) -> int:
     wants, mark = sharing[1], sharing[6][MARK]
     count = 0
     for which in range(mark.shape[0]):
-        if has(left, which, wants, who):
+        if has(left, sharing[13], which, wants, who):
             mark[which] = OPEN
             count += 1
         else:
@@ -210,7 +221,7 @@ def reserve(state: State, sharing: Sharing, head: int, now: int) -> tuple[int, i
     for which in range(room.shape[0]):
         for column in range(LEFT_COLUMNS):
             then[which, column] = room[which, column]
-        count += has(then, which, wants, head)
+        count += has(then, sharing[13], which, wants, head)
     shadow: int = now
     k = 0
     while k < own[RUNNING_N] and count < wants[head, WIDTH]:
@@ -219,9 +230,9 @@ def reserve(state: State, sharing: Sharing, head: int, now: int) -> tuple[int, i
             who = running[k]
             for each in range(wants[who, WIDTH]):
                 which = node_of(state, sharing, who, each)
-                count -= has(then, which, wants, head)
+                count -= has(then, sharing[13], which, wants, head)
                 give(then, which, wants, who, 1)
-                count += has(then, which, wants, head)
+                count += has(then, sharing[13], which, wants, head)
             k += 1
     return shadow, count - wants[head, WIDTH]
 
@@ -237,9 +248,9 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
     spoils = 0
     for which in range(mark.shape[0]):
         if mark[which]:
-            before = has(then, which, wants, head)
+            before = has(then, sharing[13], which, wants, head)
             give(then, which, wants, who, -1)
-            if before and not has(then, which, wants, head):
+            if before and not has(then, sharing[13], which, wants, head):
                 mark[which] = SPOILS
                 spoils += 1
             give(then, which, wants, who, 1)
@@ -273,9 +284,9 @@ def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
         choose(state, sharing, who, now)
         if is_late:
             for k in range(wants[who, SPOT], wants[who, SPOT] + wants[who, WIDTH]):
-                spare -= has(then, spots[k], wants, head)
+                spare -= has(then, sharing[13], spots[k], wants, head)
                 give(then, spots[k], wants, who, -1)
-                spare += has(then, spots[k], wants, head)
+                spare += has(then, sharing[13], spots[k], wants, head)
 
 
 @inner
@@ -321,7 +332,11 @@ def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -
         if failed[which] > first:
             continue
         k = max(checked[which], first)
-        while k < steps and (k == first or at[k] - at[first] < length) and has(level[k], which, wants, who):
+        while (
+            k < steps
+            and (k == first or at[k] - at[first] < length)
+            and has(level[k], sharing[13], which, wants, who)
+        ):
             k += 1
         checked[which] = k
         if k < steps and (k == first or at[k] - at[first] < length):
@@ -405,14 +420,14 @@ def put_on_top(state: State, sharing: Sharing) -> None:
     Of a node the first free cores.
     """
     job, node, free, started, reg = state[0], state[1], state[2], state[9], state[11]
-    own, wants, spots = sharing[0], sharing[1], sharing[5]
+    wants, spots, first_core = sharing[1], sharing[5], sharing[11]
     top = reg[FREE]
     for chosen in range(reg[STARTED_N]):
         who = started[chosen]
         to = top - job[who, NODES]
         below = to
         for k in range(wants[who, SPOT], wants[who, SPOT] + wants[who, WIDTH]):
-            core = spots[k] * own[PER_NODE]
+            core = first_core[spots[k]]
             left = wants[who, CORES]
             while left > 0:
                 if node[core, JOB] < 0 and node[core, PLACE] < top:

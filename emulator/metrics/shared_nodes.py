@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.shared_nodes import NodeParts, SharedNodes, part_of
+from emulator.harness.shared_nodes import NodeParts, SharedRecord
+from emulator.harness.shared_pass import LEFT_GPUS, LEFT_MEMORY
 from emulator.metrics.runs import ends_us, node_time
 
 if TYPE_CHECKING:
@@ -15,22 +16,38 @@ if TYPE_CHECKING:
 
 def shared_figures(record: RunRecord) -> dict[str, Any] | None:
     """Shares of the makespan, as `utilization` is of cores; None if jobs do not share nodes. `docs/shared-nodes.md`."""
-    part = part_of(record)
-    if part is None:
+    seen = SharedRecord.of(record)
+    if seen is None:
         return None
-    shared = SharedNodes.of(part)
-    nodes = len(record.node_names) // shared.cores
+    shared, nodes = seen.shared, len(seen.names)
     makespan_us = node_time(record).makespan_us
-    found: dict[str, Any] = {"nodes": nodes, "cores": shared.cores}
+    found: dict[str, Any] = {"nodes": nodes} | ({} if shared.kinds else {"cores": shared.cores})
     runs, jobs = record.runs, record.jobs
     length_us = ends_us(record) - runs.start_us
     whole = jobs.column("whole_nodes", 0)[runs.job]
-    for what, name, most in (("memory", "memory_kib", shared.memory_kib), ("gpu", "gpus", shared.gpus)):
-        if most is not None:
+    for what, name, column, is_seen in (
+        ("memory", "memory_kib", LEFT_MEMORY, shared.memory_kib is not None),
+        ("gpu", "gpus", LEFT_GPUS, shared.gpus is not None),
+    ):
+        if is_seen:
             # As floats: KiB times microseconds leave 64 bits.
             spent = float((jobs.column(name)[runs.job] * whole * length_us.astype(np.float64)).sum())
-            found[f"{what}_utilization"] = spent / (most * nodes * makespan_us) if makespan_us else None
-    parts = NodeParts.of(record, shared.cores)
+            most = int(seen.rooms[:, column].sum())
+            found[f"{what}_utilization"] = spent / (most * makespan_us) if makespan_us else None
+    parts = NodeParts.of(record, seen.node_of_core)
+    if shared.kinds:
+        core_us = np.bincount(parts.node, parts.cores * length_us[parts.run].astype(np.float64), nodes)
+        found["kinds"] = {
+            kind.name: {
+                "nodes": len(kind.nodes),
+                "cores": kind.cores,
+                "utilization": float(core_us[list(kind.nodes)].sum())
+                / (len(kind.nodes) * kind.cores * makespan_us)
+                if makespan_us
+                else None,
+            }
+            for kind in sorted(shared.kinds, key=lambda kind: kind.name)
+        }
     node, at_us, jobs_there = parts.in_use(record, np.ones(len(parts.run), np.int64))
     same = node[1:] == node[:-1]
     spans_us = np.diff(at_us)[same & (jobs_there[:-1] > 0)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.record import JobState, NodePool
-from emulator.harness.shared_nodes import part_of
+from emulator.harness.shared_nodes import SharedRecord
 from emulator.metrics.energy import energy_of
 from emulator.metrics.jobs import batch_jobs_run
 from emulator.metrics.runs import last_run_of_job
@@ -50,14 +50,14 @@ def accasim(record: RunRecord) -> dict[str, str]:
     """
     if not len(record.runs.node) and len(record.runs.job):
         raise ResultsError("AccaSim's file names each job's nodes, and those of this run were not recorded")
-    part = part_of(record)
-    per_node = 1 if part is None else part.cores
+    seen = SharedRecord.of(record)
+    node_of = np.arange(len(record.node_names)) if seen is None else seen.node_of_core
     last, lines = last_run_of_job(record), []
     rows = batch_jobs_run(record)
     for row in rows[np.argsort(record.end_us[rows], kind="stable")]:
         run = last[row]
         given = record.runs.node[record.runs.first[run] : record.runs.first[run + 1]]
-        nodes, cores = np.unique(given // per_node, return_counts=True)
+        nodes, cores = np.unique(node_of[given], return_counts=True)
         jobs = record.jobs
         lines.append(
             f"{jobs.number[row]};{jobs.user[row]};{_date(jobs.submit_us[row])}__"

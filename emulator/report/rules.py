@@ -46,7 +46,7 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "largest"},
 )
 _NOT_PLAIN = (
-    "mechanism", "limits", "reservations", "partitions", "features", "shared_nodes", "placement", "failures",
+    "mechanism", "limits", "qos", "reservations", "partitions", "features", "shared_nodes", "placement", "failures",
     "maintenance", "energy",
 )  # fmt: skip
 _MOST_STEPS = 3

@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.plugins import check_number
 from emulator.schedulers.dynamic import FairShare, numbered
+from emulator.workload.qos import FACTOR_PPB, PPB
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,20 +22,21 @@ _WEEK_S = 604_800.0
 
 @dataclass(frozen=True, slots=True)
 class Multifactor:
-    """Largest weighted sum of age, size, fair share and queue, each a factor from 0 to 1.
+    """Largest weighted sum of age, size, fair share, queue and QOS, each a factor from 0 to 1.
 
     Source: Slurm's documentation, *Multifactor Priority Plugin* and *Classic Fairshare Algorithm* (one level of
     accounts). age: wait / `max_age_s`, at most 1. size: nodes / nodes of the machine, or with `favor_small` 1 for one
     node, falling to 1 / nodes for the whole machine. fair share: 2^(-(usage / share) / `damping`); usage and share
     are an account's parts of all usage (decayed with `half_life_s`) and of all `shares` (account number: shares, 1
-    for others). queue: `queues` of its number / the largest of them, 0 for others. The weights are 0 in Slurm unless
-    a site sets them; here all count alike.
+    for others). queue: `queues` of its number / the largest of them, 0 for others. QOS: its priority / the highest.
+    The weights are 0 in Slurm unless a site sets them; here all count alike.
     """
 
     age_weight: float = 1000.0
     size_weight: float = 1000.0
     fair_share_weight: float = 1000.0
     queue_weight: float = 1000.0
+    qos_weight: float = 1000.0
     max_age_s: float = _WEEK_S
     favor_small: bool = False
     half_life_s: float = _WEEK_S
@@ -44,7 +46,7 @@ class Multifactor:
     queues: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("age_weight", "size_weight", "fair_share_weight", "queue_weight"):
+        for name in ("age_weight", "size_weight", "fair_share_weight", "queue_weight", "qos_weight"):
             check_number("multifactor", name, getattr(self, name), at_least=0)
         for name in ("max_age_s", "half_life_s", "damping"):
             check_number("multifactor", name, getattr(self, name), above=0)
@@ -63,13 +65,16 @@ class Multifactor:
         return FairShare(self.half_life_s * US, self.account, self.shares)
 
     def fixed(self, jobs: JobTable, node_count: int) -> NDArray[np.float64]:
-        """The size and queue factors, weighted."""
+        """The size, queue and QOS factors, weighted."""
         size = (node_count - jobs.nodes + 1 if self.favor_small else jobs.nodes) / node_count
         queue = np.zeros(len(jobs))
         largest = max(self.queues.values(), default=0.0) or 1.0
         for number, value in self.queues.items():
             queue[jobs.queue == number] = value / largest
-        return np.asarray(self.size_weight * size + self.queue_weight * queue)
+        fixed = self.size_weight * size + self.queue_weight * queue
+        if FACTOR_PPB in jobs.extra:
+            fixed = fixed + self.qos_weight * (jobs.column(FACTOR_PPB, 0) / PPB)
+        return np.asarray(fixed)
 
     def score(self, job: Any) -> float:
         age = min(job.wait_us / 1e6 / self.max_age_s, 1.0)

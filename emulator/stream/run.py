@@ -38,6 +38,7 @@ def check(scenario: Scenario) -> None:
         ("a mechanism", scenario.mechanism is not None),
         ("failures and maintenance", bool(scenario.failures or scenario.maintenance)),
         ("limits", bool(scenario.limits)),
+        ("qos", scenario.qos is not None),
         ("reservations", bool(scenario.reservations)),
         ("partitions", bool(scenario.partitions)),
         ("features", bool(scenario.features)),

@@ -15,11 +15,11 @@ Places = frozenset[int]
 
 
 class Wiring(NamedTuple):
-    """`order`: the node at each position; `unit`: nodes of a switch or group, 0 for a line or torus."""
+    """`order`: the node at each position; `units`: its switch or group, nothing for a line or torus."""
 
     policy: str
     order: tuple[int, ...]
-    unit: int = 0
+    units: tuple[int, ...] = ()
     penalty: float = 0.0
     kills: bool = False
 
@@ -35,10 +35,10 @@ def runs_of(free: Places) -> list[list[int]]:
     return runs
 
 
-def by_unit(free: Places, unit: int) -> dict[int, list[int]]:
+def by_unit(free: Places, units: tuple[int, ...]) -> dict[int, list[int]]:
     return {
-        which: [place for place in sorted(free) if place // unit == which]
-        for which in {p // unit for p in free}
+        which: [place for place in sorted(free) if units[place] == which]
+        for which in {units[p] for p in free}
     }
 
 
@@ -55,9 +55,9 @@ def closest(free: Places, width: int) -> Places:
     return frozenset(min(windows, key=lambda window: window[-1] - window[0]))
 
 
-def local(free: Places, width: int, unit: int) -> Places:
+def local(free: Places, width: int, units_of: tuple[int, ...]) -> Places:
     """Rule 3: the emptiest units until one holds the rest, then the fullest of these that does."""
-    units, taken = by_unit(free, unit), set[int]()
+    units, taken = by_unit(free, units_of), set[int]()
     while len(taken) < width:
         left = width - len(taken)
         fit = [which for which, places in units.items() if len(places) >= left]
@@ -66,9 +66,9 @@ def local(free: Places, width: int, unit: int) -> Places:
     return frozenset(taken)
 
 
-def fewest_units(free: Places, width: int, unit: int) -> int:
+def fewest_units(free: Places, width: int, units: tuple[int, ...]) -> int:
     """By trying all sets of units."""
-    sizes = [len(places) for places in by_unit(free, unit).values()]
+    sizes = [len(places) for places in by_unit(free, units).values()]
     return next(n for n in range(1, len(sizes) + 1) if any(sum(c) >= width for c in combinations(sizes, n)))
 
 
@@ -81,13 +81,19 @@ def place_of(wiring: Wiring, free: Places, width: int) -> Places | None:
     if wiring.policy.endswith("contiguous"):
         found = contiguous(free, width)
         return closest(free, width) if found is None and wiring.policy != "contiguous" else found
-    if wiring.policy == "local" and fewest_units(free, width, wiring.unit) > -(-width // wiring.unit):
+    if wiring.policy == "local" and fewest_units(free, width, wiring.units) > fewest_parts(wiring, width):
         return None
-    return local(free, width, wiring.unit)
+    return local(free, width, wiring.units)
+
+
+def fewest_parts(wiring: Wiring, width: int) -> int:
+    """On an empty machine."""
+    everywhere = frozenset(range(len(wiring.order)))
+    return fewest_units(everywhere, width, wiring.units) if wiring.units else 1
 
 
 def parts_of(wiring: Wiring, places: Places) -> int:
-    return len(by_unit(places, wiring.unit)) if wiring.unit else len(runs_of(places))
+    return len(by_unit(places, wiring.units)) if wiring.units else len(runs_of(places))
 
 
 class WiredMachine(_Machine):
@@ -113,8 +119,7 @@ class WiredMachine(_Machine):
 
     def start_at(self, job: Job, place: Places) -> None:
         self.on[job.number] = place
-        fewest = -(-job.nodes // self.wiring.unit) if self.wiring.unit else 1
-        extra = parts_of(self.wiring, place) - fewest
+        extra = parts_of(self.wiring, place) - fewest_parts(self.wiring, job.nodes)
         took = job.run_us + int(job.run_us * self.wiring.penalty * extra)  # rule 6
         if self.wiring.kills and took > job.estimate_us:
             took = job.estimate_us

@@ -30,7 +30,7 @@ class Rule(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Of jobs of one user (`by` is 0), group (1) or queue (2); `only` these numbers, or all of them."""
+    """Of jobs of one user (`by` is 0), group (1), queue (2) or QOS (3); `only` these numbers, or all of them."""
 
     by: int
     jobs: int | None = None
@@ -38,6 +38,10 @@ class Limit(NamedTuple):
     only: tuple[int, ...] | None = None
     node_us: int | None = None
     """Nodes times estimate."""
+    submitted: int | None = None
+    """Jobs that are submitted and not over, be they held or not."""
+    qos: int | None = None
+    """Of the jobs of this QOS alone."""
 
 
 NO_RULE = Rule()
@@ -55,12 +59,15 @@ class RuledMachine(_Machine):
         options: Options,
         rules: dict[int, Rule],
         limits: tuple[Limit, ...] = (),
-        whose: dict[int, tuple[int, int, int]] | None = None,
+        whose: dict[int, tuple[int, ...]] | None = None,
+        tiers: tuple[int, ...] = (),
     ) -> None:
         super().__init__(jobs, nodes, (order, {}), backfill, options)
         self.rules = rules
         self.limits = limits
-        self.whose = whose or {}  # user, group, queue of each job
+        self.whose = whose or {}  # user, group, queue and, where there are QOS, QOS of each job
+        self.tiers = tiers  # of each QOS; the jobs of a lower tier come first
+        self.entered: set[int] = set()  # jobs that found room among the submitted ones
         self.jobs = {job.number: job for job in jobs}
         self.place = {job.number: place for place, job in enumerate(sorted(jobs, key=_place))}
         self.submitted: dict[int, int] = {}  # when a job with `think` came at last
@@ -117,12 +124,50 @@ class RuledMachine(_Machine):
                 del self.running[job]
                 self.over[job.number] = (self.now, self.rule(job.number).status not in FAILED)
         while self.future and self.future[0].submit_us == self.now:
-            self.future.pop(0)
+            self.enter(self.future.pop(0).number)
         self.settle()
         self.scheduling_pass()
         while self.starts_matter():
             self.settle()
             self.scheduling_pass()
+
+    def enter(self, number: int) -> None:
+        """A job is submitted, in the order of the table: with those that are not over by now it may be one too many.
+
+        Who fails with a job that ended now is gone already; who is cancelled by its own time still counts.
+        """
+        while going := [
+            n for n in sorted(self.jobs, key=self.place.__getitem__) if self.fails_with_another(n)
+        ]:
+            self.cancel(going[0])
+        if number in self.over:
+            return
+        if self.is_one_too_many(number):
+            self.cancel(number)
+        else:
+            self.entered.add(number)
+
+    def fails_with_another(self, number: int) -> bool:
+        if not self.has_come(number) or number in self.over or self.jobs[number] in self.future:
+            return False
+        return any(
+            each.number in self.over and each.kind in ("afterok", "afternotok") and self.met_at(each) is None
+            for each in self.waits(number)
+        )
+
+    def is_one_too_many(self, number: int) -> bool:
+        for limit in self.limits:
+            if limit.submitted is None or not self.counts(number, limit):
+                continue
+            value = self.whose[number][limit.by]
+            there = [
+                other
+                for other in self.entered - self.over.keys()
+                if self.counts(other, limit) and self.whose[other][limit.by] == value
+            ]
+            if len(there) >= limit.submitted:
+                return True
+        return False
 
     def starts_matter(self) -> bool:
         """Whether the pass has started a job for whose start somebody waited who is released or cancelled by that."""
@@ -227,6 +272,8 @@ class RuledMachine(_Machine):
 
     def counts(self, number: int, limit: Limit) -> bool:
         value = self.whose[number][limit.by]
+        if limit.qos is not None and self.whose[number][3] != limit.qos:
+            return False
         return value >= 0 and (limit.only is None or value in limit.only)
 
     def has_room(self, number: int, limit: Limit) -> bool:
@@ -236,7 +283,7 @@ class RuledMachine(_Machine):
         others = [
             other
             for other in self.released
-            if other not in self.over and self.whose[other][limit.by] == value
+            if other not in self.over and self.counts(other, limit) and self.whose[other][limit.by] == value
         ]
         nodes = sum(self.jobs[other].nodes for other in others) + self.jobs[number].nodes
         node_us = sum(self.asked_us(other) for other in others) + self.asked_us(number)
@@ -258,7 +305,8 @@ class RuledMachine(_Machine):
             and any(
                 self.counts(number, limit)
                 and (
-                    (limit.nodes is not None and self.jobs[number].nodes > limit.nodes)
+                    limit.jobs == 0
+                    or (limit.nodes is not None and self.jobs[number].nodes > limit.nodes)
                     or (limit.node_us is not None and self.asked_us(number) > limit.node_us)
                 )
                 for limit in self.limits
@@ -292,7 +340,8 @@ class RuledMachine(_Machine):
     def queue_order(self, job: Job) -> tuple[Any, ...]:  # type: ignore[override]
         came = job._replace(submit_us=self.submitted.get(job.number, job.submit_us))
         first, submit_us, _ = super().queue_order(came)
-        return first, submit_us if self.order == "fcfs" else 0, self.place[job.number]
+        tier = self.tiers[self.whose[job.number][3]] if self.tiers else 0
+        return tier, first, submit_us if self.order in ("fcfs", "priority") else 0, self.place[job.number]
 
 
 def _place(job: Job) -> tuple[int, int]:

@@ -23,8 +23,11 @@ class Part(NamedTuple):
 
 
 class Request(NamedTuple):
+    """`may`: the nodes that the job may have; None: all."""
+
     nodes: int
     part: Part
+    may: frozenset[int] | None = None
 
 
 class Booking(NamedTuple):
@@ -37,7 +40,9 @@ class Booking(NamedTuple):
 
 
 class SharedMachine(_Machine):
-    """`nodes` nodes of the size `room`; `requests` by job number. A job's own `nodes` are all its cores.
+    """`nodes` nodes of the size `room`, or one of each of these sizes; `requests` by job number.
+
+    A job's own `nodes` are all its cores.
 
     Afterwards `got` has the nodes of each job, and `promised` the first planned start of each job that was a head.
     """
@@ -47,15 +52,16 @@ class SharedMachine(_Machine):
         jobs: list[Job],
         requests: dict[int, Request],
         nodes: int,
-        room: Part,
+        room: Part | list[Part],
         order: str,
         backfill: str,
         options: Options,
         *,
         best_fit: bool,
     ) -> None:
-        super().__init__(jobs, nodes * room.cores, (order, {}), backfill, options)
-        self.requests, self.node_count, self.room, self.best_fit = requests, nodes, room, best_fit
+        self.rooms = [room] * nodes if isinstance(room, Part) else room
+        super().__init__(jobs, sum(each.cores for each in self.rooms), (order, {}), backfill, options)
+        self.requests, self.node_count, self.best_fit = requests, nodes, best_fit
         self.got: dict[int, tuple[int, ...]] = {}
         self.promised: dict[int, int] = {}
 
@@ -74,10 +80,13 @@ class SharedMachine(_Machine):
             for each in booked
             if node in each.nodes and each.begin <= at < each.end
         ]
-        return Part(*(have - sum(taken) for have, *taken in zip(self.room, *there, strict=True)))
+        return Part(*(have - sum(taken) for have, *taken in zip(self.rooms[node], *there, strict=True)))
 
     def has_room(self, job: Job, node: int, booked: list[Booking], begin: int, end: int) -> bool:
         """All of the time from begin to end: what is left only gets less where a booking begins."""
+        may = self.requests[job.number].may
+        if may is not None and node not in may:
+            return False
         times = {begin} | {each.begin for each in booked if begin < each.begin < end}
         wanted = self.requests[job.number].part
         return all(self.left(node, booked, at).holds(wanted) for at in times)

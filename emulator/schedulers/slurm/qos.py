@@ -1,19 +1,18 @@
-"""QOS of Slurm's twin: priorities and limits, as `sacctmgr show qos --parsable2` prints them or a scenario says them.
+"""QOS: priorities and limits, as `sacctmgr show qos --parsable2` prints them or a scenario says them.
 
-What each means: sacctmgr's manual page, Resource Limits (slurm.schedmd.com). The rules: `docs/slurm-twin.md`.
+What each means: sacctmgr's manual page, Resource Limits (slurm.schedmd.com). The rules: `docs/slurm-twin.md` for the
+twin, `docs/job-rules.md` for the plain schedulers, which know more of the columns.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from emulator.schedulers.slurm.times import INFINITE, minutes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNDEFINED = -1
 NORMAL = "normal"
@@ -34,6 +33,27 @@ _KEYS = {
     "maxwall": "max_wall",
     "maxwalldurationperjob": "max_wall",
 }
+_PLAIN_KEYS = {
+    "grpsubmit": "grp_submitted",
+    "grpsubmitjobs": "grp_submitted",
+    "grptresrunmin": "grp_node_min",
+    "grptresrunmins": "grp_node_min",
+    "maxsubmitpu": "user_submitted",
+    "maxsubmitjobspu": "user_submitted",
+    "maxsubmitjobsperuser": "user_submitted",
+    "maxtresrunminspu": "user_node_min",
+    "maxtresrunminsperuser": "user_node_min",
+    "maxjobspa": "account_jobs",
+    "maxjobsperaccount": "account_jobs",
+    "maxtrespa": "account_nodes",
+    "maxtresperaccount": "account_nodes",
+    "maxsubmitpa": "account_submitted",
+    "maxsubmitjobspa": "account_submitted",
+    "maxsubmitjobsperaccount": "account_submitted",
+    "maxtresrunminspa": "account_node_min",
+    "maxtresrunminsperaccount": "account_node_min",
+}
+"""Columns that the plain schedulers know and the twin does not."""
 _NOT_SCHEDULING = {
     "name", "id", "description", "descr", "preemptmode", "preemptexempttime", "gracetime", "rawusage",
     "deleted",
@@ -47,7 +67,8 @@ _HARMLESS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limi
 class Qos:
     """A quality of service. Limits are counts of jobs and whole nodes, `max_wall` minutes; UNDEFINED: none.
 
-    `grp_`: of what runs in it together, `user_`: of what runs in it for each user; the others are of a single job.
+    `grp_`: of what runs in it together, `user_` and `account_`: of what runs in it for each user and account;
+    `_submitted`: of what runs or waits; `_node_min`: node-minutes as they are asked for. The others are of one job.
     """
 
     name: str
@@ -59,6 +80,14 @@ class Qos:
     max_nodes: int = UNDEFINED
     min_nodes: int = UNDEFINED
     max_wall: int = UNDEFINED
+    grp_submitted: int = UNDEFINED
+    grp_node_min: int = UNDEFINED
+    user_submitted: int = UNDEFINED
+    user_node_min: int = UNDEFINED
+    account_jobs: int = UNDEFINED
+    account_nodes: int = UNDEFINED
+    account_submitted: int = UNDEFINED
+    account_node_min: int = UNDEFINED
 
     @property
     def limits(self) -> tuple[int, int, int, int]:
@@ -66,18 +95,44 @@ class Qos:
         return self.grp_jobs, self.grp_nodes, self.user_jobs, self.user_nodes
 
 
-def read_qos(said: Path | Mapping[str, Mapping[str, Any]], cpus_per_node: int | None) -> tuple[Qos, ...]:
+Said = Mapping[str, Mapping[str, Any]]
+"""Of each QOS by name the columns, called as sacctmgr calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How a table is read: who reads it, which columns it knows, and how many CPUs make a node."""
+
+    who: str
+    columns: Mapping[str, str]
+    cpus_per_node: int | None
+
+
+def read_qos(said: Path | Said, cpus_per_node: int | None, *, plain: bool = False) -> tuple[Qos, ...]:
     """All QOS of a table, `normal` among them, by name. Raises ValueError that names QOS and column.
 
-    A file is what `sacctmgr show qos --parsable2` printed. In a scenario the columns have the same names.
+    A file is what `sacctmgr show qos --parsable2` printed. In a scenario the columns have the same names. `plain`: for
+    the plain schedulers, not for the twin.
     """
-    rows = _rows(said) if isinstance(said, Path) else said
-    found = {name: _qos(name, columns, cpus_per_node) for name, columns in rows.items()}
+    who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
+    reader = _Reader(who, columns, cpus_per_node)
+    rows = (
+        {name: (f"{said}:{line}: qos {name}", row) for line, name, row in _rows(said)}
+        if isinstance(said, Path)
+        else {name: (f"qos {name}", row) for name, row in said.items()}
+    )
+    found = {name: _qos(name, where, row, reader) for name, (where, row) in rows.items()}
     found.setdefault(NORMAL, Qos(NORMAL))
     return tuple(found[name] for name in sorted(found))
 
 
-def _rows(path: Path) -> dict[str, dict[str, str]]:
+def columns_of(path: Path) -> dict[str, dict[str, str]]:
+    """What a table in a file says, as a scenario would say it. Raises ValueError that names file and line."""
+    return {name: row for _, name, row in _rows(path)}
+
+
+def _rows(path: Path) -> list[tuple[int, str, dict[str, str]]]:
+    """(line, QOS, its columns) that are not empty."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -87,40 +142,43 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
         raise ValueError(
             f"qos: {path}:1: no heading with Name|...; write what `sacctmgr show qos --parsable2` prints"
         )
-    found = {}
+    found: dict[str, tuple[int, str, dict[str, str]]] = {}
     for number, line in enumerate(lines[1:], 2):
         values = line.split("|")
         if len(values) < len(heading):
             raise ValueError(f"qos: {path}:{number}: {len(values)} columns, the heading has {len(heading)}")
-        row = dict(zip(heading, values, strict=False))
-        found[row["Name"]] = row
-    return found
+        row = {column: text for column, text in zip(heading, values, strict=False) if text.strip()}
+        name = row.pop("Name", "").strip()
+        if not name:
+            raise ValueError(f"qos: {path}:{number}: this QOS has no name")
+        found[name] = number, name, row
+    return list(found.values())
 
 
-def _qos(name: str, columns: Mapping[str, Any], cpus_per_node: int | None) -> Qos:
+def _qos(name: str, who: str, columns: Mapping[str, Any], reader: _Reader) -> Qos:
     values: dict[str, int] = {}
     for column, said in columns.items():
         key, text = column.lower(), str(said).strip()
         if key in _NOT_SCHEDULING or not text:
             continue
-        where = f"qos {name}: {column}={text}"
+        where = f"{who}: {column}={text}"
         if key in _HARMLESS:
             if _number(text, where) != _HARMLESS[key]:
-                raise ValueError(f"{where}: the twin does not know it; leave it out to do without")
+                raise ValueError(f"{where}: {reader.who} does not know it; leave it out to do without")
         elif key == "flags" and text.lower() == "denyonlimit":
             continue  # jobs beyond a limit of single jobs are refused before the run in any case
-        elif key not in _KEYS:
-            raise ValueError(f"{where}: the twin does not know this; leave it out to do without")
+        elif key not in reader.columns:
+            raise ValueError(f"{where}: {reader.who} does not know this; leave it out to do without")
         else:
-            values[_KEYS[key]] = _value(_KEYS[key], text, where, cpus_per_node)
+            values[reader.columns[key]] = _value(reader.columns[key], text, where, reader)
     return Qos(name, **values)
 
 
-def _value(key: str, text: str, where: str, cpus_per_node: int | None) -> int:
+def _value(key: str, text: str, where: str, reader: _Reader) -> int:
     if text == "-1":
         return 0 if key == "priority" else UNDEFINED
-    if key.endswith("_nodes"):
-        return _nodes(text, where, cpus_per_node, at_least=key == "min_nodes")
+    if key.endswith(("_nodes", "_node_min")):
+        return _nodes(text, where, reader, at_least=key == "min_nodes")
     if key == "max_wall":
         try:
             limit = minutes(text)
@@ -140,7 +198,7 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def _nodes(text: str, where: str, cpus_per_node: int | None, *, at_least: bool) -> int:
+def _nodes(text: str, where: str, reader: _Reader, *, at_least: bool) -> int:
     """Whole nodes that a list of TRES allows (or asks for). Raises ValueError for what is no matter of nodes."""
     found: list[int] = []
     for each in text.split(","):
@@ -150,10 +208,10 @@ def _nodes(text: str, where: str, cpus_per_node: int | None, *, at_least: bool) 
         kind, count = match[1].lower(), int(match[2])
         if kind == "node":
             found.append(count)
-        elif kind == "cpu" and cpus_per_node is not None:
-            found.append(-(-count // cpus_per_node) if at_least else count // cpus_per_node)
+        elif kind == "cpu" and reader.cpus_per_node is not None:
+            found.append(-(-count // reader.cpus_per_node) if at_least else count // reader.cpus_per_node)
         elif kind == "cpu":
             raise ValueError(f"{where}: set cpus_per_node, because jobs have whole nodes here")
         else:
-            raise ValueError(f"{where}: the twin knows node and cpu; leave {kind} out to do without")
+            raise ValueError(f"{where}: {reader.who} knows node and cpu; leave {kind} out to do without")
     return max(found) if at_least else min(found)

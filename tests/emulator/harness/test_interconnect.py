@@ -58,12 +58,50 @@ def nodes_of(record: RunRecord) -> dict[int, set[int]]:
     }
 
 
+def random_switches(rng: np.random.Generator, nodes: int) -> dict[str, dict[str, str]]:
+    """Leaf switches with any of the nodes, and a tree above them."""
+    leaves = np.array_split(
+        rng.permutation(nodes) + 1, np.sort(rng.integers(0, nodes + 1, int(rng.integers(0, 5))))
+    )
+    found = {
+        f"s{number}": {"nodes": ",".join(f"n{node}" for node in leaf.tolist())}
+        for number, leaf in enumerate(leaves)
+        if len(leaf)
+    }
+    open_ = list(found)
+    while len(open_) > 1:
+        below = [str(each) for each in rng.permutation(open_)[: int(rng.integers(2, 4))]]
+        name = f"s{len(found)}x"
+        found[name] = {"switches": ",".join(below)}
+        open_ = [each for each in open_ if each not in below] + [name]
+    return found
+
+
+def units_of(part: PlacementPart, nodes: int) -> tuple[int, ...]:
+    """The switch or group of each position, by the scenario's words."""
+    if part.switches is None:
+        size = part.switch_nodes or part.group_nodes
+        return tuple(place // size for place in range(nodes)) if size else ()
+    listed, above = (
+        [],
+        {child for each in part.switches.values() for child in (each.switches or "").split(",")},
+    )
+    ahead = [name for name in part.switches if name not in above]
+    while ahead:
+        each = part.switches[ahead.pop(0)]
+        ahead = (each.switches or "").split(",") * (each.switches is not None) + ahead
+        listed += [len(each.nodes.split(","))] if each.nodes else []
+    return tuple(unit for unit, size in enumerate(listed) for _ in range(size))
+
+
 def random_part(rng: np.random.Generator, policy: str, nodes: int) -> PlacementPart:
     """A topology that the policy goes with; a torus where the nodes have a divisor."""
     kinds = ["tree", "dragonfly"] if policy.endswith("local") else ["line", "tree", "torus"]
     kind = str(rng.choice(kinds))
     keys: dict[str, Any] = {}
-    if kind == "tree":
+    if kind == "tree" and rng.random() < 0.5:
+        keys["switches"] = random_switches(rng, nodes)
+    elif kind == "tree":
         keys["switch_nodes"] = int(rng.integers(1, nodes + 2))
     elif kind == "dragonfly":
         keys["group_nodes"] = int(rng.integers(1, nodes + 2))
@@ -86,8 +124,7 @@ def compare(rng: np.random.Generator, policy: str, backfill: str) -> None:
     config = SchedulerConfig(order=order, backfill=backfill, **options)  # type: ignore[arg-type]
     record = run_on(job_table(jobs), nodes, part, config, kills=kills)
     order_of = tuple(interconnect_of(part, nodes).order.tolist())
-    unit = part.switch_nodes or part.group_nodes or 0
-    wiring = Wiring(policy, order_of, unit, part.spread_penalty, kills)
+    wiring = Wiring(policy, order_of, units_of(part, nodes), part.spread_penalty, kills)
     oracle = WiredMachine(jobs, order, backfill, Options(**options), wiring)
     assert schedule_of(record) == oracle.run()
     assert nodes_of(record) == {
@@ -153,8 +190,7 @@ def test_what_starts_behind_a_head_never_delays_its_reservation(policy: str) -> 
         jobs, nodes = random_workload(rng, jobs=30, estimates="exact")
         part = random_part(rng, policy, nodes).model_copy(update={"spread_penalty": 0.0})
         order = tuple(interconnect_of(part, nodes).order.tolist())
-        unit = part.switch_nodes or part.group_nodes or 0
-        oracle = Promises(jobs, "fcfs", "easy", Options(), Wiring(policy, order, unit))
+        oracle = Promises(jobs, "fcfs", "easy", Options(), Wiring(policy, order, units_of(part, nodes)))
         oracle.promised = {}
         oracle.run()
         heads += len(oracle.promised)

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.harness.decisions import default_node_names
+from emulator.harness.features import Feature
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
+from emulator.harness.node_kinds import NodeKind
 from emulator.harness.run import simulate
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.harness.shared_nodes import TOO_MUCH, SharedNodes
@@ -54,12 +57,17 @@ def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
     return dict(zip(numbers, zip(record.start_us.tolist(), record.end_us.tolist(), strict=True), strict=True))
 
 
-def nodes_of(record: RunRecord, cores: int) -> dict[int, tuple[int, ...]]:
-    """The nodes of each job's one run, by its number."""
+def nodes_of(record: RunRecord, cores: int | list[int]) -> dict[int, tuple[int, ...]]:
+    """The nodes of each job's one run, by its number; `cores`: of each node, or the node of each core."""
     runs = record.runs
     return {
         int(record.jobs.number[job]): tuple(
-            sorted({core // cores for core in runs.node[runs.first[row] : runs.first[row + 1]].tolist()})
+            sorted(
+                {
+                    core // cores if isinstance(cores, int) else cores[core]
+                    for core in runs.node[runs.first[row] : runs.first[row + 1]].tolist()
+                }
+            )
         )
         for row, job in enumerate(runs.job.tolist())
     }
@@ -131,6 +139,144 @@ def test_hundreds_of_workloads_on_shared_nodes_run_like_the_reference(order: str
     rng = np.random.default_rng([42, *f"{order}+{backfill}".encode()])
     for _ in range(GATE.reference_workloads // 8):
         compare(rng, order, backfill)
+
+
+# Nodes of several kinds, of which jobs may have some.
+
+
+def random_kinds(
+    rng: np.random.Generator, estimates: str
+) -> tuple[list[Job], dict[int, Request], list[Part], SharedNodes, JobTable]:
+    """Up to seven nodes of up to three kinds, two features, and jobs for whom there is enough of them.
+
+    Jobs with whole nodes have those of the smallest kind of which there are enough for them.
+    """
+    nodes = int(rng.integers(1, 8))
+    memory, gpus = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
+    sizes = [
+        Part(int(rng.integers(1, 7)), 9 * memory + int(rng.integers(4)) * memory, int(rng.integers(4)) * gpus)
+        for _ in range(int(rng.integers(1, 4)))
+    ]
+    of = rng.integers(len(sizes), size=nodes).tolist()
+    kinds = [
+        NodeKind(
+            f"k{which}",
+            frozenset(node for node in range(nodes) if of[node] == which),
+            size.cores,
+            size.memory if memory else None,
+            size.gpus if gpus else None,
+        )
+        for which, size in enumerate(sizes)
+        if which in of
+    ]
+    kinds.sort(key=lambda kind: (*kind.room, kind.name))
+    drawn, _ = random_workload(rng, estimates=estimates, jobs=30, nodes=nodes)
+    asks = {
+        name: (
+            frozenset(np.flatnonzero(rng.random(nodes) < 0.6).tolist()),
+            frozenset(job.number for job in drawn if rng.random() < 0.3),
+        )
+        for name in ("a", "b")
+    }
+    rows: dict[int, tuple[int, int, int, int, int]] = {}
+    jobs, requests = [], {}
+    for job in drawn:
+        may = frozenset(range(nodes)).intersection(
+            *(having for having, asking in asks.values() if job.number in asking)
+        )
+        size = sizes[int(rng.integers(len(sizes)))]
+        least = (min(1, size.cores), 0, 0)
+        part = Part(*(int(rng.integers(low, most + 1)) for low, most in zip(least, size, strict=True)))
+        width = min(job.nodes, nodes) if rng.random() < 0.5 else 1
+        exclusive = bool(rng.random() < 0.2)
+        rows[job.number] = width, part.cores, part.memory, part.gpus, exclusive
+        holding = [node for node in sorted(may) if sizes[of[node]].holds(part)]
+        if exclusive:
+            enough = [kind for kind in kinds if len(kind.nodes & set(holding)) >= width]
+            if not enough:
+                continue
+            part, holding = Part(*enough[0].room), sorted(enough[0].nodes & set(holding))
+        if len(holding) >= width:
+            requests[job.number] = Request(width, part, frozenset(holding) if exclusive else may)
+            jobs.append(job._replace(nodes=width * part.cores))
+    features = tuple(Feature(name, having, jobs=asking) for name, (having, asking) in sorted(asks.items()))
+    shared = SharedNodes(
+        kinds[0].cores, kinds[0].memory_kib, kinds[0].gpus, kinds=tuple(kinds), features=features
+    )
+    table = job_table(drawn)
+    columns = np.array([rows[number] for number in table.number.tolist()], np.int64).T
+    table = replace(table, nodes=columns[0].astype(np.int32)).with_extra(
+        cores=columns[1], memory_kib=columns[2], gpus=columns[3], exclusive=columns[4]
+    )
+    return jobs, requests, [sizes[which] for which in of], shared, table
+
+
+def record_of_kinds(
+    jobs: JobTable, nodes: int, shared: SharedNodes, scheduler: SchedulerConfig
+) -> tuple[RunRecord, JobTable]:
+    """As `record_of`, of the jobs for whom there are enough nodes; and these."""
+    wrong = np.logical_or.reduce(list(shared.asked(jobs, nodes).left_out(jobs).values()))
+    jobs = jobs.take(~wrong)
+    cluster = SharedNodesCluster(nodes, scheduler, jobs, shared)
+    loop = Loop(cluster, node_names=cluster.node_names)
+    loop.run()
+    names = default_node_names(nodes)
+    kinds = {
+        kind.name: {
+            "nodes": ",".join(names[node] for node in sorted(kind.nodes)),
+            "cores": kind.cores,
+            "memory_gib": None if kind.memory_kib is None else kind.memory_kib / 1024**2,
+            "gpus": kind.gpus,
+        }
+        for kind in shared.kinds
+    }
+    features = {
+        each.name: {
+            "nodes": ",".join(names[node] for node in sorted(each.nodes)),
+            "jobs": sorted(each.jobs),
+        }
+        for each in shared.features
+        if each.nodes
+    }
+    scenario = {"shared_nodes": {"kinds": kinds}, "features": features}
+    return replace(loop.record(), scenario=scenario), jobs
+
+
+def compare_kinds(rng: np.random.Generator, order: str, backfill: str) -> None:
+    jobs, requests, rooms, shared, table = random_kinds(rng, str(rng.choice(ESTIMATES)))
+    shared = replace(shared, best_fit=bool(rng.random() < 0.5))
+    config = SchedulerConfig(order=order, backfill=backfill)  # type: ignore[arg-type]
+    record, known = record_of_kinds(table, len(rooms), shared, config)
+    assert sorted(known.number.tolist()) == sorted(requests)
+    oracle = SharedMachine(
+        jobs, requests, len(rooms), rooms, order, backfill, Options(), best_fit=shared.best_fit
+    )
+    assert schedule_of(record) == oracle.run()
+    node_of_core = shared.node_of_core(len(rooms)).tolist()
+    assert nodes_of(record, node_of_core) == oracle.got
+    assert_lawful(record, jobs_in=len(known))
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("order", _ORDERS)
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_jobs_on_nodes_of_several_kinds_start_when_and_where_the_reference_says(
+    order: str, backfill: str
+) -> None:
+    rng = np.random.default_rng([47, *f"{order}+{backfill}".encode()])
+    for _ in range(25):
+        compare_kinds(rng, order, backfill)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", _ORDERS)
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_hundreds_of_workloads_on_nodes_of_several_kinds_run_like_the_reference(
+    order: str, backfill: str
+) -> None:
+    rng = np.random.default_rng([48, *f"{order}+{backfill}".encode()])
+    for _ in range(GATE.reference_workloads // 8):
+        compare_kinds(rng, order, backfill)
 
 
 # Laws.
@@ -416,14 +562,8 @@ def test_a_sweep_leaves_out_the_jobs_that_a_partition_does(log: Path) -> None:
 _MACHINE_REFUSES = [
     ({"mechanism": "balancer"}, "the mechanism balancer has nodes of its own"),
     ({"scheduler": "slurm"}, "slurm has its own"),
-    (
-        {"features": {"gpu": {"nodes": "n001"}}},
-        "features, partitions, reservations and placement are of whole nodes",
-    ),
-    (
-        {"placement": {"policy": "contiguous"}},
-        "features, partitions, reservations and placement are of whole nodes",
-    ),
+    ({"partitions": {"all": {"default": True}}}, "partitions, reservations and placement are of whole nodes"),
+    ({"placement": {"policy": "contiguous"}}, "partitions, reservations and placement are of whole nodes"),
     ({"scheduler": {"easy": {"like": "cqsim"}}}, "scheduler estimates: where jobs share nodes"),
     ({"scheduler": {"backfill": "easy", "choice": "best_fit"}}, "scheduler choice: where jobs share nodes"),
     ({"scheduler": {"backfill": "easy", "pass": "event"}}, "scheduler pass: where jobs share nodes"),
