@@ -104,8 +104,8 @@ def _prepare(scenario: Scenario) -> Prepared:
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
         nodes = scenario.shared_nodes
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
-        shared = "" if nodes is None else nodes.model_dump_json(include=keys)
-        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), shared)
+        what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
+        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
     else:
         if scenario.nodes is None:

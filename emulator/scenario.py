@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from balancer.plugin_files import Pluggable, reason, resolved
 from balancer.plugins import IN_USE
+from emulator import scenario_files
 from emulator.plugins import KINDS
 from emulator.scenario_parts import (
     EnergyPart,
@@ -28,7 +29,6 @@ from emulator.scenario_parts import (
     QosPart,
     ReservationPart,
     SharedNodesPart,
-    SwitchPart,
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
@@ -329,90 +329,20 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
         raise ScenarioError(f"{where}: plugins: {reason(error)}") from error
     machine = taken_from(document)
     scenario = from_mapping(document, where)
-    files: dict[str, Any] = {"workload": _with_files(scenario.workload, folder)}
+    files: dict[str, Any] = {"workload": scenario_files.with_files(scenario.workload, folder)}
     if machine is not None:
         try:
             with scenario.plugged_in():
-                files |= with_platform(_found(machine, folder), document, files["workload"])
+                files |= with_platform(scenario_files.found(machine, folder), document, files["workload"])
         except ValueError as error:
             raise ScenarioError(f"{where}: nodes: {error}") from error
-    files["failures"] = _with_record(scenario.failures, folder)
+    files["failures"] = scenario_files.with_record(scenario.failures, folder)
     try:
-        files["qos"] = _with_table(scenario.qos, folder)
-        files["placement"] = _with_switches(scenario.placement, folder)
+        files["qos"] = scenario_files.with_table(scenario.qos, folder)
+        files["placement"] = scenario_files.with_switches(scenario.placement, folder)
     except ValueError as error:
         raise ScenarioError(f"{where}: {error}") from error
-    return scenario.model_copy(update=files | {"live": _with_conf(scenario.live, folder)})
-
-
-def _with_record(part: FailuresPart | None, folder: Path) -> FailuresPart | None:
-    """A model's parameter `trace` is a file, named relative to the scenario, or to where the user stands."""
-    if part is None or not isinstance(part.model, dict):
-        return part
-    return part.model_copy(update={"model": _plugin_with_file(part.model, folder)})
-
-
-def _with_table(part: QosPart | None, folder: Path) -> QosPart | None:
-    """With the table itself instead of the file that it is in: results have all of it. Raises ValueError."""
-    if part is None or not isinstance(part.table, Path):
-        return part
-    from emulator.schedulers.slurm.qos import columns_of, read_qos  # noqa: PLC0415 - few scenarios need it
-
-    path = _found(part.table, folder)
-    read_qos(path, part.cpus_per_node, plain=True)  # what is wrong in it is told with its line
-    return part.model_copy(update={"table": columns_of(path)})
-
-
-def _with_switches(part: PlacementPart | None, folder: Path) -> PlacementPart | None:
-    """Likewise with what a topology.conf says. Raises ValueError that names its line."""
-    if part is None or not isinstance(part.switches, Path):
-        return part
-    from emulator.harness.switches import switches_in  # noqa: PLC0415 - few scenarios need it
-
-    said = switches_in(_found(part.switches, folder))
-    return part.model_copy(
-        update={"switches": {name: SwitchPart.model_validate(each) for name, each in said.items()}}
-    )
-
-
-def _found(name: str | Path, folder: Path) -> Path:
-    beside = folder / name  # which is `name` itself if that is absolute
-    return beside if beside.exists() else Path(name)
-
-
-def _plugin_with_file(item: Any, folder: Path) -> Any:
-    """A plug-in whose parameter `trace` is a file, such as the transform `preload`."""
-    if not isinstance(item, dict):
-        return item
-    return {
-        name: {**params, "trace": str(_found(params["trace"], folder))}
-        if isinstance(params, dict) and isinstance(params.get("trace"), str)
-        else params
-        for name, params in item.items()
-    }
-
-
-def _with_conf(part: LivePart, folder: Path) -> LivePart:
-    """The batch system's own configuration is named relative to the scenario, or to where the user stands."""
-    match part.batch:
-        case {**systems} if len(systems) == 1:
-            ((name, params),) = systems.items()
-            if isinstance(params, dict) and isinstance(params.get("conf"), str):
-                beside = folder / params["conf"]
-                conf = str(beside if beside.exists() else params["conf"])
-                return part.model_copy(update={"batch": {name: {**params, "conf": conf}}})
-    return part
-
-
-def _with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
-    """Traces are named relative to the scenario that uses them, or to where the user stands."""
-    return part.model_copy(
-        update={
-            "trace": None if part.trace is None else _found(part.trace, folder),
-            "generate": [_plugin_with_file(item, folder) for item in part.generate],
-            "transforms": [_plugin_with_file(item, folder) for item in part.transforms],
-        }
-    )
+    return scenario.model_copy(update=files | {"live": scenario_files.with_conf(scenario.live, folder)})
 
 
 def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:

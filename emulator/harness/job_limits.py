@@ -9,7 +9,7 @@ stand in the queue, either, so that no order and no backfill has to know of limi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from emulator.workload.table import JobTable
 
@@ -163,7 +165,12 @@ def _fits(used: _Amount, asks: _Amount, most: _Amount) -> bool:
 
 def values_of(jobs: JobTable, limit: Limit) -> Iterator[tuple[int, int]]:
     """Rows of batch jobs for which a limit holds, and the value by which they count together."""
-    columns = {"user": jobs.user, "group": jobs.group, "queue": jobs.queue, "qos": jobs.column(QOS)}
+    columns: dict[str, NDArray[Any]] = {
+        "user": jobs.user,
+        "group": jobs.group,
+        "queue": jobs.queue,
+        "qos": jobs.column(QOS),
+    }
     holds = (jobs.kind == Kind.BATCH) & (columns[limit.by] >= 0)
     if limit.qos is not None:
         holds &= columns["qos"] == limit.qos

@@ -26,10 +26,11 @@ _KEYS = ("switchname", "nodes", "switches", "linkspeed")
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """`where` it is said; its children."""
+    """`where` it is said; its children, as they are `written` and by name."""
 
     where: str
     name: str
+    written: str
     nodes: tuple[str, ...]
     switches: tuple[str, ...]
 
@@ -41,12 +42,7 @@ def leaf_switches(said: Path | Mapping[str, SwitchPart], node_count: int) -> lis
     """
     switches = _read(said) if isinstance(said, Path) else _of_scenario(said)
     leaves = _in_order(switches)
-    home: dict[str, _Switch] = {}
-    for leaf in leaves:
-        for node in leaf.nodes:
-            if node in home:
-                raise ValueError(f"{leaf.where}: node {node} is on switch {home[node].name} already")
-            home[node] = leaf
+    home = {node for leaf in leaves for node in leaf.nodes}
     if len(home) != node_count:
         whole = said if isinstance(said, Path) else "placement.switches"
         raise ValueError(
@@ -60,10 +56,7 @@ def switches_in(path: Path) -> dict[str, dict[str, str]]:
     """What a file says, as a scenario would say it. Raises ValueError that names file and line."""
     switches = _read(path)
     _in_order(switches)
-    return {
-        each.name: {"nodes": ",".join(each.nodes)} if each.nodes else {"switches": ",".join(each.switches)}
-        for each in switches
-    }
+    return {each.name: {"nodes" if each.nodes else "switches": each.written} for each in switches}
 
 
 def _read(path: Path) -> list[_Switch]:
@@ -110,43 +103,54 @@ def _of_scenario(said: Mapping[str, SwitchPart]) -> list[_Switch]:
 def _made(where: str, name: str, nodes: str | None, switches: str | None) -> _Switch:
     if (nodes is None) == (switches is None):
         raise ValueError(f"{where}: switch {name} has either Nodes or Switches")
+    written = nodes or switches or ""
     try:
-        children = tuple(expand(nodes or switches or ""))
+        children = tuple(expand(written))
     except NodeListError as error:
         raise ValueError(f"{where}: switch {name}: {error}") from error
-    return _Switch(where, name, children if nodes else (), children if switches else ())
+    return _Switch(where, name, written, children if nodes else (), children if switches else ())
 
 
 def _in_order(switches: list[_Switch]) -> list[_Switch]:
     """The leaf switches, from the top of the tree down, children in the order in which they are listed."""
-    by_name: dict[str, _Switch] = {}
-    for each in switches:
-        if each.name in by_name:
-            raise ValueError(f"{each.where}: switch {each.name} is there twice")
-        by_name[each.name] = each
-    above: dict[str, _Switch] = {}
-    for each in switches:
-        for child in each.switches:
-            if child not in by_name:
-                raise ValueError(f"{each.where}: there is no switch {child}")
-            if child in above:
-                raise ValueError(f"{each.where}: switch {child} is below {above[child].name} already")
-            above[child] = each
-    tops = [each for each in switches if each.name not in above]
-    if len(tops) > 1:
-        raise ValueError(
-            f"{tops[1].where}: nothing connects switch {tops[1].name} with {tops[0].name}; write a switch above both"
-        )
-    ahead, found, seen = [each.name for each in tops], [], set[str]()
+    by_name, top = _tree(switches)
+    ahead, found, seen = [top], [], set[str]()
     while ahead:
-        each = by_name[ahead.pop()]
+        each = ahead.pop()
         seen.add(each.name)
-        ahead += reversed(each.switches)
+        ahead += [by_name[child] for child in reversed(each.switches)]
         found += [each] if each.nodes else []
     for each in switches:
         if each.name not in seen:
             raise ValueError(f"{each.where}: switch {each.name} is below itself")
     return found
+
+
+def _tree(switches: list[_Switch]) -> tuple[dict[str, _Switch], _Switch]:
+    """The switches by name, each and every node below one switch at most, and the one that is below none."""
+    by_name: dict[str, _Switch] = {}
+    home: dict[str, _Switch] = {}
+    above: dict[str, _Switch] = {}
+    for each in switches:
+        if by_name.setdefault(each.name, each) is not each:
+            raise ValueError(f"{each.where}: switch {each.name} is there twice")
+        for node in each.nodes:
+            if home.setdefault(node, each) is not each:
+                raise ValueError(f"{each.where}: node {node} is on switch {home[node].name} already")
+    for each in switches:
+        for child in each.switches:
+            if child not in by_name:
+                raise ValueError(f"{each.where}: there is no switch {child}")
+            if above.setdefault(child, each) is not each:
+                raise ValueError(f"{each.where}: switch {child} is below {above[child].name} already")
+    tops = [each for each in switches if each.name not in above]
+    if not tops:
+        raise ValueError(f"{switches[0].where}: switch {switches[0].name} is below itself")
+    if len(tops) > 1:
+        raise ValueError(
+            f"{tops[1].where}: nothing connects switch {tops[1].name} with {tops[0].name}; write a switch above both"
+        )
+    return by_name, tops[0]
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:

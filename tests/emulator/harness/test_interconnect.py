@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from emulator.harness.run import make_cluster, simulate
 from emulator.metrics.spread import spread_of
 from emulator.metrics.summary import summarize
 from emulator.runner import check_live, prepare, run_virtual
-from emulator.scenario import Scenario, ScenarioError, from_mapping
+from emulator.scenario import Scenario, ScenarioError, from_mapping, load
 from emulator.scenario_parts import PlacementPart
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
@@ -27,6 +28,8 @@ from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from emulator.harness.record import RunRecord
     from oracle.reference import Job
 
@@ -316,6 +319,97 @@ def test_a_run_takes_longer_by_a_share_for_each_switch_too_many_and_its_estimate
     assert record.runs.outcome.tolist().count(RunOutcome.KILLED) == 1
 
 
+# Switches of a topology.conf.
+
+_CONF = """\
+# two racks, and a switch above them
+SwitchName=s1 Nodes=tux[4-6,10]   # the names are the site's
+switchname=S2 nodes=tux[0-2] LinkSpeed=100
+SwitchName=top \\
+    Switches=S2,s1
+"""
+
+
+def with_conf(tmp_path: Path, text: str, nodes: int = 7) -> Scenario:
+    (tmp_path / "topology.conf").write_text(text)
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"nodes: {nodes}\nworkload: {{generate: [{{daily_batch: {{days: 1, jobs: 40}}}}]}}\n"
+        "placement: {policy: best_effort_local, topology: tree, switches: topology.conf}\n"
+    )
+    return load(path)
+
+
+def test_a_topology_conf_says_which_nodes_are_on_which_switch_and_results_have_it(tmp_path: Path) -> None:
+    given = with_conf(tmp_path, _CONF)
+    assert given.placement is not None
+    wires = interconnect_of(given.placement, 7)
+    # tux0 is n001, tux10 the last; the first switch below the top is S2
+    assert (wires.order.tolist(), wires.unit.tolist()) == ([0, 1, 2, 3, 4, 5, 6], [0, 0, 0, 1, 1, 1, 1])
+    assert wires.fewest(np.arange(8)).tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
+    assert from_mapping(given.as_json()) == given
+    record = run_virtual(given, prepare(given))
+    assert_lawful(record)
+    assert summarize(record)["placement"]["mean_switches"] >= 1
+
+
+def test_a_switch_holds_any_nodes_and_the_smallest_one_that_a_job_fits_on_is_taken_first() -> None:
+    said = {
+        "a": {"nodes": "x[1,4,6]"},
+        "b": {"nodes": "x[2-3,5]"},
+        "c": {"nodes": "x[7-8]"},
+        "t": {"switches": "a,b,c"},
+    }
+    _, nodes, _ = by_hand([2, 3, 3], [9, 9, 9], nodes=8, topology="tree", switches=said, policy="local")
+    assert nodes == {1: {6, 7}, 2: {0, 3, 5}, 3: {1, 2, 4}}
+
+
+_ONE = "SwitchName=s1 Nodes=n[1-7]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (_ONE + "SwitchName=s1 Nodes=n8\n", "conf:2: switch s1 is there twice"),
+        (_ONE + "SwitchName=s2 Nodes=n[4,9]\n", "conf:2: node n4 is on switch s1 already"),
+        ("\nSwitchName=s1 Nodes=n[1-7] Switches=s2\n", "conf:2: switch s1 has either Nodes or Switches"),
+        ("SwitchName=s1\n", "conf:1: switch s1 has either Nodes or Switches"),
+        ("SwitchName=s1 Nodes=n[1-\n", "conf:1: switch s1: "),
+        (
+            "SwitchName=s1 Nods=n1\n",
+            "conf:1: expected SwitchName=, Nodes=, Switches= or LinkSpeed=, not 'Nods=",
+        ),
+        ("BlockName=b1 Nodes=n[1-7]\n", "conf:1: expected SwitchName="),
+        ("Nodes=n[1-7]\n", "conf:1: a line of a switch begins with SwitchName="),
+        ("SwitchName=s1 Nodes=n1 Nodes=n2\n", "conf:1: Nodes is there twice"),
+        (_ONE + "SwitchName=t Switches=s[1-2]\n", "conf:2: there is no switch s2"),
+        (_ONE + "SwitchName=s2 Nodes=n8\n", "conf:2: nothing connects switch s2 with s1"),
+        (
+            _ONE + "SwitchName=a Switches=s1\nSwitchName=b Switches=s1,a\n",
+            "conf:3: switch s1 is below a already",
+        ),
+        (_ONE + "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "conf:2: switch a is below itself"),
+        ("SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "conf:1: switch a is below itself"),
+        ("SwitchName=s1 Nodes=n[1-7] \\\n", "conf:1: the file ends where this line goes on"),
+        ("# nothing\n", "conf: there is no switch in it"),
+    ],
+)
+def test_what_is_wrong_in_a_topology_conf_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        with_conf(tmp_path, text)
+
+
+def test_there_are_as_many_nodes_on_switches_as_in_the_run_and_the_file_is_there(tmp_path: Path) -> None:
+    given = with_conf(tmp_path, _CONF, nodes=8)
+    with pytest.raises(
+        ScenarioError, match=r"switches: there are 7 nodes on its switches, and 8 in this run"
+    ):
+        run_virtual(given, prepare(given))
+    (tmp_path / "topology.conf").unlink()
+    with pytest.raises(ScenarioError, match=r"topology.conf cannot be read"):
+        load(tmp_path / "s.yaml")
+
+
 # Whole scenarios.
 
 
@@ -373,6 +467,11 @@ def test_a_job_on_nodes_that_its_policy_forbids_is_a_breach_that_names_it() -> N
         ({"placement": {"policy": "local"}}, "a line has no switches or groups; take contiguous"),
         ({"placement": {"policy": "basic", "topology": "tree"}}, "a tree needs switch_nodes"),
         ({"placement": {"policy": "basic", "switch_nodes": 4}}, "switch_nodes is of a tree"),
+        ({"placement": {"policy": "basic", "switches": "x"}}, "switches is of a tree"),
+        (
+            {"placement": {"policy": "basic", "topology": "tree", "switch_nodes": 4, "switches": "x"}},
+            "give `switch_nodes` or `switches`, not both",
+        ),
         ({"placement": {"policy": "basic", "curve": "snake"}}, "curve is of a torus"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.decisions import default_node_names
-from emulator.harness.features import Feature
+from emulator.harness.features import TOO_FEW, Feature
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
 from emulator.harness.node_kinds import NodeKind
@@ -555,6 +555,183 @@ def test_a_sweep_runs_the_jobs_that_a_run_does(log: Path) -> None:
 def test_a_sweep_leaves_out_the_jobs_that_a_partition_does(log: Path) -> None:
     document = {"workload": {"trace": str(log)}, "partitions": {"all": {"default": True, "max_nodes": 3}}}
     assert execute(json.dumps(from_mapping(document).as_json()))["jobs_run"] == 3
+
+
+# Nodes of several kinds, by hand: two of two cores and 4 MiB, one of four cores, 16 MiB and two GPUs.
+
+_KINDS: dict[str, Any] = {
+    "thin": {"nodes": "n[001-002]", "cores": 2, "memory_gib": 4 / 1024},
+    "fat": {"nodes": "n003", "cores": 4, "memory_gib": 16 / 1024, "gpus": 2},
+}
+
+
+def on_kinds(
+    tmp_path: Path, asked: list[tuple[int, int, int, int]], run_s: int = 10, **keys: Any
+) -> tuple[dict[int, tuple[float, set[str]]], RunRecord, dict[str, int]]:
+    """Of jobs of (nodes, cores, MiB, GPUs), all submitted at 0, of users 1, 2, ...: start (s) and names of nodes."""
+    columns = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|UID|AllocTRES"
+    rows = [
+        f"{job}|0|0|{run_s}|{nodes}|{nodes * cores}|COMPLETED|{job}|"
+        f"cpu={nodes * cores},mem={nodes * mib}M,gres/gpu={nodes * gpus}"
+        for job, (nodes, cores, mib, gpus) in enumerate(asked, 1)
+    ]
+    path = tmp_path / "sacct.txt"
+    path.write_text("\n".join([columns, *rows]) + "\n")
+    shared = {"kinds": _KINDS} | keys.pop("shared_nodes", {})
+    document = {"nodes": 3, "workload": {"trace": str(path)}, "shared_nodes": shared}
+    scenario = from_mapping(document | keys)
+    prepared = prepare(scenario)
+    record = run_virtual(scenario, prepared)
+    assert not check(record)
+    runs = record.runs
+    found = {
+        int(record.jobs.number[job]): (
+            int(runs.start_us[row]) / US,
+            {
+                record.node_names[core].split("/")[0]
+                for core in runs.node[runs.first[row] : runs.first[row + 1]]
+            },
+        )
+        for row, job in enumerate(runs.job.tolist())
+    }
+    return found, record, prepared.left_out
+
+
+def test_a_job_has_nodes_of_any_kind_that_have_what_it_wants(tmp_path: Path) -> None:
+    found, record, _ = on_kinds(
+        tmp_path, [(1, 4, 1, 0), (1, 2, 1, 0), (1, 1, 5, 0), (1, 1, 1, 2), (2, 2, 1, 0)]
+    )
+    assert found == {
+        1: (0, {"n003"}),  # only there are four cores
+        2: (0, {"n001"}),
+        3: (10, {"n003"}),  # nor are 5 MiB elsewhere
+        4: (10, {"n003"}),  # nor GPUs
+        5: (10, {"n001", "n002"}),
+    }
+    assert record.node_names == (
+        "n001/c00",
+        "n001/c01",
+        "n002/c00",
+        "n002/c01",
+        *(f"n003/c0{k}" for k in range(4)),
+    )
+    assert summarize(record)["shared_nodes"] == {
+        "nodes": 3,
+        "memory_utilization": pytest.approx((1 + 1 + 5 + 1 + 2) / 48),
+        "gpu_utilization": 2 / 4,
+        "kinds": {
+            "fat": {"nodes": 1, "cores": 4, "utilization": 6 / 8},
+            "thin": {"nodes": 2, "cores": 2, "utilization": 6 / 8},
+        },
+        "node_utilization": pytest.approx(5 / 6),
+        "jobs_per_busy_node": pytest.approx(6 / 5),
+    }
+    assert [line.split("__")[1] for line in accasim(record)[""].splitlines()[:2]] == ["3;4#", "1;2#"]
+
+
+def test_jobs_ask_for_nodes_by_features(tmp_path: Path) -> None:
+    asked = [(1, 1, 1, 0)] * 4
+    features = {"fast": {"nodes": "n002", "users": [1, 2, 3]}}
+    found, record, _ = on_kinds(tmp_path, asked, features=features)
+    assert found == {1: (0, {"n002"}), 2: (0, {"n002"}), 3: (10, {"n002"}), 4: (0, {"n001"})}
+    other = replace(
+        record, scenario=record.scenario | {"features": {"fast": {"nodes": "n001", "users": [1]}}}
+    )
+    assert [str(each) for each in check(other)] == [
+        "jobs_have_what_they_ask_for: job 1 (from 0 s) asks for fast and has nodes without it"
+    ]
+
+
+def test_features_go_with_nodes_of_one_kind_too(tmp_path: Path) -> None:
+    shared = {"kinds": {}, "cores": 2}
+    features = {"fast": {"nodes": "n002", "users": [1, 2]}}
+    found, _, left_out = on_kinds(
+        tmp_path, [(1, 1, 1, 0), (2, 1, 1, 0), (2, 1, 1, 0)], shared_nodes=shared, features=features
+    )
+    assert found == {1: (0, {"n002"}), 3: (0, {"n001", "n002"})}
+    assert left_out == {TOO_FEW: 1}
+
+
+def test_a_job_with_whole_nodes_has_those_of_the_smallest_kind_with_enough_of_them(tmp_path: Path) -> None:
+    shared = {"exclusive": {"users": [1, 2, 3]}}
+    found, record, left_out = on_kinds(
+        tmp_path, [(1, 1, 1, 0), (1, 3, 1, 0), (3, 1, 1, 0), (2, 1, 1, 0)], shared_nodes=shared
+    )
+    assert found == {1: (0, {"n001"}), 2: (0, {"n003"}), 4: (10, {"n001", "n002"})}
+    assert record.jobs.column("cores").tolist() == [2, 4, 1]
+    assert left_out == {TOO_FEW: 1}  # there are three nodes, of two kinds
+
+
+def test_jobs_that_no_kind_can_hold_are_left_out_and_counted(tmp_path: Path) -> None:
+    found, _, left_out = on_kinds(
+        tmp_path, [(1, 5, 1, 0), (1, 4, 17, 0), (1, 1, 1, 3), (2, 3, 1, 0), (3, 2, 4, 0)]
+    )
+    assert found == {5: (0, {"n001", "n002", "n003"})}
+    assert left_out == {TOO_MUCH: 3, TOO_FEW: 1}
+
+
+def test_processors_of_a_log_are_put_on_nodes_of_the_smallest_kind_unless_it_is_said(log: Path) -> None:
+    kinds = {"a": {"nodes": "n[001-002]", "cores": 3}, "b": {"nodes": "n[003-004]", "cores": 6}}
+    shared = {"kinds": kinds, "cores": None, "memory_gib": None, "gpus": None}
+    jobs = prepare(scenario_of(log, shared_nodes=shared)).jobs
+    assert list(zip(jobs.nodes.tolist(), jobs.column("cores").tolist(), strict=True)) == [
+        (2, 3),
+        (1, 3),
+        (1, 1),
+        (1, 1),
+    ]
+    whole = prepare(
+        scenario_of(log, shared_nodes=shared, workload={"trace": str(log), "procs_per_node": 6})
+    ).jobs
+    assert list(zip(whole.nodes.tolist(), whole.column("cores").tolist(), strict=True)) == [
+        (1, 6),
+        (1, 3),
+        (1, 1),
+        (1, 1),
+    ]
+
+
+def test_one_kind_of_all_nodes_runs_as_if_there_were_no_kinds(log: Path) -> None:
+    plain = scenario_of(log)
+    kinds = {"all": {"nodes": "ALL", "cores": 4, "memory_gib": 8 / 1024, "gpus": 2}}
+    named = scenario_of(log, shared_nodes={"kinds": kinds, "cores": None, "memory_gib": None, "gpus": None})
+    records = [run_virtual(each, prepare(each)) for each in (plain, named)]
+    assert schedule_of(records[0]) == schedule_of(records[1])
+    assert nodes_of(records[0], 4) == nodes_of(records[1], 4)
+    assert records[0].node_names == records[1].node_names
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({"thin": _KINDS["thin"]}, "shared_nodes.kinds: node n003 is of no kind"),
+        (
+            _KINDS | {"other": {"nodes": "n[002-003]", "cores": 1, "memory_gib": 1}},
+            "node n003 is of fat and of other",
+        ),
+        (_KINDS | {"fat": {"nodes": "n003", "cores": 4}}, "fat has no memory_gib, and others have"),
+        (
+            _KINDS | {"fat": {"nodes": "n004", "cores": 4, "memory_gib": 1}},
+            "kinds.fat: there is no node n004",
+        ),
+    ],
+)
+def test_kinds_that_are_wrong_are_told(tmp_path: Path, kinds: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        on_kinds(tmp_path, [(1, 1, 1, 0)], shared_nodes={"kinds": kinds})
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"cores": 2, "kinds": _KINDS}, "give `cores`, if all nodes have as many, or `kinds`"),
+        ({}, "give `cores`, if all nodes have as many, or `kinds`"),
+        ({"kinds": _KINDS, "gpus": 2}, "with `kinds` each of them has memory_gib and gpus of its own"),
+    ],
+)
+def test_cores_of_all_or_of_kinds(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        from_mapping({"workload": {"generate": [{"daily_batch": {"days": 1}}]}, "shared_nodes": keys})
 
 
 # What it does not go with.
