@@ -80,21 +80,23 @@ def random_switches(rng: np.random.Generator, nodes: int) -> dict[str, dict[str,
     return found
 
 
-def units_of(part: PlacementPart, nodes: int) -> tuple[int, ...]:
-    """The switch or group of each position, by the scenario's words."""
+def lying(part: PlacementPart, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The node at each position, and the switch or group of each, by the scenario's words; curves are as they are."""
     if part.switches is None:
         size = part.switch_nodes or part.group_nodes
-        return tuple(place // size for place in range(nodes)) if size else ()
-    listed, above = (
-        [],
-        {child for each in part.switches.values() for child in (each.switches or "").split(",")},
-    )
+        units = tuple(place // size for place in range(nodes)) if size else ()
+        return tuple(interconnect_of(part, nodes).order.tolist()), units
+    above = {child for each in part.switches.values() for child in (each.switches or "").split(",")}
     ahead = [name for name in part.switches if name not in above]
+    leaves: list[list[int]] = []
     while ahead:
         each = part.switches[ahead.pop(0)]
-        ahead = (each.switches or "").split(",") * (each.switches is not None) + ahead
-        listed += [len(each.nodes.split(","))] if each.nodes else []
-    return tuple(unit for unit, size in enumerate(listed) for _ in range(size))
+        ahead = (each.switches.split(",") if each.switches else []) + ahead
+        leaves += [sorted(int(name[1:]) - 1 for name in each.nodes.split(","))] if each.nodes else []
+    return (
+        tuple(node for leaf in leaves for node in leaf),
+        tuple(unit for unit, leaf in enumerate(leaves) for _ in leaf),
+    )
 
 
 def random_part(rng: np.random.Generator, policy: str, nodes: int) -> PlacementPart:
@@ -126,8 +128,8 @@ def compare(rng: np.random.Generator, policy: str, backfill: str) -> None:
         options |= {"choice": str(rng.choice(CHOICES)), "pass_": str(rng.choice(["instant", "event"]))}
     config = SchedulerConfig(order=order, backfill=backfill, **options)  # type: ignore[arg-type]
     record = run_on(job_table(jobs), nodes, part, config, kills=kills)
-    order_of = tuple(interconnect_of(part, nodes).order.tolist())
-    wiring = Wiring(policy, order_of, units_of(part, nodes), part.spread_penalty, kills)
+    order_of, units = lying(part, nodes)
+    wiring = Wiring(policy, order_of, units, part.spread_penalty, kills)
     oracle = WiredMachine(jobs, order, backfill, Options(**options), wiring)
     assert schedule_of(record) == oracle.run()
     assert nodes_of(record) == {
@@ -192,8 +194,7 @@ def test_what_starts_behind_a_head_never_delays_its_reservation(policy: str) -> 
     for _ in range(25):
         jobs, nodes = random_workload(rng, jobs=30, estimates="exact")
         part = random_part(rng, policy, nodes).model_copy(update={"spread_penalty": 0.0})
-        order = tuple(interconnect_of(part, nodes).order.tolist())
-        oracle = Promises(jobs, "fcfs", "easy", Options(), Wiring(policy, order, units_of(part, nodes)))
+        oracle = Promises(jobs, "fcfs", "easy", Options(), Wiring(policy, *lying(part, nodes)))
         oracle.promised = {}
         oracle.run()
         heads += len(oracle.promised)

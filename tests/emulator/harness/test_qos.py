@@ -288,6 +288,11 @@ def test_scenarios_without_qos_are_stored_as_before(tmp_path: Path) -> None:
         ),
         ({"table": {"q": {}}, "who": {"q": {"partitions": ["x"]}}}, {}, "there is no partition 'x'"),
         ({"table": {"q": {"Priority": 1}}}, {"scheduler": "wfp3+easy"}, "wfp3 is asked at each pass"),
+        (
+            {"table": {"q": {"Priority": 1}}},
+            {"scheduler": {"order": "priority", "priorities": {1: 2**61}}},
+            "queue order: the priorities of 2 QOS leave no room for those of queues",
+        ),
         ({"table": {}}, {"scheduler": {"slurm": {}}}, "slurm has its own"),
         ({"table": {}}, {"mechanism": "hybrid"}, "qos: .* go with plain schedulers"),
         ({"table": {}}, {"shared_nodes": {"cores": 4}}, "qos: .* go with plain schedulers"),
