@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.workload.table import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -79,9 +81,9 @@ def _queues(jobs: JobTable, names: Sequence[str], partitions: Sequence[Partition
 def refusals(
     jobs: JobTable, place: NDArray[np.int64], table: Sequence[Qos]
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """(why, the jobs) that their QOS does not take; no job comes twice."""
+    """(why, the batch jobs) that their QOS does not take; no job comes twice."""
     for which, each in enumerate(table):
-        left = place == which
+        left = (place == which) & (jobs.kind == Kind.BATCH)
         for why, wrong in (
             (f"wider than QOS {each.name} takes", (jobs.nodes > each.max_nodes) & (each.max_nodes >= 0)),
             (f"narrower than QOS {each.name} takes", jobs.nodes < each.min_nodes),

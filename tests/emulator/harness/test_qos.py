@@ -19,7 +19,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.qos import Qos, read_qos
 from emulator.workload import qos
 from emulator.workload.relations import ready_to_run
-from emulator.workload.table import JobTable
+from emulator.workload.table import JobTable, Kind
 from gates import GATE
 from oracle import job_rules as oracle
 from oracle.job_rules import RuledMachine
@@ -264,6 +264,25 @@ def test_a_table_in_a_file_is_that_of_sacctmgr_and_results_have_all_of_it(tmp_pa
         match=r"s.yaml: .*qos.txt:2: qos debug: GrpTRESMins=cpu=5: a plain scheduler does not know",
     ):
         load(path)
+
+
+def test_leases_beside_it_are_of_no_qos(tmp_path: Path) -> None:
+    log = scenario(tmp_path, [(0, 10, 1, 1, 1, 1), (0, 10, 1, 1, 1, 1)]).workload.trace
+    given = from_mapping(
+        {
+            "nodes": 4,
+            "workload": {"trace": str(log), "generate": [{"bursty_leases": {"days": 1, "utilisation": 0.1}}]},
+            "mechanism": {"static_partition": {"ondemand_nodes": 2}},
+            "qos": {"table": {"few": {"MaxJobsPU": 1, "MaxWall": 1}}, "default": "few"},
+        }
+    )
+    prepared = prepare(given)
+    assert not prepared.left_out
+    record = run_virtual(given, prepared)
+    assert_lawful(record)
+    batch = record.jobs.kind == Kind.BATCH
+    assert record.start_us[batch].tolist() == [0, 10 * US]
+    assert (record.start_us[~batch] >= 0).any()
 
 
 def test_scenarios_without_qos_are_stored_as_before(tmp_path: Path) -> None:
