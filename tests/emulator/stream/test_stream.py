@@ -163,6 +163,7 @@ def test_a_log_that_cannot_be_read_in_blocks_is_refused_and_nothing_is_left(tmp_
         ({"scheduler": "wfp3+easy"}, "the queue order wfp3"),
         ({"partitions": {"short": {"nodes": "0-3", "queues": [1]}}}, "partitions"),
         ({"features": {"gpu": {"nodes": "0-3", "jobs": [1]}}}, "features"),
+        ({"qos": {"table": {}}}, "qos"),
         ({"shared_nodes": {"cores": 4}}, "shared_nodes"),
         ({"placement": {"policy": "contiguous"}}, "placement"),
         ({"energy": {"busy_w": 300, "idle_w": 100}}, "energy"),
@@ -178,7 +179,7 @@ def test_every_part_of_a_scenario_goes_with_it_or_is_refused():
     """Whoever adds one looks here: `check` names what a streamed run would pass over."""
     assert set(Scenario.model_fields) == {
         "name", "seed", "nodes", "workload", "scheduler", "live", "results", "plugins",
-        "mechanism", "limits", "features", "partitions", "reservations", "shared_nodes",
+        "mechanism", "limits", "qos", "features", "partitions", "reservations", "shared_nodes",
         "failures", "maintenance", "energy", "placement",
     }  # fmt: skip
 
