@@ -21,6 +21,7 @@ from emulator.harness.features import TOO_FEW, too_wide
 from emulator.harness.happenings import Happenings
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
+from emulator.harness.machine import HasOutages
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.partitions import partitions_on, refusals
@@ -344,7 +345,9 @@ def make_happenings(
     if not (fails or has_rules or sleeps or boundaries or has_qos):
         return None
     what = QOS if has_qos else _RULES if has_rules else _OUTAGES if fails else _SLEEP
-    if type(machine) not in {Cluster, PlacedCluster, CompactCluster}:
+    only_fails = fails and not (has_rules or sleeps or has_qos)
+    own = machine if only_fails and isinstance(machine, HasOutages) else None
+    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster}:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
@@ -356,7 +359,8 @@ def make_happenings(
         )
     try:
         rules = JobRules(prepared.jobs, limits) if has_rules else None
-        outages = _outages(scenario, prepared.nodes) if fails else None
+        requeues = own is None or own.expect_outages()
+        outages = outages_of(scenario, prepared.nodes, requeues=requeues) if fails else None
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     sleeping = None
@@ -365,10 +369,14 @@ def make_happenings(
     return Happenings(rules, outages, sleeping, boundaries)
 
 
-def _outages(scenario: Scenario, nodes: int) -> NodeOutages:
+def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
+    """When nodes go and come back. `requeues`: jobs may wait again, if the scenario has nothing against it.
+
+    Raises ScenarioError, ValueError, TraceError.
+    """
     names = default_node_names(nodes)
     failures: Iterator[Outage] = iter(())
-    lost = False
+    lost = not requeues
     if scenario.failures is not None:
         with scenario.plugged_in():
             try:
@@ -378,8 +386,10 @@ def _outages(scenario: Scenario, nodes: int) -> NodeOutages:
         failures = _guarded(
             plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
         )
-        lost = scenario.failures.jobs == "lost"
+        lost = lost or scenario.failures.jobs == "lost"
     windows = [window_of(part, names) for part in scenario.maintenance]
+    if not requeues:
+        windows = [replace(window, lost=True) for window in windows]
     return NodeOutages(nodes, failures, lost=lost, windows=windows)
 
 
@@ -402,7 +412,11 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
         (QOS, scenario.qos is not None, "`qos` (with the real Slurm: `live.batch.slurm`)"),
-        (_OUTAGES, bool(scenario.failures or scenario.maintenance), "`failures` and `maintenance`"),
+        (
+            _OUTAGES,
+            bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario),
+            "`failures` and `maintenance`",
+        ),
         (
             PLACES,
             bool(scenario.features or scenario.partitions or scenario.reservations),
@@ -418,6 +432,11 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
     ):
         if is_there:
             raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")
+
+
+def _plays_outages(scenario: Scenario) -> bool:
+    """Whether the real batch system is told when nodes go and come back."""
+    return plugin_name(scenario.live.batch) == "slurm" and scenario.mechanism is None
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

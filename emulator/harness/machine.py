@@ -82,6 +82,17 @@ class HasSlots(Protocol):
         """Which core of the whole machine a slot is on, -1 for none (a GPU)."""
 
 
+@runtime_checkable
+class HasOutages(Protocol):
+    """A machine that decides over its jobs itself, and knows what nodes that fail and are maintained mean."""
+
+    def expect_outages(self) -> bool:
+        """Nodes will go and come back. Returns whether jobs that lose one may wait again, else they are lost.
+
+        Raises ValueError if it cannot be.
+        """
+
+
 def tells_work(machine: Machine) -> bool:
     """Whether it is known at any time how far each job is, so that live a process can do its work."""
     return isinstance(machine, Cluster | HasAccounts)

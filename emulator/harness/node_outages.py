@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,12 +17,33 @@ from balancer.clock import NEVER_US, micros
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from emulator.harness.actions import Accounting
+    from numpy.typing import NDArray
+
     from emulator.harness.node_failures import Outage
     from emulator.scenario import MaintenancePart
 
 _UP, _DRAIN, _DOWN = range(3)
 """What is due at one time, in this order."""
+
+
+class _Busy(Protocol):
+    @property
+    def node_job(self) -> NDArray[np.int64]:
+        """Below 0 for an idle node."""
+
+
+class Nodes(Protocol):
+    """What outages act on: `harness.actions.Accounting` is one. `take_down_for_good` returns the jobs that are lost."""
+
+    @property
+    def now_us(self) -> int: ...
+    @property
+    def cluster(self) -> _Busy: ...
+    def drain(self, nodes: Iterable[int]) -> list[int]: ...
+    def drained(self, nodes: Iterable[int]) -> None: ...
+    def take_down(self, nodes: Iterable[int]) -> list[int]: ...
+    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]: ...
+    def repair(self, nodes: Iterable[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +100,7 @@ class NodeOutages:
             return NEVER_US
         return self._agenda[0][0]
 
-    def at(self, act: Accounting) -> list[int]:
+    def at(self, act: Nodes) -> list[int]:
         """What is due now; jobs may just have left their nodes. Returns the jobs that are lost."""
         self._see_drained(act)
         lost: list[int] = []
@@ -113,7 +134,7 @@ class NodeOutages:
 
     # What happens.
 
-    def _drain(self, nodes: tuple[int, ...], act: Accounting) -> None:
+    def _drain(self, nodes: tuple[int, ...], act: Nodes) -> None:
         busy = act.drain([node for node in nodes if not self._reasons[node]])
         self._draining.update(busy)
         self._keep_out(nodes)
@@ -123,7 +144,7 @@ class NodeOutages:
         for node in nodes:
             self._reasons[node] += 1
 
-    def _see_drained(self, act: Accounting) -> None:
+    def _see_drained(self, act: Nodes) -> None:
         if not self._draining:
             return
         nodes = np.sort(np.fromiter(self._draining, np.int64))
@@ -131,7 +152,7 @@ class NodeOutages:
         self._draining.difference_update(empty)
         act.drained(empty)
 
-    def _go_down(self, nodes: tuple[int, ...], window: Window | None, act: Accounting) -> list[int]:
+    def _go_down(self, nodes: tuple[int, ...], window: Window | None, act: Nodes) -> list[int]:
         """Also plans when they come back, and what comes next of the same kind."""
         is_lost = self._lost if window is None else window.lost
         down = [node for node in nodes if not self._reasons[node] or node in self._draining]
@@ -161,7 +182,7 @@ class NodeOutages:
             )
         return lost
 
-    def _come_back(self, nodes: tuple[int, ...], act: Accounting) -> None:
+    def _come_back(self, nodes: tuple[int, ...], act: Nodes) -> None:
         for node in nodes:
             self._reasons[node] -= 1
         self._ups -= 1

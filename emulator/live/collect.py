@@ -62,6 +62,8 @@ class BatchSide:
     """What jobs say of their work and their runs do not."""
     now_us: int = 0
     """When it was asked, where time goes on without us: the end of the record is not earlier."""
+    offline_pool: NodePool = NodePool.OD_RESERVE
+    """Whose nodes that are offline are."""
 
 
 class Source(Protocol):
@@ -126,7 +128,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=_moves(offline, lease_moves, horizon_us),
+        moves=_moves(offline, lease_moves, horizon_us, batch.offline_pool),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
@@ -331,7 +333,10 @@ def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[
 
 
 def _moves(
-    offline: list[tuple[int, int, bool]] | None, leases: list[PoolMove], horizon_us: int
+    offline: list[tuple[int, int, bool]] | None,
+    leases: list[PoolMove],
+    horizon_us: int,
+    offline_pool: NodePool,
 ) -> tuple[PoolMove, ...]:
     """Marks of the batch system and leases in order: at one time an end, then marks, then grants."""
     if offline is None:
@@ -347,7 +352,7 @@ def _moves(
     moves = [
         (at_us, 2 if is_offline else 1, PoolMove(at_us, tuple(nodes), pool))
         for (at_us, is_offline), nodes in grouped.items()
-        for pool in (NodePool.OD_RESERVE if is_offline else NodePool.OA_IDLE,)
+        for pool in (offline_pool if is_offline else NodePool.OA_IDLE,)
     ]
     moves += [(move.at_us, 3 if move.pool == NodePool.OD_ALLOC else 0, move) for move in leases]
     return tuple(move for at_us, _, move in sorted(moves, key=lambda each: each[:2]) if at_us <= horizon_us)

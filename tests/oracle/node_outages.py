@@ -5,9 +5,16 @@ Written from `docs/failures.md`. Which of the idle nodes a job gets is no rule: 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
+from balancer.clock import US
+from emulator.harness.node_failures import Outage
+from emulator.harness.node_outages import NodeOutages, Window
 from oracle.reference import NEVER_US, Job, Options, Profile, _Machine
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Out(NamedTuple):
@@ -18,6 +25,56 @@ class Out(NamedTuple):
     begin: int
     end: int
     lost: bool
+
+
+@dataclass(frozen=True)
+class RandomOutages:
+    """The same outages for the harness and for a reference; `lost`: what failures make of jobs."""
+
+    failures: list[Outage]
+    windows: list[Window]
+    lost: bool
+
+    def on(self, nodes: int, *, lost: bool = False) -> NodeOutages:
+        """`lost`: all jobs that are hit are."""
+        windows = [replace(each, lost=each.lost or lost) for each in self.windows]
+        return NodeOutages(nodes, iter(self.failures), lost=self.lost or lost, windows=windows)
+
+    @property
+    def outs(self) -> list[Out]:
+        """Of a job that is hit twice at one time the first says what becomes of it: windows are planned first."""
+        return [
+            Out(each.nodes, each.drain_us, each.begin_us, each.end_us, each.lost) for each in self.windows
+        ] + [
+            Out((each.node,), each.begin_us, each.begin_us, each.end_us, self.lost) for each in self.failures
+        ]
+
+
+def random_outages(
+    rng: np.random.Generator, nodes: int, longest_s: int, *, longest_drain_s: int = 20
+) -> RandomOutages:
+    """Up to seven failures and two windows in whole seconds, some that overlap, some for good."""
+    lost = bool(rng.random() < 0.3)
+    failures = []
+    for _ in range(int(rng.integers(0, 8))):
+        begin = int(rng.integers(0, longest_s)) * US
+        end = NEVER_US if rng.random() < 0.1 else begin + int(rng.integers(1, longest_s + 1)) * US
+        failures.append(Outage(begin, end, int(rng.integers(nodes))))
+    failures.sort()
+    windows = []
+    for _ in range(int(rng.integers(0, 3))):
+        begin = int(rng.integers(0, longest_s)) * US
+        which = rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))]
+        windows.append(
+            Window(
+                drain_us=max(begin - int(rng.integers(0, longest_drain_s)) * US, 0),
+                begin_us=begin,
+                end_us=begin + int(rng.integers(1, longest_s + 1)) * US,
+                nodes=tuple(sorted(which.tolist())),
+                lost=bool(rng.random() < 0.3),
+            )
+        )
+    return RandomOutages(failures, windows, lost)
 
 
 class FailingMachine(_Machine):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from balancer.clock import US
+from balancer.clock import NEVER_US, US
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.rules import Rules
+    from oracle.node_outages import Out
     from oracle.reference import Job
 
 MINUTE_US = 60 * US
 NEVER = float("inf")
+HELD_BACK_S = 121
 
 
 @dataclass
@@ -22,11 +24,15 @@ class Running:
     limit_end: int
     end: int
     nodes: frozenset[int]
+    outcome: str = "finished"
 
 
 @dataclass
 class SlurmReference:
-    """`run()`: job number -> (start, end). Jobs are given in any order; their numbers are those of the trace."""
+    """`run()`: job number -> (start, end, nodes) of its last run. Jobs are given in any order.
+
+    Their numbers are those of the trace. `runs`: all runs. `outs`: what happens to nodes (`docs/failures.md`).
+    """
 
     rules: Rules
     node_count: int
@@ -38,12 +44,18 @@ class SlurmReference:
     """Cores and memory of a node, where jobs share them; None: they have whole nodes."""
     wants: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of each of its nodes, by the number of the job."""
+    outs: list[Out] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))
         self.queue: list[Job] = []
         self.running: dict[Job, Running] = {}
-        self.runs: dict[Job, Running] = {}
+        self.runs: list[tuple[Job, Running]] = []
+        self.held: dict[Job, int] = {}
+        """Jobs that were requeued, and when they may wait again."""
+        self.eligible = {job: job.submit_us for job in self.jobs}
+        self.submitted = {job: job.submit_us for job in self.jobs}
+        self.out: set[int] = set()
         self.priority: dict[Job, int] = {}
         self.qos = {each.name: each for each in self.rules.qos}
         self.partitions = {each.name: each for each in self.rules.partitions}
@@ -52,25 +64,29 @@ class SlurmReference:
         self.full_changed = False
         self.fill_at: float = NEVER
         self.last_fill: float = -NEVER
+        self.last_leave: float = -NEVER
 
     def run(self) -> dict[int, tuple[int, int, frozenset[int]]]:
-        now: float = 0
+        now: float = -1
         while True:
-            now = self.next_time(now)
-            if now == NEVER:
-                return {job.number: (run.start, run.end, run.nodes) for job, run in self.runs.items()}
+            own = self.next_time(now)
+            comes_back = any(out.drain <= now < out.end < NEVER_US for out in self.outs)
+            if own == NEVER and not (self.queue and comes_back):
+                return {job.number: (run.start, run.end, run.nodes) for job, run in self.runs}
+            now = min([own, *(time for out in self.outs for time in out[1:4] if now < time < NEVER_US)])
             self.instant(int(now))
 
     def next_time(self, now: float) -> float:
         times: list[float] = [job.submit_us for job in self.future[:1]]
         times += [run.end for run in self.running.values()]
+        times += self.held.values()
         if self.queue:
             times.append(self.pass_at)
             times.append(self.fill_at)
             if self.rules.sched_interval > 0 and self.full_changed:
                 times.append(after(now, self.rules.sched_interval))
             times += [time for time in self.boundaries() if time > now]
-            if self.rules.changes_priorities and (self.running or self.future):
+            if self.rules.changes_priorities and (self.running or self.future or self.held):
                 times.append(after(now, self.rules.priority_calc_period))
         return min(times, default=NEVER)
 
@@ -80,25 +96,28 @@ class SlurmReference:
             self.last_fill, self.fill_at = self.fill_at, NEVER
         ending = [job for job, run in self.running.items() if run.end == now]
         for job in ending:
-            del self.running[job]
+            self.leave(job, now, "finished" if now == self.running[job].start + job.run_us else "killed")
+        nodes_moved = self.look_at_outages(now)
+        released = self.release(now)
         submitted = [job for job in self.future if job.submit_us == now]
         for job in submitted:
             self.future.remove(job)
             self.queue.append(job)
             self.priority[job] = self.priority_of(job, now)
-        happened = bool(ending) or now in self.boundaries()
-        if happened or submitted:
+        might_be_last = rules.sched_interval < 0 and (nodes_moved or released)
+        happened = now in self.boundaries() or self.last_leave == now or might_be_last
+        if happened or submitted or nodes_moved:
             self.note_change(now)
-            if (happened or not rules.defer) and self.pass_at == NEVER:
+            if (happened or (submitted and not rules.defer)) and self.pass_at == NEVER:
                 self.pass_at = whole(max(now, self.last_pass + rules.sched_min_interval))
         if not self.queue:
             self.pass_at = NEVER
             return
         if rules.changes_priorities and on(now, rules.priority_calc_period):
             self.priority |= {job: self.priority_of(job, now) for job in self.queue}
-            if self.running or self.future:
+            if self.running or self.future or self.held:
                 self.note_change(now)
-        self.queue.sort(key=lambda job: (*self.place(job), job.submit_us, job.number))
+        self.queue.sort(key=self.order)
         if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
             self.full_changed = False
             self.main_pass(now, NEVER)
@@ -116,6 +135,36 @@ class SlurmReference:
             due, soon = self.last_fill + rules.bf_interval * US, whole(now)
             self.fill_at = due if due > soon else soon + min(rules.bf_after_quiet, rules.bf_interval) * US
 
+    # -- nodes that fail and are maintained ----------------------------------------------------------------
+
+    def look_at_outages(self, now: int) -> bool:
+        """Who runs on a node that goes down leaves its nodes. Returns whether nodes moved."""
+        for out in self.outs:
+            if out.begin == now:
+                for job in [job for job, run in self.running.items() if run.nodes & set(out.nodes)]:
+                    is_lost = out.lost or not self.rules.job_requeue
+                    self.leave(job, now, "lost" if is_lost else "requeued")
+                    if not is_lost:
+                        self.held[job] = self.eligible[job] = (now // US + HELD_BACK_S) * US
+                        self.submitted[job] = now
+        self.out = {node for out in self.outs if out.drain <= now < out.end for node in out.nodes}
+        return any(now in out[1:4] for out in self.outs)
+
+    def release(self, now: int) -> bool:
+        """Jobs that were held back may wait again. Returns whether there were any."""
+        found = [job for job, time in self.held.items() if time <= now]
+        for job in found:
+            del self.held[job]
+            self.queue.append(job)
+            self.priority[job] = self.priority_of(job, now)
+            self.full_changed = True
+        return bool(found)
+
+    def leave(self, job: Job, now: int, outcome: str) -> None:
+        run = self.running.pop(job)
+        run.end, run.outcome = now, outcome
+        self.last_leave = now
+
     # -- the queue -----------------------------------------------------------------------------------------
 
     def partition(self, job: Job) -> str:
@@ -124,6 +173,12 @@ class SlurmReference:
     def nodes_of(self, job: Job) -> set[int]:
         listed = self.partitions[self.partition(job)].nodes
         return set(range(self.node_count)) if listed is None else set(listed)
+
+    def order(self, job: Job) -> tuple[int, ...]:
+        """Where a job stands. `priority/basic` tells each its priority once, by its first submit."""
+        is_basic = self.rules.priority_type == "basic"
+        first = job.submit_us if is_basic else self.submitted[job]
+        return (*self.place(job), first, job.submit_us, job.number)
 
     def place(self, job: Job) -> tuple[int, int]:
         return -self.partitions[self.partition(job)].priority_tier, -self.priority[job]
@@ -143,7 +198,7 @@ class SlurmReference:
             best = max(each.priority for each in self.qos.values()) or 1
             fixed += rules.priority_weight_qos * (self.qos[self.qos_of(job)].priority / best)
         value = fixed + rules.priority_weight_age * min(
-            (now - job.submit_us) / (rules.priority_max_age * US), 1
+            (now - self.eligible[job]) / (rules.priority_max_age * US), 1
         )
         if rules.priority_weight_fairshare:
             value += rules.priority_weight_fairshare * 0.5 ** (self.used(job, now) / self.owned(job))
@@ -154,9 +209,9 @@ class SlurmReference:
         return self.shares.get(job.user, 1) / sum(self.shares.get(user, 1) for user in users)
 
     def used(self, job: Job, now: int) -> float:
-        usage = {ran: self.width(ran) * self.usage(run, now) for ran, run in self.runs.items()}
-        total = sum(usage.values())
-        return sum(each for ran, each in usage.items() if ran.user == job.user) / total if total else 0
+        usage = [(ran, self.width(ran) * self.usage(run, now)) for ran, run in self.runs]
+        total = sum(each for _, each in usage)
+        return sum(each for ran, each in usage if ran.user == job.user) / total if total else 0
 
     def width(self, job: Job) -> int:
         """Nodes, or cores where jobs share nodes."""
@@ -226,7 +281,8 @@ class SlurmReference:
         """Reservations take nodes from it, and nobody runs on those that they leave, nor are they kept for others."""
         left = self.open_nodes(job, now)
         busy = {node for run in self.running.values() for node in run.nodes}
-        return left < self.nodes_of(job) and not left & (busy | kept)
+        are_up = len(self.nodes_of(job) - self.out) >= job.nodes
+        return are_up and left < self.nodes_of(job) and not left & (busy | kept)
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -235,7 +291,8 @@ class SlurmReference:
         latest = limit_end + self.rules.over_time_limit * MINUTE_US
         killed = -(-latest // (30 * US)) * 30 * US
         self.queue.remove(job)
-        self.runs[job] = self.running[job] = Running(now, limit_end, min(now + job.run_us, killed), nodes)
+        run = self.running[job] = Running(now, limit_end, min(now + job.run_us, killed), nodes)
+        self.runs.append((job, run))
         self.note_change(now)
 
     # -- the main loop -------------------------------------------------------------------------------------
@@ -258,7 +315,7 @@ class SlurmReference:
             idle = self.with_room(job, left, self.running)
             if len(idle) >= job.nodes:
                 self.start(job, self.choose(job, idle, self.running), now)
-            elif now - job.submit_us >= self.rules.bf_min_age_reserve * US:
+            elif now - self.eligible[job] >= self.rules.bf_min_age_reserve * US:
                 if own:
                     blocked.add(own)
                 elif not self.is_kept_out(job, now, kept):
@@ -286,7 +343,7 @@ class SlurmReference:
             begin, nodes = found
             if begin == now:
                 self.start(job, nodes, now)
-            elif now - job.submit_us >= rules.bf_min_age_reserve * US:
+            elif now - self.eligible[job] >= rules.bf_min_age_reserve * US:
                 reserved.append((*self.blocks(job, begin, now), nodes))
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
@@ -361,7 +418,7 @@ class SlurmReference:
 
     def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
         cores, memory = self.wants.get(job.number, (1, 0))
-        found = {node: self.room(node, running) for node in nodes}
+        found = {node: self.room(node, running) for node in nodes - self.out}
         return {node for node, (free, left) in found.items() if free >= cores and left >= memory}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:

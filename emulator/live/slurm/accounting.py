@@ -140,6 +140,9 @@ def read_jobs(
         job_id, state, submitted, started, nodelist = line.split("|")
         number = int(job_id)
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(submitted), "runs": []})
+        if started in _UNTOLD:  # it waits again, and nobody knows how long
+            job["state"] = JobState.QUEUED.name
+            continue
         goes_on = _was_resized(job)
         is_told = not goes_on and any(run["start_us"] == at_us(started) for run in job["runs"])
         is_told |= _is_over(job) and at_us(started) < job["runs"][-1]["end_us"]
@@ -263,7 +266,7 @@ def _was_resized(job: dict[str, Any]) -> bool:
 
 
 def read_marks(lines: Iterable[str], names: Sequence[str], epoch_s: int) -> list[tuple[int, int, bool]]:
-    """(us, node, is drained), by the log of slurmctld; rounded down to seconds as the job log is."""
+    """(us, node, is drained or down), by the log of slurmctld; rounded down to seconds as the job log is."""
     place = {name: index for index, name in enumerate(names)}
     drained: dict[int, bool] = defaultdict(bool)
     found = []
@@ -271,7 +274,7 @@ def read_marks(lines: Iterable[str], names: Sequence[str], epoch_s: int) -> list
         match = _DRAINED.match(line)
         if match is None or match[2] not in place:
             continue
-        node, is_drained = place[match[2]], match[3].startswith("DRAIN")
+        node, is_drained = place[match[2]], match[3].startswith(("DRAIN", "DOWN"))
         if drained[node] != is_drained:
             drained[node] = is_drained
             found.append((max(0, _unix_s(match[1]) - epoch_s) * US, node, is_drained))

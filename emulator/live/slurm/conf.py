@@ -186,6 +186,13 @@ def _partition(line: str, where: str, names: set[str], *, has_database: bool) ->
     return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped
 
 
+def _with(fragment: Fragment, line: str) -> Fragment:
+    """The same with this line and no other of its key."""
+    key = line.partition("=")[0].lower()
+    kept = [each for each in fragment.lines if each.partition("=")[0].lower() != key]
+    return Fragment((*kept, line), fragment.left_out)
+
+
 def _for_a_mechanism(fragment: Fragment) -> Fragment:
     """Jobs may expand, and what a mechanism does to a job does not count as its overrun."""
     expands, lines = "permit_job_expansion", []
@@ -217,11 +224,15 @@ def slurm_conf(
     database_port: int | None = None,
     address: str = "127.0.0.1",
     select: Select | None = None,
+    has_outages: bool = False,
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
     `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `select`: jobs share nodes.
+    `has_outages`: a node that is set down stays so until it is told to resume.
     """
+    if has_outages:
+        fragment = _with(fragment, "ReturnToService=1")
     if has_mechanism:
         fragment = _for_a_mechanism(fragment)
     keys = fragment.keys

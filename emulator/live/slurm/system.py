@@ -19,7 +19,7 @@ import numpy as np
 from balancer.clock import US, micros
 from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import ability, plugin_name
-from emulator.harness.record import Mark
+from emulator.harness.record import Mark, NodePool
 from emulator.live.collect import BatchSide
 from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
@@ -32,6 +32,7 @@ from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
+from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with_outages
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
@@ -172,6 +173,8 @@ class SlurmBatch:
         self._system = system
         self._site = site
         self._fragment = system.fragment(site.names)
+        if problem := problem_with_outages(site.scenario, self._fragment):
+            raise ScenarioError(f"live.batch: {problem}")
         self._library = system.library()
         self.home = site.work / "slurm"
         self._spool = Path()
@@ -185,6 +188,7 @@ class SlurmBatch:
         self._database: Database | None = None
         self._patience = Patience(site.scenario.live.speed)
         self._asked = Asked.by(site.scenario, site.names)
+        self._outages: PlayedOutages | None = None
 
     # Starting.
 
@@ -239,6 +243,7 @@ class SlurmBatch:
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
             select=self._asked.select,
+            has_outages=has_outages(site.scenario),
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
@@ -373,7 +378,18 @@ class SlurmBatch:
             return None  # the start was broken off
         time, self._begun_s = self._time, self._time.now_us() // US
         self._asked.make_reservations(self._ask, self._system.users.values(), self._begun_s)
-        return lambda: time.now_us() - self._begun_s * US
+
+        def now_us() -> int:
+            return time.now_us() - self._begun_s * US
+
+        if has_outages(self._site.scenario):
+            self._outages = PlayedOutages.of(self._site.scenario, self._site.names, self._ask, self._note)
+            self._outages.begin(now_us)
+        return now_us
+
+    def _note(self, text: str) -> None:
+        if self._site.processes[_SLURMCTLD].exit_status is None:  # else the run is over
+            self._site.marks.append(Mark(self._site.now_us, text))
 
     # While it runs.
 
@@ -453,6 +469,7 @@ class SlurmBatch:
         return BatchSide(
             jobs, marks, tick_us=US, now_us=now_us, refused=refused,
             contradictions=tuple(unproved(self._site.logs / "jobs", ended)),
+            offline_pool=NodePool.DOWN if has_outages(self._site.scenario) else NodePool.OD_RESERVE,
         )  # fmt: skip
 
     def _by_slurmdbd(self, stored: Database, logged: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -485,6 +502,8 @@ class SlurmBatch:
         return done.stdout
 
     def close(self) -> None:
+        if self._outages is not None:
+            self._outages.close()
         if self._ports is not None:
             self._ports.close()
         if self._time is not None:

@@ -20,7 +20,6 @@ from emulator.harness.tables import (
     OFFLINE,
     QUEUE_HI,
     QUEUE_LO,
-    SUBMIT,
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.nodes import pick, start_picked
@@ -29,6 +28,7 @@ from emulator.schedulers.slurm.shared import count_room, free_then, list_running
 from emulator.schedulers.slurm.tables import (
     AT_,
     CHOSEN,
+    ELIGIBLE,
     END_,
     FILL_AT,
     HOLDER,
@@ -289,6 +289,6 @@ def fill(state: State, twin: Twin, now: int) -> None:
             count_job(job, twin, who)
             note_start(state, twin, who, now)
             continue
-        if begin != NEVER and now - job[who, SUBMIT] >= own[MIN_AGE]:
+        if begin != NEVER and now - mine[who, ELIGIBLE] >= own[MIN_AGE]:
             reserve(twin, needed, begin, begin + limit, now)
         place += 1

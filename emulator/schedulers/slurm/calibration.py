@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.harness.run import simulate
+from emulator.harness.happenings import Happenings
+from emulator.harness.loop import Loop
+from emulator.harness.machine import HasOutages
+from emulator.harness.run import make_cluster, simulate
+from emulator.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.table import JobTable, Kind
@@ -111,7 +115,7 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
             extra=jobs.extra,
         )
         said = {"bf_after_quiet": quiet_s, **slurm}
-        twin = simulate(table, node_count, SchedulerConfig(decide={"slurm": said}))
+        twin = _run(table, node_count, SchedulerConfig(decide={"slurm": said}), record)
         place = {int(number): row for row, number in enumerate(twin.jobs.number)}
         rows = [place[int(number)] for number in jobs.number]
         return twin.start_us[rows] - later_us, twin.end_us[rows] - later_us
@@ -119,8 +123,9 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     twin_us, twin_end_us = starts_us(0)
     phases = [twin_us]
     for number in range(1, _PHASES if rules.backfills else 1):
-        # Advance reservations are told in the run's own time, which then cannot be moved.
-        later_s = 0 if rules.reservations else rules.bf_resolution * number // _PHASES
+        # Advance reservations and outages are told in the run's own time, which then cannot be moved.
+        is_bound = rules.reservations or has_outages(record)
+        later_s = 0 if is_bound else rules.bf_resolution * number // _PHASES
         phases.append(starts_us(later_s * US, every_s * number // _PHASES)[0])
     means_s = [seconds(int((each - submit_us).mean())) for each in phases]
     real_s = seconds(int((real_us - submit_us).mean()))
@@ -138,6 +143,26 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
         bf_interval_s=every_s,
         differences=_differences(jobs, submit_us, real_us, twin_us, ends_us, apart),
     )
+
+
+def has_outages(record: RunRecord) -> bool:
+    """Whether nodes failed or were maintained as the run's scenario says."""
+    return bool(record.scenario.get("failures") or record.scenario.get("maintenance"))
+
+
+def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunRecord) -> RunRecord:
+    """These jobs in the twin, on nodes that go and come back as those of the run did."""
+    if not has_outages(record):
+        return simulate(jobs, nodes, scheduler)
+    from emulator.runner import outages_of  # noqa: PLC0415 - it imports all that can be run
+
+    machine = make_cluster(nodes, scheduler, jobs)
+    assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
+    requeues = machine.expect_outages()
+    outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
+    loop = Loop(machine, happenings=Happenings(None, outages))
+    loop.run()
+    return loop.record()
 
 
 def _differences(  # noqa: PLR0917 - one column each

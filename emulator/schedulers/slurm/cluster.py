@@ -11,6 +11,7 @@ from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.decisions import default_node_names
+from emulator.harness.record import JobState, RunOutcome
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
@@ -19,6 +20,8 @@ from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.rules import Rules
@@ -89,6 +92,8 @@ class SlurmCluster(Cluster):
         self._room = np.zeros((node_count if per_node > 1 else 0, s.ROOM_COLUMNS), np.int64)
         self._running = np.zeros(node_count * per_node, np.int64)
         self._cores = np.zeros(node_count * per_node, np.int64)
+        self._has_outages = False
+        self._left_us = -1
         super().__init__(int(node_count * per_node), SchedulerConfig(backfill="none"), jobs)
         self.scheduler = scheduler
         self._keep_nodes()
@@ -99,6 +104,8 @@ class SlurmCluster(Cluster):
         super()._fill_rows(jobs, first)
         jobs = self._asked_jobs
         self._fill_wants(jobs)
+        for column in (s.ELIGIBLE, s.SUBMITTED):
+            self._mine[: len(jobs), column] = jobs.submit_us
         rows, rules = slice(len(jobs)), self._rules
         self._job[rows, t.ESTIMATE] = -(-self._job[rows, t.ESTIMATE] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
@@ -195,7 +202,66 @@ class SlurmCluster(Cluster):
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
-        kernel.finish(self._state, self._twin, now_us, True)
+        kernel.finish(self._state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
+
+    # Nodes that go and come back by themselves.
+
+    def expect_outages(self) -> bool:
+        """Nodes will fail and be maintained. Returns whether jobs that lose one wait again. Raises ValueError."""
+        if self._slurm.select is not None:
+            raise ValueError("scheduler slurm: select: nodes that jobs share do not fail in the twin")
+        self._has_outages = True
+        return self._rules.job_requeue
+
+    def _left_at(self, now_us: int) -> bool:
+        """Whether a job left its nodes then, which runs the main loop; nodes that come back do not."""
+        last = self._reg[t.LAST_ENDED]
+        return bool(self._left_us == now_us or (last >= 0 and self._job[last, t.END] == now_us))
+
+    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
+        super().end(job, now_us, outcome)
+        self._left_us = now_us
+
+    def requeue(
+        self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
+    ) -> None:
+        """A running job loses its nodes; it is held back for two minutes, and waits again then."""
+        self.end(job, now_us, outcome)
+        self._job[job, t.STATE] = JobState.HELD
+        self._job[job, t.START] = self._job[job, t.END] = -1
+        if front:
+            self._job[job, t.KEY] = t.FRONT
+        own, mine = self._own, self._mine
+        mine[job, s.ELIGIBLE] = now_us // s.SECOND * s.SECOND + s.HOLD
+        mine[job, s.SUBMITTED] = now_us
+        mine[job, s.NEXT_HELD] = t.NEVER
+        if own[s.RELEASE_AT] == t.NEVER:
+            own[s.FIRST_HELD], own[s.RELEASE_AT] = job, mine[job, s.ELIGIBLE]
+        else:
+            mine[own[s.LAST_HELD], s.NEXT_HELD] = job
+        own[s.LAST_HELD] = job
+        own[s.RESUBMITS] = self._rules.priority_type == "multifactor"
+
+    def ask(
+        self,
+        jobs: NDArray[np.intp],
+        *,
+        run_us: NDArray[np.int64],
+        estimate_us: NDArray[np.int64],
+        nodes: NDArray[np.int64],
+    ) -> None:
+        """As any cluster, but a job's time limit stays what it was, however much of its work it has done."""
+        has_run = self._job[jobs, t.RUN_ROW] >= 0
+        limit_us = np.where(has_run, self._job[jobs, t.ESTIMATE], estimate_us)
+        super().ask(jobs, run_us=run_us, estimate_us=limit_us, nodes=nodes)
+
+    def take_offline(self, nodes: Iterable[int], now_us: int) -> None:
+        super().take_offline(nodes, now_us)
+        self._own[s.NODES_MOVED] = self._has_outages
+
+    def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
+        super().bring_online(nodes, now_us)
+        self._own[s.NODES_MOVED] = self._has_outages
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         self.finish_instant(now_us)
@@ -233,6 +299,7 @@ def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
         (s.LAST_PASS, _LONG_AGO_US),
         (s.FILL_AT, t.NEVER),
         (s.LAST_FILL, _LONG_AGO_US),
+        (s.RELEASE_AT, t.NEVER),
         (s.QUIET_WAIT, rules.bf_after_quiet * US),
         (s.PARTITIONS, len(rules.partitions)),
         (s.PER_NODE, 1 if slurm.select is None else slurm.select.cores),

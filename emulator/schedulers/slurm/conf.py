@@ -34,6 +34,7 @@ def _no_half_life(text: str) -> int:
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
+    "jobrequeue": ("job_requeue", _yes),
     "priorityweightage": ("priority_weight_age", int),
     "priorityweightfairshare": ("priority_weight_fairshare", int),
     "priorityweightjobsize": ("priority_weight_job_size", int),

@@ -26,6 +26,7 @@ from emulator.harness.tables import (
     FUTURE,
     GOES_ON,
     HEAP_N,
+    HELD,
     JOBS_N,
     KEY,
     KILLED,
@@ -55,22 +56,29 @@ from emulator.schedulers.slurm.tables import (
     CALC_EVERY,
     DEFER,
     DEPTH,
+    ELIGIBLE,
     FAIR_WEIGHT,
     FILL_AT,
+    FIRST_HELD,
     FULL_CHANGED,
     HALF_LIFE,
     LAST_FILL,
     LAST_PASS,
     MAX_AGE,
     MIN_AGE,
+    NEXT_HELD,
+    NODES_MOVED,
     PARTITION,
     PARTITIONS,
     PASS_AT,
     PASS_GAP,
     PER_NODE,
+    RELEASE_AT,
     RESERVATION,
+    RESUBMITS,
     SCHED_EVERY,
     SECOND,
+    SUBMITTED,
     TIER,
     TIER_STEP,
     WHOSE,
@@ -95,10 +103,10 @@ def look_at_usage(state: State, twin: Twin, now: int) -> float:
 
 
 @inner
-def key_of(job: Ints, twin: Twin, who: int, used: float, now: int) -> int:
+def key_of(twin: Twin, who: int, used: float, now: int) -> int:
     """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
     _, mine, fixed, _, _, _, _, _, _, weights, accounts, _, _, _, _, _ = twin
-    value = fixed[who] + weights[AGE_WEIGHT] * min((now - job[who, SUBMIT]) / weights[MAX_AGE], 1.0)
+    value = fixed[who] + weights[AGE_WEIGHT] * min((now - mine[who, ELIGIBLE]) / weights[MAX_AGE], 1.0)
     if weights[FAIR_WEIGHT] > 0.0:
         part = accounts[mine[who, WHOSE], USAGE] / used if used > 0.0 else 0.0
         value += weights[FAIR_WEIGHT] * 0.5 ** (part / accounts[mine[who, WHOSE], SHARES])
@@ -122,10 +130,46 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
             used = look_at_usage(state, twin, now)
         job[who, STATE] = QUEUED
         if own[CALC_EVERY]:
-            job[who, KEY] = key_of(job, twin, who, used, now)
+            job[who, KEY] = key_of(twin, who, used, now)
         queue_insert(job, queue, reg, who)
         count += 1
     return count
+
+
+@inner
+def release(state: State, twin: Twin, now: int) -> None:
+    """Queue jobs that were requeued and have been held back for as long as they must be. That is no event by itself."""
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    own, mine = twin[0], twin[1]
+    used = look_at_usage(state, twin, now) if own[CALC_EVERY] else 0.0
+    while own[RELEASE_AT] <= now:
+        who = own[FIRST_HELD]
+        own[FIRST_HELD] = mine[who, NEXT_HELD]
+        own[RELEASE_AT] = NEVER if own[FIRST_HELD] == NEVER else mine[own[FIRST_HELD], ELIGIBLE]
+        if job[who, STATE] == HELD:
+            job[who, STATE] = QUEUED
+            if own[CALC_EVERY]:
+                job[who, KEY] = key_of(twin, who, used, now)
+            queue_insert(job, queue, reg, who)
+    own[FULL_CHANGED] = 1
+
+
+@inner
+def sort_resubmitted(state: State, twin: Twin) -> None:
+    """Put jobs with equal keys in order of their submits, which a requeue changes: little is out of order."""
+    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    mine = twin[1]
+    for k in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
+        who = queue[k]
+        key = (job[who, KEY], mine[who, SUBMITTED], who)
+        place = k
+        while place > reg[QUEUE_LO]:
+            other = queue[place - 1]
+            if (job[other, KEY], mine[other, SUBMITTED], other) < key:
+                break
+            queue[place] = other
+            place -= 1
+        queue[place] = who
 
 
 @inner
@@ -137,7 +181,7 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = int(queue[place])
         if job[who, KEY] != FRONT:
-            job[who, KEY] = key_of(job, twin, who, used, now)
+            job[who, KEY] = key_of(twin, who, used, now)
     sort_queue(job, queue, reg, spare)
 
 
@@ -180,7 +224,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
             continue
-        if now - job[who, SUBMIT] >= own[MIN_AGE] and (asks or not is_kept_out(state, twin, who, now)):
+        if now - mine[who, ELIGIBLE] >= own[MIN_AGE] and (asks or not is_kept_out(state, twin, who, now)):
             tests[mark] = 1
             for which in range(0 if asks else parts.shape[1]):
                 masks[0, which] |= parts[partition, which]
@@ -197,6 +241,12 @@ def note_event(own: Ints, now: int, makes_pass: bool) -> None:
         own[PASS_AT] = (earliest + SECOND - 1) // SECOND * SECOND
 
 
+@inner
+def goes_on(job: Ints, reg: Ints, own: Ints) -> bool:
+    """Whether jobs run, will be submitted, or are held back."""
+    return bool(reg[HEAP_N] or next_submit(job, reg) != NEVER or own[RELEASE_AT] != NEVER)
+
+
 @compiled
 def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
@@ -207,17 +257,25 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     if own[FILL_AT] < now:  # nobody waited then
         own[LAST_FILL] = own[FILL_AT]
         own[FILL_AT] = NEVER
+    released = own[RELEASE_AT] <= now
+    if released:
+        release(state, twin, now)
     submitted = submit_due(state, twin, now) > 0
     other_event = other_event or is_boundary(twin, now)
-    if submitted or other_event:
-        note_event(own, now, other_event or own[DEFER] == 0)
+    if (released or own[NODES_MOVED]) and not own[SCHED_EVERY]:  # else it might be the last that ever happens
+        other_event = True
+    if submitted or other_event or own[NODES_MOVED]:
+        note_event(own, now, other_event or (submitted and own[DEFER] == 0))
+    own[NODES_MOVED] = 0
     if reg[QUEUE_LO] == reg[QUEUE_HI]:
         own[PASS_AT] = NEVER
         return
     if own[CALC_EVERY] and now > 0 and now % own[CALC_EVERY] == 0:
         look_at_priorities(state, twin, now)
-        if reg[HEAP_N] or next_submit(state[0], reg) != NEVER:  # else cycles that start nobody have no end
+        if goes_on(state[0], reg, own):  # else cycles that start nobody have no end
             note_change(own, now)
+    if own[RESUBMITS]:
+        sort_resubmitted(state, twin)
     depth = own[DEPTH]
     if own[SCHED_EVERY] and own[FULL_CHANGED] and now > 0 and now % own[SCHED_EVERY] == 0:
         own[FULL_CHANGED] = 0
@@ -234,14 +292,15 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
 @inner
 def next_timer(job: Ints, reg: Ints, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
-    if reg[QUEUE_LO] == reg[QUEUE_HI]:
-        return NEVER
-    now = reg[NOW]
     own = twin[0]
-    at: int = min(own[PASS_AT], own[FILL_AT], next_boundary(twin, now))
+    held: int = own[RELEASE_AT]
+    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+        return held
+    now = reg[NOW]
+    at: int = min(held, own[PASS_AT], own[FILL_AT], next_boundary(twin, now))
     if own[SCHED_EVERY] and own[FULL_CHANGED]:
         at = min(at, (now // own[SCHED_EVERY] + 1) * own[SCHED_EVERY])
-    if own[CALC_EVERY] and (reg[HEAP_N] or next_submit(job, reg) != NEVER):
+    if own[CALC_EVERY] and goes_on(job, reg, own):
         at = min(at, (now // own[CALC_EVERY] + 1) * own[CALC_EVERY])
     return at
 

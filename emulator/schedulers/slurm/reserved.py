@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import ESTIMATE, JOB, NEVER
-from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_
+from emulator.harness.tables import ESTIMATE, JOB, NEVER, OFFLINE
+from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_, WIDTH
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
@@ -54,7 +54,7 @@ def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
 def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     """Whether a job has too few nodes because of reservations alone: nobody runs on those that they leave to it.
 
-    The first mask has the nodes that the main loop keeps for others.
+    Nor because too few are up at all. The first mask has the nodes that the main loop keeps for others.
     """
     if twin[15][2].shape[0] == 0:
         return False
@@ -65,15 +65,17 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
         masks[1, which] = parts[partition, which]
     close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
     fewer = 0
+    up = 0
     for which in range(parts.shape[1]):
         fewer += parts[partition, which] - masks[1, which]
+        up += parts[partition, which] and node[which * own[PER_NODE], OFFLINE] == 0
         if masks[1, which]:
             is_taken = masks[0, which] != 0
             for place in range(which * own[PER_NODE], (which + 1) * own[PER_NODE]):
                 is_taken = is_taken or node[place, JOB] >= 0
             if is_taken:
                 return False
-    return fewer > 0
+    return bool(fewer > 0 and up >= twin[1][who, WIDTH])
 
 
 @inner

@@ -39,7 +39,8 @@ class Rules:
 
     `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
-    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS count.
+    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS count. `job_requeue`: who
+    loses a node waits again.
     """
 
     backfill: bool = True
@@ -57,6 +58,7 @@ class Rules:
     bf_after_quiet: int = 0
     over_time_limit: int = 0
     kill_wait: int = 30
+    job_requeue: bool = True
     priority_type: PriorityType = "basic"
     priority_weight_age: int = 0
     priority_weight_fairshare: int = 0

@@ -58,6 +58,7 @@ class Slurm:
     bf_after_quiet: int | None = None
     over_time_limit: int | None = None
     kill_wait: int | None = None
+    job_requeue: bool | None = None
     priority_type: PriorityType | None = None
     priority_weight_age: int | None = None
     priority_weight_fairshare: int | None = None

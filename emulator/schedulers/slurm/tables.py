@@ -19,17 +19,25 @@ if TYPE_CHECKING:
 # happened since the last one; LAST_FILL; QUIET_WAIT: how long after a change it is due if none came for FILL_EVERY.
 # LIMITS_N: limits of QOS that there are; LOOKS: how often what runs was counted for them. PER_NODE: cores of a node,
 # 1 where jobs have whole ones; NODE_MEMORY: in MiB, 0 where nobody looks at it; RUNNING_N: jobs in `running`.
+# NODES_MOVED: nodes went or came back since the last instant; RELEASE_AT: when the first of the jobs that are held
+# back, FIRST_HELD to LAST_HELD, may wait again, NEVER if there is none; RESUBMITS: some job has another submit time
+# than its row says, and submit times count.
 (
     DEPTH, SCHED_EVERY, PASS_GAP, DEFER, FILL_EVERY, WINDOW, RESOLUTION, MAX_TEST, MAX_USER, MIN_AGE, OVER,
     CALC_EVERY, PASS_AT, LAST_PASS, FULL_CHANGED, SLOTS_N, PARTITIONS, LIMITS_N, LOOKS,
     FILL_AT, LAST_FILL, QUIET_WAIT, PER_NODE, NODE_MEMORY, RUNNING_N,
-) = range(25)  # fmt: skip
-TWIN_REGISTERS = 25
+    NODES_MOVED, RELEASE_AT, FIRST_HELD, LAST_HELD, RESUBMITS,
+) = range(30)  # fmt: skip
+TWIN_REGISTERS = 30
 # Columns of the jobs: partition, the partition's tier, the index of the user, the QOS whose limits count, first the
 # partition's (-1: none), then the job's own; the last look at limits that counted it; the advance reservation that it
-# asks for (-1: none); nodes it wants, cores and memory on each; whether it is in `running`.
-PARTITION, TIER, WHOSE, FIRST_QOS, OWN_QOS, COUNTED, RESERVATION, WIDTH, CORES, MEMORY, IS_LISTED = range(11)
-TWIN_COLUMNS = 11
+# asks for (-1: none); nodes it wants, cores and memory on each; whether it is in `running`. ELIGIBLE: since when it may
+# wait; SUBMITTED: when it was submitted or, if it had to wait again, that; NEXT_HELD: who was held back after it.
+(
+    PARTITION, TIER, WHOSE, FIRST_QOS, OWN_QOS, COUNTED, RESERVATION, WIDTH, CORES, MEMORY, IS_LISTED,
+    ELIGIBLE, SUBMITTED, NEXT_HELD,
+) = range(14)  # fmt: skip
+TWIN_COLUMNS = 14
 # Limits of a QOS, -1 where there is none: of all its jobs together and of a user's. An even one is of jobs, the next
 # one of their nodes.
 GRP_JOBS, GRP_NODES, USER_JOBS, USER_NODES = range(4)
@@ -68,4 +76,6 @@ nodes; where jobs share nodes what each has left, the running jobs in order of e
 SECOND, MINUTE = 1_000_000, 60_000_000
 CHECK_EVERY = 30 * SECOND
 """Time limits are looked at so often (recorded: a limit of 60 s ended a job after 79 s)."""
+HOLD = 121 * SECOND
+"""A job that was requeued may start so long after the second in which it was (recorded)."""
 TIER_STEP = 1 << 33

@@ -16,13 +16,13 @@ from emulator.harness.node_failures import Exponential, Outage, Recorded, Weibul
 from emulator.harness.node_outages import NodeOutages, Window
 from emulator.harness.record import RunOutcome
 from emulator.harness.run import make_cluster
-from emulator.runner import prepare, run_virtual
+from emulator.runner import check_live, prepare, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.files import TraceError
 from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.node_outages import FailingMachine, Out
+from oracle.node_outages import FailingMachine, random_outages
 from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
 
@@ -62,38 +62,12 @@ def nodes_given(record: RunRecord) -> dict[tuple[int, int], frozenset[int]]:
 
 def compare(rng: np.random.Generator, order: str, backfill: str) -> None:
     jobs, nodes = random_workload(rng, jobs=25)
-    longest_s = 1 + max(job.submit_us + job.run_us for job in jobs) // US
-    lost = bool(rng.random() < 0.3)
-    failures = []
-    for _ in range(int(rng.integers(0, 8))):
-        begin = int(rng.integers(0, longest_s)) * US
-        end = NEVER_US if rng.random() < 0.1 else begin + int(rng.integers(1, longest_s + 1)) * US
-        failures.append(Outage(begin, end, int(rng.integers(nodes))))
-    failures.sort()
-    windows = []
-    for _ in range(int(rng.integers(0, 3))):
-        begin = int(rng.integers(0, longest_s)) * US
-        which = rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))]
-        windows.append(
-            Window(
-                drain_us=max(begin - int(rng.integers(0, 20)) * US, 0),
-                begin_us=begin,
-                end_us=begin + int(rng.integers(1, longest_s + 1)) * US,
-                nodes=tuple(sorted(which.tolist())),
-                lost=bool(rng.random() < 0.3),
-            )
-        )
-    outs = [Out((each.node,), each.begin_us, each.begin_us, each.end_us, lost) for each in failures]
-    outs += [Out(each.nodes, each.drain_us, each.begin_us, each.end_us, each.lost) for each in windows]
-    # Of a job that is hit twice at one time the first outage says what becomes of it: windows are planned first.
-    outs = outs[len(failures) :] + outs[: len(failures)]
+    outages = random_outages(rng, nodes, 1 + max(job.submit_us + job.run_us for job in jobs) // US)
     choice = str(rng.choice(CHOICES)) if backfill == "easy" else "first_fit"
     config = SchedulerConfig(order=order, backfill=backfill, choice=choice)  # type: ignore[arg-type]
-    record = run_with(
-        job_table(jobs), nodes, config, NodeOutages(nodes, iter(failures), lost=lost, windows=windows)
-    )
+    record = run_with(job_table(jobs), nodes, config, outages.on(nodes))
     options = Options(choice=choice)
-    expected = FailingMachine(jobs, nodes, order, backfill, options, outs, nodes_given(record)).run()
+    expected = FailingMachine(jobs, nodes, order, backfill, options, outages.outs, nodes_given(record)).run()
     assert runs_of(record) == expected
     assert_lawful(record, jobs_in=len(jobs))
 
@@ -258,7 +232,11 @@ def test_a_scenario_that_says_nothing_of_failures_is_stored_as_before() -> None:
             "hybrid has failures",
         ),
         (
-            {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}, "scheduler": "slurm"},
+            {
+                "failures": {"model": {"weibull": {"node_mtbf_s": 9}}},
+                "scheduler": "slurm",
+                "limits": [{"by": "user", "jobs": 2}],
+            },
             "decides over its jobs itself",
         ),
     ],
@@ -268,6 +246,17 @@ def test_what_cannot_be_run_is_told(keys: dict[str, object], message: str) -> No
     with pytest.raises(ScenarioError) as error:
         run_virtual(wrong, prepare(wrong))
     assert message in str(error.value)
+
+
+def test_of_live_runs_those_on_the_real_slurm_have_failures_without_a_mechanism() -> None:
+    fails = {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}}
+    on_slurm = {**fails, "live": {"batch": "slurm"}}
+    with_conf = {**fails, "live": {"batch": {"slurm": {}}}}
+    for given in (scenario(**on_slurm), scenario(**with_conf)):
+        check_live(given, prepare(given))
+    for given in (scenario(**fails), scenario(**on_slurm, mechanism="balancer")):
+        with pytest.raises(ScenarioError, match="virtual time only; leave out `failures` and `maintenance`"):
+            check_live(given, prepare(given))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -50,6 +51,27 @@ def test_the_twin_is_tried_at_six_phases_of_its_cycle() -> None:
     ]
     assert found.twin_mean_wait_s == waits_s[0]
     assert (found.twin_least_mean_wait_s, found.twin_most_mean_wait_s) == (min(waits_s), max(waits_s))
+
+
+def test_the_twin_has_the_outages_of_the_run(tmp_path: Path) -> None:
+    """The first job lost a node at second 100, which was gone for 50 s; of it what it ran last is told."""
+    down = tmp_path / "down.csv"
+    down.write_text("node,begin,end\nn001,100,150\n")
+    fails = {"model": {"recorded": {"trace": str(down)}}}
+    said = {"nodes": 4, "workload": {"trace": "none.swf"}, "failures": fails}
+    jobs = JobTable.build(submit_us=[0, 1 * US], run_us=[300 * US, 60 * US], nodes=[3, 4])
+    record = simulate(jobs, 4, SchedulerConfig.parse("slurm"))
+    record = replace(
+        record,
+        clock="live",
+        scenario={**said, **ON_SLURM},
+        start_us=np.array([240 * US, 150 * US]),
+        end_us=np.array([540 * US, 210 * US]),
+    )
+    found = calibrate(record)
+    assert (found.differences, found.median_start_off_s) == ((), 0)
+    without = calibrate(replace(record, scenario=ON_SLURM))
+    assert [(each.job, each.twin_s) for each in without.differences] == [(1, 0.0), (2, 300.0)]
 
 
 def test_jobs_that_start_apart_are_named_with_the_one_before() -> None:

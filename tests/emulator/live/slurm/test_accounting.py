@@ -151,6 +151,26 @@ def row(number, state, start, end, nodes, *, name="j1"):
     )
 
 
+def test_a_job_that_waits_again_has_its_runs_though_nobody_knows_when_it_starts():
+    lost = row(1, "NODE_FAIL", "10:00", "20:00", "n01")
+    (job,) = read_jobs([lost], ["1|PENDING|2026-01-01T00:20:00|N/A|"], NAMES, 1_767_225_600)
+    assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("QUEUED", ["REQUEUED"])
+
+
+def test_nodes_that_are_set_down_are_marked_until_they_are_told_to_resume():
+    log = [
+        f"[2026-01-01T00:{at}] update_node: node n02 state set to {state}"
+        for at, state in (
+            ("10:00.1", "DRAINING"),
+            ("20:00.2", "DOWN"),
+            ("30:00.3", "IDLE"),
+            ("40:00.4", "DOWN"),
+        )
+    ]
+    found = read_marks(log, NAMES, 1_767_225_600)
+    assert found == [(600 * US, 1, True), (1800 * US, 1, False), (2400 * US, 1, True)]
+
+
 def test_a_job_that_was_resized_has_its_nodes_at_each_time_though_slurm_tells_the_time_of_the_change_as_its_start():
     """As Slurm 22.05 wrote it: shrunk, expanded, requeued and started again."""
     rows = [

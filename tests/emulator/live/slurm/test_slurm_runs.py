@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from balancer.clock import US
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.record import JobState, NodePool, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.report.compare import compare, render
 from emulator.runner import prepare, run_virtual
@@ -217,3 +218,35 @@ def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, proce
     assert start_s[2] >= course["start_s"]
     for row in (0, 3):
         assert start_s[row] + limit_s[row] <= downtime["start_s"] or start_s[row] >= downtime["end_s"]
+
+
+def test_nodes_fail_and_are_maintained_when_the_scenario_says_so_and_jobs_wait_again(tmp_path, processes):
+    rest = "1800 -1 1 1 1 1 1 -1 -1 -1"
+    lines = (f"1 0 -1 300 2 -1 -1 2 {rest}\n", f"2 10 -1 300 1 -1 -1 1 {rest}\n")
+    (tmp_path / "two.swf").write_text("".join(lines))
+    (tmp_path / "down.csv").write_text("node,begin,end\nn001,100,130\n")
+    window = {"begin_s": 200, "end_s": 230, "drain_s": 50, "nodes": ["n003"]}
+    scenario = from_mapping(
+        {
+            "name": "outages",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "two.swf")},
+            "failures": {"model": {"recorded": {"trace": str(tmp_path / "down.csv")}}},
+            "maintenance": [window],
+            # What Slurm needs to end a job takes seconds of the wall: they must be less than its two minutes.
+            "live": {"batch": "slurm", "speed": 15},
+        }
+    )
+    record = run(scenario, tmp_path / "work", processes)
+
+    assert record.interrupted == ""
+    assert set(record.state) == {JobState.ENDED}
+    requeued = np.flatnonzero(record.runs.outcome == RunOutcome.REQUEUED)
+    assert len(requeued) == 2, "both jobs lost a node"
+    for row in requeued:
+        (after,) = np.flatnonzero(
+            (record.runs.job == record.runs.job[row]) & (np.arange(len(record.runs.job)) > row)
+        )
+        assert record.runs.start_us[after] >= record.runs.end_us[row] // US * US + 121 * US
+    pools = [(record.node_names[node], move.pool) for move in record.moves for node in move.nodes]
+    assert pools == [(name, pool) for name in ("n001", "n003") for pool in (NodePool.DOWN, NodePool.OA_IDLE)]

@@ -1,0 +1,253 @@
+"""Random workloads under random settings of Slurm, and one run of each by the twin and by the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.harness.happenings import Happenings
+from emulator.harness.laws import assert_lawful
+from emulator.harness.loop import Loop
+from emulator.harness.record import RunOutcome
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.cluster import SlurmCluster
+from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.reservations import Reserved
+from emulator.schedulers.slurm.rules import Partition, Rules
+from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.schedulers.slurm.select import Select
+from oracle.node_outages import RandomOutages, random_outages
+from oracle.slurm import SlurmReference
+from oracle.workloads import job_table, random_workload
+
+if TYPE_CHECKING:
+    from emulator.harness.record import RunRecord
+    from oracle.reference import Job
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "backfill": (True, False),
+    "default_queue_depth": (1, 2, 5),
+    "sched_interval": (-1, 7, 30, 60),
+    "sched_min_interval": (0, 2, 3_000_000, 5_500_000),
+    "defer": (True, False),
+    "bf_interval": (1, 5, 30, 60),
+    "bf_window": (1, 3, 10, 1440),
+    "bf_resolution": (1, 7, 60, 300),
+    "bf_max_job_test": (1, 2, 5, 10),
+    "bf_max_job_user": (0, 1, 2),
+    "bf_min_age_reserve": (0, 5, 60),
+    "bf_after_quiet": (0, 4, 25),
+    "over_time_limit": (0, 1),
+}
+_PRIORITIES: dict[str, tuple[Any, ...]] = {
+    "priority_weight_age": (0, 1000),
+    "priority_weight_fairshare": (0, 1000, 5000),
+    "priority_weight_job_size": (0, 500),
+    "priority_weight_partition": (0, 300),
+    "priority_max_age": (10, 100),
+    "priority_favor_small": (True,),
+    "priority_decay_half_life": (0, 30, 1000),
+    "priority_calc_period": (5, 60),
+}
+
+
+def some_of(rng: np.random.Generator, choices: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Every setting at its default half of the time."""
+    return {name: each[rng.integers(len(each))] for name, each in choices.items() if rng.random() < 0.5}
+
+
+def stretched(rng: np.random.Generator, jobs: list[Job]) -> list[Job]:
+    """Minutes instead of seconds, some of the time, and some of the time not whole seconds."""
+    by = int(rng.choice((1, 20, 60, 300)))
+    gap = max(1, by // 10)
+    jobs = [
+        job._replace(submit_us=job.submit_us * gap, run_us=job.run_us * by, estimate_us=job.estimate_us * by)
+        for job in jobs
+    ]
+    if rng.random() < 0.8:
+        return jobs
+    odd = rng.integers(0, US, (len(jobs), 2)).tolist()
+    return [
+        job._replace(submit_us=job.submit_us + later, run_us=job.run_us + longer)
+        for job, (later, longer) in zip(jobs, odd, strict=True)
+    ]
+
+
+def with_rules(  # noqa: PLR0917
+    slurm: Slurm,
+    rules: Rules,
+    jobs: list[Job],
+    nodes: int,
+    wants: dict[int, tuple[int, int]] | None = None,
+    outages: RandomOutages | None = None,
+) -> RunRecord:
+    class Ruled(Slurm):
+        def rules(self, node_count: int) -> Rules:
+            return rules
+
+    ruled = Ruled(queues=slurm.queues, shares=slurm.shares, user_qos=slurm.user_qos, select=slurm.select)
+    table = job_table(jobs)
+    if wants:
+        asked = np.array([wants[number] for number in table.number.tolist()])
+        table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
+    cluster = SlurmCluster(nodes, SchedulerConfig(), table, ruled)
+    happenings = (
+        None if outages is None else Happenings(None, outages.on(nodes, lost=not cluster.expect_outages()))
+    )
+    loop = Loop(cluster, happenings=happenings)
+    loop.run()
+    return loop.record()
+
+
+def schedule(record: RunRecord, per_node: int = 1) -> dict[int, tuple[int, int, frozenset[int]]]:
+    """Start, end and nodes of each job. `per_node`: cores, where the record's nodes are cores."""
+    runs = record.runs
+    return {
+        int(record.jobs.number[job]): (
+            int(runs.start_us[row]),
+            int(runs.end_us[row]),
+            frozenset((runs.node[runs.first[row] : runs.first[row + 1]] // per_node).tolist()),
+        )
+        for row, job in enumerate(runs.job)
+    }
+
+
+def agrees(seed: int, *, sharing: bool = False) -> None:
+    """Every job starts and ends when, and where, the reference says."""
+    rng = np.random.default_rng(seed)
+    said, rules, jobs, nodes = random_case(rng, sharing=sharing)
+    select, wants = with_random_cores(rng, jobs) if sharing else (None, {})
+    said = replace(said, select=select)
+    record = with_rules(said, rules, jobs, nodes, wants)
+    has = None if select is None else (select.cores, select.memory_mb)
+    expected = SlurmReference(rules, nodes, jobs, said.queues, said.shares, said.user_qos, has, wants).run()
+    assert schedule(record, select.cores if select is not None else 1) == expected, f"seed {seed}"
+    assert_lawful(record)
+
+
+def agrees_on_failing_nodes(seed: int) -> None:
+    """Every run begins and ends when, where and how the reference says."""
+    rng = np.random.default_rng([29, seed])
+    said, rules, jobs, nodes = random_case(rng)
+    if rng.random() < 0.2:
+        rules = replace(rules, job_requeue=False)
+    if rng.random() < 0.5:  # else 121 s more or less are all the same
+        rules = replace(rules, priority_max_age=1000)
+    if rules.defer and rules.sched_interval < 0 and not rules.backfills:
+        # Then the last submit starts nobody, and an outage that comes when all else is over, or does not, might.
+        rules = replace(rules, defer=False)
+    longest_s = 1 + max(job.submit_us + job.run_us for job in jobs) // US
+    outages = random_outages(rng, nodes, longest_s, longest_drain_s=longest_s)
+    record = with_rules(said, rules, jobs, nodes, outages=outages)
+    reference = SlurmReference(rules, nodes, jobs, said.queues, said.shares, said.user_qos, outs=outages.outs)
+    reference.run()
+    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
+    assert sorted(all_runs(record)) == sorted(expected), f"seed {seed}"
+    assert_lawful(record)
+
+
+_OUTCOMES = {
+    RunOutcome.FINISHED: "finished",
+    RunOutcome.KILLED: "killed",
+    RunOutcome.PREEMPTED: "requeued",
+    RunOutcome.CANCELLED: "lost",
+}
+
+
+def all_runs(record: RunRecord) -> list[tuple[int, int, int, frozenset[int], str]]:
+    """Number, start, end, nodes and outcome of every run."""
+    runs = record.runs
+    parts = np.split(runs.node, runs.first[1:-1]) if len(runs.job) else []
+    rows = zip(runs.job, runs.start_us.tolist(), runs.end_us.tolist(), parts, runs.outcome, strict=True)
+    return [
+        (int(record.jobs.number[job]), start, end, frozenset(part.tolist()), _OUTCOMES[RunOutcome(how)])
+        for job, start, end, part, how in rows
+    ]
+
+
+def random_case(rng: np.random.Generator, *, sharing: bool = False) -> tuple[Slurm, Rules, list[Job], int]:
+    """What the twin is told beside its rules, the rules, jobs and nodes."""
+    estimates = str(rng.choice(("exact", "longer", "mixed", "shorter")))
+    jobs, nodes = random_workload(rng, estimates=estimates, jobs=40)
+    jobs = stretched(rng, jobs)
+    settings = some_of(rng, _CHOICES)
+    if rng.random() < 0.5:
+        settings |= {"priority_type": "multifactor", **some_of(rng, _PRIORITIES)}
+    rules, queues = Rules(**settings), {}
+    if nodes > 3 and rng.random() < 0.5:
+        half = nodes // 2
+        tiers, factors = rng.integers(1, 3, 2).tolist(), rng.integers(0, 5, 2).tolist()
+        parts = (
+            Partition("all", None, tiers[0], factors[0]),
+            Partition("half", tuple(range(half)), tiers[1], factors[1]),
+        )
+        rules, queues = replace(rules, partitions=parts, default_partition="all"), {0: "half", 1: "half"}
+        jobs = [job._replace(nodes=min(job.nodes, half)) if job.queue in queues else job for job in jobs]
+    shares, user_qos = {1: 3.0}, {}
+    if not sharing and rng.random() < 0.5:
+        rules, user_qos = with_random_qos(rng, rules, jobs)
+    if rng.random() < 0.5:
+        rules = with_random_reservations(rng, rules, jobs, nodes)
+    return Slurm(queues=queues, shares=shares, user_qos=user_qos), rules, jobs, nodes
+
+
+def with_random_cores(rng: np.random.Generator, jobs: list[Job]) -> tuple[Select, dict[int, tuple[int, int]]]:
+    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory counts half of the time."""
+    cores, most = int(rng.integers(2, 9)), int(rng.choice((0, 20, 100)))
+    select = Select(cores, "CR_Core_Memory", most) if most else Select(cores)
+    few = max(1, cores // int(rng.integers(1, 5)))
+    wants = {
+        job.number: (
+            cores if rng.random() < 0.1 else int(rng.integers(1, few + 1)),
+            int(rng.integers(0, most // 2 + 1)),
+        )
+        for job in jobs
+    }
+    return select, wants
+
+
+def with_random_reservations(rng: np.random.Generator, rules: Rules, jobs: list[Job], nodes: int) -> Rules:
+    """Up to three, one after the other, the last of them for two users if their jobs fit and come before."""
+    last_s = max(job.submit_us for job in jobs) // US + 1
+    found, begin = [], 0
+    for number in range(int(rng.integers(1, 4))):
+        begin += int(rng.integers(0, last_s + 60))
+        end = begin + int(rng.integers(1, 2 * last_s + 120))
+        some = rng.permutation(nodes)[: int(rng.integers(1, nodes + 1))].tolist()
+        found.append(Reserved(f"r{number}", begin, end, tuple(sorted(some))))
+        begin = end
+    users = {0, 1}
+    mine = [job for job in jobs if job.user in users]
+    longest_s = -(-max((job.estimate_us for job in mine), default=1) // (60 * US)) * 60
+    last = Reserved("own", begin, begin + longest_s * len(jobs), tuple(range(nodes)), frozenset(users))
+    return replace(rules, reservations=(*found, last))
+
+
+def with_random_qos(rng: np.random.Generator, rules: Rules, jobs: list[Job]) -> tuple[Rules, dict[int, str]]:
+    """Limits that each job alone keeps, on jobs' own QOS and on partitions'; whose each user is."""
+    widest = max(job.nodes for job in jobs)
+    table = tuple(
+        Qos(
+            name,
+            priority=int(rng.integers(0, 3)),
+            **{kind: int(rng.integers(1, 4)) for kind in ("grp_jobs", "user_jobs") if rng.random() < 0.4},
+            **{
+                kind: widest + int(rng.integers(0, 4))
+                for kind in ("grp_nodes", "user_nodes")
+                if rng.random() < 0.4
+            },
+        )
+        for name in ("high", "low", "normal")
+    )
+    names = ["", "high", "low"]
+    partitions = tuple(replace(each, qos=names[rng.integers(3)]) for each in rules.partitions)
+    weight = int(rng.choice((0, 1000)))
+    user_qos = {user: ("high", "low")[rng.integers(2)] for user in range(-1, 3)}
+    enforced = bool(rng.random() < 0.9)
+    rules = replace(
+        rules, qos=table, partitions=partitions, priority_weight_qos=weight, enforce_limits=enforced
+    )
+    return rules, user_qos
