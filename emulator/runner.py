@@ -307,16 +307,16 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
     for lease in jobs.number[jobs.kind == Kind.ON_DEMAND][:1]:
         raise ScenarioError(f"{_SHARED} are for batch jobs; job {lease} is an on-demand lease")
     try:
-        shared = shared_nodes_of(scenario, prepared.nodes)
+        parts = shared_nodes_of(scenario, prepared.nodes)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
-    assert shared is not None  # noqa: S101 - asked for
+    assert parts is not None  # noqa: S101 - asked for
     with scenario.plugged_in():
         return _make(
             "queue order",
             scheduler.order_name,
             "its keys",
-            lambda: SharedNodesCluster(prepared.nodes, scheduler, jobs, shared),
+            lambda: SharedNodesCluster(prepared.nodes, scheduler, jobs, parts),
         )
 
 
