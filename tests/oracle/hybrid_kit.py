@@ -50,6 +50,32 @@ def random_job(rng: np.random.Generator, submit_us: int, widest: int) -> HybridJ
     return job._replace(predicted_us=predicted, notice_us=notice)
 
 
+def announced_jobs(rng: np.random.Generator) -> tuple[list[HybridJob], int]:
+    """On-demand jobs that are announced long before they come, while batch jobs wait that may run on their nodes.
+
+    In half of the workloads the batch jobs are narrow and long, so that who runs there depends on time alone.
+    """
+    is_narrow = rng.random() < 0.5
+    node_count = int(rng.integers(6, 20))
+    found: list[HybridJob] = []
+    now = 0
+    for _ in range(int(rng.integers(20, 120))):
+        now += int(rng.integers(0, 14)) * int(rng.random() < 0.6)
+        if rng.random() < 0.2:
+            arrival = now + int(rng.integers(5, 120 if is_narrow else 80))
+            nodes = int(rng.integers(2, (node_count // 3 if is_narrow else node_count) + 1))
+            run = int(rng.integers(1, 20))
+            job = HybridJob(arrival, run, run, nodes, "on_demand", least=nodes, notice_us=now)
+            found.append(job._replace(predicted_us=max(now, arrival + int(rng.integers(-10, 11)))))
+            continue
+        nodes = int(rng.choice([1, 1, 2] if is_narrow else [1, 1, 2, 3, node_count // 2, node_count - 1]))
+        run = int(rng.integers(20, 90)) if is_narrow else int(rng.choice([2, 5, 15, 40, 90]))
+        kind = "malleable" if nodes > 1 and rng.random() < 0.3 else "rigid"
+        least = int(rng.integers(1, nodes + 1)) if kind == "malleable" else nodes
+        found.append(HybridJob(now, run, run + int(rng.choice([0, 0, 5])), nodes, kind, least=least))
+    return sorted(found, key=lambda job: job.submit_us), node_count
+
+
 def job_table(jobs: list[HybridJob]) -> JobTable:
     return JobTable.build(
         submit_us=[job.submit_us for job in jobs],

@@ -16,7 +16,7 @@ from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
 from gates import GATE
-from oracle.hybrid_kit import STRATEGIES, job_table, random_jobs, simulate
+from oracle.hybrid_kit import STRATEGIES, announced_jobs, job_table, random_jobs, simulate
 
 WARNINGS_US, RELEASES_US = (0, 2, 9, 3), (10, 0, 40)
 MTBFS_S, REPAIRS_S = (3e-6, 1e-5, 5e-5), (1e-6, 1e-5, 4e-5)
@@ -160,10 +160,13 @@ def test_strategies_of_ones_own_go_step_by_step(monkeypatch):
     assert seen
 
 
-def run_looking_at_all(seed, *, looks_at_all):
+def many_jobs(rng):
+    return random_jobs(rng, jobs=int(rng.choice([40, 150, 300])), nodes=int(rng.choice([12, 60])))
+
+
+def run_looking_at_all(make_jobs, seed, *, looks_at_all):
     """A run with a long queue, in which a pass looks only at who may start, or else at everybody who waits."""
-    rng = np.random.default_rng([seed, 9])
-    jobs, nodes = random_jobs(rng, jobs=int(rng.choice([40, 150, 300])), nodes=int(rng.choice([12, 60])))
+    jobs, nodes = make_jobs(np.random.default_rng([seed, 9]))
     mechanism = HybridMechanism(
         STRATEGIES[seed % 6],
         release_after_s=RELEASES_US[seed // 24 % 3] / 1e6,
@@ -180,11 +183,11 @@ def run_looking_at_all(seed, *, looks_at_all):
     return everything(loop.record(), mechanism)
 
 
-def test_a_pass_that_looks_only_at_who_may_start_starts_the_same_jobs():
+@pytest.mark.parametrize("make_jobs", [many_jobs, announced_jobs])
+def test_a_pass_that_looks_only_at_who_may_start_starts_the_same_jobs(make_jobs):
     for seed in range(GATE.whole_runs):
-        assert run_looking_at_all(seed, looks_at_all=False) == run_looking_at_all(seed, looks_at_all=True), (
-            seed
-        )
+        some, all_ = (run_looking_at_all(make_jobs, seed, looks_at_all=looks) for looks in (False, True))
+        assert some == all_, seed
 
 
 def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):
