@@ -23,6 +23,7 @@ from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.machine import HasOutages
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.moldable_cluster import MoldableCluster
 from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.partitions import partitions_on, refusals
 from emulator.harness.placed_cluster import PlacedCluster
@@ -30,6 +31,7 @@ from emulator.harness.placement import Boundaries
 from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
+from emulator.job_sizes import MOLDABLE, check_moldable, sized
 from emulator.node_rules import (
     COMPACT,
     PLACES,
@@ -134,7 +136,7 @@ def _prepare(scenario: Scenario) -> Prepared:
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
     try:
-        jobs = ready_to_run(jobs)
+        jobs = ready_to_run(sized(scenario, jobs, prepared.nodes, counted))
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
@@ -244,6 +246,8 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     """
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+    if scenario.moldable is not None:
+        return _moldable_machine(scenario, prepared, scenario.moldable.choose)
     if scenario.shared_nodes is not None:
         return _shared_machine(scenario, prepared)
     placement = make_placement(scenario, jobs, prepared.nodes)
@@ -320,6 +324,19 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
         )
 
 
+def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Machine:
+    """Whole nodes and a queue of jobs with several sizes, under a plain scheduler."""
+    check_moldable(scenario, prepared.jobs)
+    scheduler = scenario.scheduler_config
+    with scenario.plugged_in():
+        return _make(
+            "queue order",
+            scheduler.order_name,
+            "its keys",
+            lambda: MoldableCluster(prepared.nodes, scheduler, prepared.jobs, choose),
+        )
+
+
 def make_happenings(
     scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
 ) -> Happenings | None:
@@ -347,7 +364,7 @@ def make_happenings(
     what = QOS if has_qos else _RULES if has_rules else _OUTAGES if fails else _SLEEP
     only_fails = fails and not (has_rules or sleeps or has_qos)
     own = machine if only_fails and isinstance(machine, HasOutages) else None
-    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster}:
+    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster, MoldableCluster}:
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
@@ -424,6 +441,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         ),
         (_SHARED, scenario.shared_nodes is not None, "`shared_nodes`"),
         (COMPACT, scenario.placement is not None, "`placement`"),
+        (MOLDABLE, scenario.moldable is not None, "`moldable`"),
         (
             _SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,

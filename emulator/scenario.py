@@ -24,6 +24,7 @@ from emulator.scenario_parts import (
     EnergyPart,
     FeaturePart,
     LimitPart,
+    MoldablePart,
     PartitionPart,
     PlacementPart,
     QosPart,
@@ -53,7 +54,7 @@ _MOST_NODES = 10_000_000
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
-    "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "failures",
+    "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
     "maintenance", "energy",
 )  # fmt: skip
 """Of a scenario, likewise."""
@@ -210,6 +211,7 @@ class Scenario(Pluggable, _Part):
     reservations: dict[str, ReservationPart] = Field(default_factory=dict)
     shared_nodes: SharedNodesPart | None = None
     placement: PlacementPart | None = None
+    moldable: MoldablePart | None = None
     failures: FailuresPart | None = None
     maintenance: tuple[MaintenancePart, ...] = ()
     energy: EnergyPart | None = None
@@ -337,6 +339,9 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
         except ValueError as error:
             raise ScenarioError(f"{where}: nodes: {error}") from error
     files["failures"] = scenario_files.with_record(scenario.failures, folder)
+    if scenario.moldable is not None and scenario.moldable.file is not None:
+        found = scenario_files.found(scenario.moldable.file, folder)
+        files["moldable"] = scenario.moldable.model_copy(update={"file": found})
     try:
         files["qos"] = scenario_files.with_table(scenario.qos, folder)
         files["placement"] = scenario_files.with_switches(scenario.placement, folder)

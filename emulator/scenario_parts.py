@@ -1,12 +1,12 @@
 """Parts of a scenario about nodes and jobs: their power, whose they are, which go together, what of them jobs have.
 
-`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`; and limits and QOS of jobs, `docs/job-rules.md`.
+`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`, `docs/moldable.md`; and limits and QOS of jobs, `docs/job-rules.md`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -218,4 +218,28 @@ class PlacementPart(Part):
                 f"policy {self.policy}: a {self.topology} has no switches or groups; take "
                 f"{self.policy.replace('local', 'contiguous')}"
             )
+        return self
+
+
+class MoldablePart(Part):
+    """Jobs that can run at several sizes, one of which the scheduler chooses (docs/moldable.md).
+
+    `sizes`, as multiples of the nodes asked for, are those of a `share` of all batch jobs, or of those of `users`,
+    `queues` and `jobs`; `file` has the sizes of single jobs. `speedup`: how run times follow, a plug-in.
+    """
+
+    choose: Literal["earliest_end", "widest_now", "at_submit"] = "earliest_end"
+    sizes: tuple[Annotated[float, Field(gt=0, le=1_000_000)], ...] = Field(default=(), max_length=1000)
+    share: float = Field(default=1, ge=0, le=1)
+    users: tuple[int, ...] = ()
+    queues: tuple[int, ...] = ()
+    jobs: tuple[int, ...] = ()
+    speedup: str | dict[str, Any] = "linear"
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _says_whose_sizes(self) -> MoldablePart:
+        for key in ("share", "users", "queues", "jobs"):
+            if not self.sizes and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"`{key}` says whose `sizes` they are; give `sizes`")
         return self

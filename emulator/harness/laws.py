@@ -15,6 +15,7 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.job_laws import JOB_LAWS
+from emulator.harness.moldable import unlisted
 from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
 from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
@@ -276,6 +277,11 @@ def _every_run_is_as_wide_as_asked(facts: _Facts) -> Iterator[str]:
     )
 
 
+def _a_moldable_job_has_one_of_its_sizes(facts: _Facts) -> Iterator[str]:
+    """Nodes, run time and walltime together (docs/moldable.md); other jobs have the nodes they asked for."""
+    yield from unlisted(facts.record)
+
+
 def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
     """A job that finished did what it owed, once, whatever was done to it; nobody worked faster than its nodes."""
     runs, jobs = facts.record.runs, facts.record.jobs
@@ -437,6 +443,7 @@ _LAWS = (
     _states_agree_with_runs,
     _every_job_is_accounted_for,
     _every_run_is_as_wide_as_asked,
+    _a_moldable_job_has_one_of_its_sizes,
     _work_done_is_work_owed,
     _a_suspended_job_goes_on_where_its_memory_is,
     _no_node_is_booked_twice,

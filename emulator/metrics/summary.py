@@ -15,6 +15,7 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.energy import energy_of
+from emulator.metrics.moldable import moldable_figures
 from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.shared_nodes import shared_figures
 from emulator.metrics.spread import spread_of
@@ -82,6 +83,8 @@ def figures(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) -> d
         summary["energy"] = energy.figures()
     if (shared := shared_figures(record)) is not None:
         summary["shared_nodes"] = shared
+    if (sizes := moldable_figures(record)) is not None:
+        summary["moldable"] = sizes
     if (spread := spread_of(record)) is not None:
         summary["placement"] = spread
     if record.figures:

@@ -46,8 +46,8 @@ _SWITCHES: tuple[Change, ...] = (
     {"order": "largest"},
 )
 _NOT_PLAIN = (
-    "mechanism", "limits", "qos", "reservations", "partitions", "features", "shared_nodes", "placement", "failures",
-    "maintenance", "energy",
+    "mechanism", "limits", "qos", "reservations", "partitions", "features", "shared_nodes", "placement", "moldable",
+    "failures", "maintenance", "energy",
 )  # fmt: skip
 _MOST_STEPS = 3
 

@@ -44,6 +44,7 @@ def check(scenario: Scenario) -> None:
         ("features", bool(scenario.features)),
         ("shared_nodes", scenario.shared_nodes is not None),
         ("placement", scenario.placement is not None),
+        ("moldable", scenario.moldable is not None),
         ("energy", scenario.energy is not None),
         ("scheduler.cycle_s", bool(scheduler.cycle_s)),
         ("scheduler.head_waits", scheduler.head_waits),

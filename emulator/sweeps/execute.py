@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 _LEFT_OUT = ("format", "interrupted", "problems")
 
 
-_OF_JOBS = {"workload", "seed", "nodes", "plugins", "features", "partitions", "qos", "shared_nodes"}
+_OF_JOBS = {
+    "workload",
+    "seed",
+    "nodes",
+    "plugins",
+    "features",
+    "partitions",
+    "qos",
+    "shared_nodes",
+    "moldable",
+}
 """Keys of a scenario by which its jobs are made and left out."""
 
 

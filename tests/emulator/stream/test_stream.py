@@ -166,6 +166,7 @@ def test_a_log_that_cannot_be_read_in_blocks_is_refused_and_nothing_is_left(tmp_
         ({"qos": {"table": {}}}, "qos"),
         ({"shared_nodes": {"cores": 4}}, "shared_nodes"),
         ({"placement": {"policy": "contiguous"}}, "placement"),
+        ({"moldable": {"sizes": [1, 2]}}, "moldable"),
         ({"energy": {"busy_w": 300, "idle_w": 100}}, "energy"),
         ({"scheduler": {"order": "fcfs", "pass": "event"}}, "scheduler.pass: event"),
     ],
@@ -180,7 +181,7 @@ def test_every_part_of_a_scenario_goes_with_it_or_is_refused():
     assert set(Scenario.model_fields) == {
         "name", "seed", "nodes", "workload", "scheduler", "live", "results", "plugins",
         "mechanism", "limits", "qos", "features", "partitions", "reservations", "shared_nodes",
-        "failures", "maintenance", "energy", "placement",
+        "failures", "maintenance", "energy", "placement", "moldable",
     }  # fmt: skip
 
 

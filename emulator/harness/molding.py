@@ -1,0 +1,220 @@
+"""A scheduling pass in which jobs get one of several sizes, compiled. The rules: `docs/moldable.md`.
+
+`level[k]` nodes are free from `at[k]` to `at[k + 1]`, the last ones for ever, as in `profile.py`. A pass chooses jobs
+and writes the size that each has into the job table; the loop starts them. With one size a job, the same jobs start as
+in the pass of `passes.py`, which is faster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import compiled, inner
+from emulator.harness.profile import earliest_start, take_until
+from emulator.harness.structures import queue_remove_at
+from emulator.harness.tables import (
+    AT,
+    BACKFILL_CONSERVATIVE,
+    BACKFILL_EASY,
+    BLOCKS_N,
+    COUNT,
+    ESTIMATE,
+    FREE,
+    HOW_MANY,
+    NEVER,
+    NODES,
+    QUEUE_HI,
+    QUEUE_LO,
+    RUN,
+    SLOT,
+    STARTED_N,
+)
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from emulator.harness.tables import Ints, State
+
+    Molding: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints]"
+    """(first, size, fixed, at, level, narrowest)
+
+    `size[first[j]:first[j + 1]]`: the sizes of job j, the narrowest first; `fixed[j]`: the only one that it may still
+    have, -1 for any; `narrowest`: room for one a waiting job and one more.
+    """
+
+EARLIEST_END, WIDEST_NOW, AT_SUBMIT = range(3)
+# Columns of `size`.
+WIDTH, LENGTH, LIMIT = range(3)
+SIZE_COLUMNS = 3
+
+
+@inner
+def make_profile(state: State, molding: Molding, now: int) -> int:
+    """The free nodes from now on, if nobody else starts. Returns the number of steps."""
+    plan, blocks, reg = state[4], state[5], state[11]
+    at, level = molding[3], molding[4]
+    at[0] = now
+    level[0] = reg[FREE]
+    steps = 1
+    for which in range(reg[BLOCKS_N]):
+        slot = blocks[which, SLOT]
+        for k in range(blocks[which, COUNT]):
+            expected = max(plan[slot, k, AT], now + 1)  # past its estimate: soon
+            if expected != at[steps - 1]:
+                at[steps] = expected
+                level[steps] = level[steps - 1]
+                steps += 1
+            level[steps - 1] += plan[slot, k, HOW_MANY]
+    return steps
+
+
+@inner
+def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, int]:
+    """Which size a job gets, and from which step on. The size is -1 if the pool is too small for all of them."""
+    first, size, fixed, at, level, _ = molding
+    begin = first[who]
+    behind = first[who + 1]
+    if fixed[who] >= 0:
+        begin = fixed[who]
+        behind = begin + 1
+    if rule == WIDEST_NOW:
+        for k in range(behind - 1, begin - 1, -1):
+            if size[k, WIDTH] <= level[0] and (
+                earliest_start(at, level, steps, size[k, WIDTH], size[k, LIMIT]) == 0
+            ):
+                return k, 0
+    best = -1
+    best_step = steps
+    best_end = 0
+    for k in range(begin, behind):
+        limit = size[k, LIMIT]
+        step = earliest_start(at, level, steps, size[k, WIDTH], limit)
+        if step == steps:
+            continue
+        end = at[step] + limit if at[step] < NEVER - limit else NEVER
+        if best < 0 or end < best_end or (end == best_end and step < best_step):
+            best = k
+            best_step = step
+            best_end = end
+    return best, best_step
+
+
+@inner
+def hold(molding: Molding, k: int, step: int, steps: int) -> int:
+    """Keep the nodes of a size from a step on, for its estimate. Returns the number of steps."""
+    size, at, level = molding[1], molding[3], molding[4]
+    limit = size[k, LIMIT]
+    end = at[step] + limit if at[step] < NEVER - limit else NEVER
+    _, steps = take_until(at, level, steps, step, end, size[k, WIDTH])
+    return steps
+
+
+@inner
+def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
+    """A job starts in this pass, at this size."""
+    job, started, reg = state[0], state[9], state[11]
+    size = molding[1]
+    job[who, NODES] = size[k, WIDTH]
+    job[who, RUN] = size[k, LENGTH]
+    job[who, ESTIMATE] = size[k, LIMIT]
+    started[reg[STARTED_N]] = who
+    reg[STARTED_N] += 1
+
+
+@inner
+def least_width(molding: Molding, who: int) -> int:
+    """Of the sizes that a job may still have."""
+    first, size, fixed = molding[0], molding[1], molding[2]
+    width: int = size[fixed[who], WIDTH] if fixed[who] >= 0 else size[first[who], WIDTH]
+    return width
+
+
+@inner
+def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
+    """Heads until one waits; behind it, under EASY, whoever is placed now beside what is kept for it."""
+    queue, reg = state[3], state[11]
+    level = molding[4]
+    steps = make_profile(state, molding, now)
+    while reg[QUEUE_LO] < reg[QUEUE_HI]:
+        who = queue[reg[QUEUE_LO]]
+        k, step = place_job(molding, who, steps, rule)
+        if k >= 0:
+            steps = hold(molding, k, step, steps)
+        if k < 0 or step > 0:
+            break
+        reg[QUEUE_LO] += 1
+        choose_size(state, molding, who, k)
+    if backfill != BACKFILL_EASY:
+        return
+    place = reg[QUEUE_LO] + 1
+    while level[0] > 0 and place < reg[QUEUE_HI]:
+        who = queue[place]
+        if least_width(molding, who) <= level[0]:
+            k, step = place_job(molding, who, steps, rule)
+            if k >= 0 and step == 0:
+                steps = hold(molding, k, 0, steps)
+                choose_size(state, molding, who, k)
+                place = queue_remove_at(queue, reg, place)
+                continue
+        place += 1
+
+
+@inner
+def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
+    """Plan every waiting job in queue order; those whose planned start is now start."""
+    queue, reg = state[3], state[11]
+    level, narrowest = molding[4], molding[5]
+    steps = make_profile(state, molding, now)
+    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    narrowest[waiting] = NEVER
+    for k in range(waiting - 1, -1, -1):
+        narrowest[k] = min(narrowest[k + 1], least_width(molding, queue[reg[QUEUE_LO] + k]))
+    place = reg[QUEUE_LO]
+    for seen in range(waiting):
+        if narrowest[seen] > level[0]:
+            return  # nobody further back can start now, and plans are not kept
+        who = queue[place]
+        k, step = place_job(molding, who, steps, rule)
+        if k < 0:
+            place += 1
+            continue
+        steps = hold(molding, k, step, steps)
+        if step == 0:
+            choose_size(state, molding, who, k)
+            place = queue_remove_at(queue, reg, place)
+        else:
+            place += 1
+
+
+@inner
+def fix_sizes(state: State, molding: Molding, now: int) -> None:
+    """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
+    queue, reg = state[3], state[11]
+    fixed = molding[2]
+    behind = reg[QUEUE_LO]
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        if fixed[queue[place]] < 0:
+            behind = place + 1
+    if behind == reg[QUEUE_LO]:
+        return
+    steps = make_profile(state, molding, now)
+    for place in range(reg[QUEUE_LO], behind):
+        k, step = place_job(molding, queue[place], steps, EARLIEST_END)
+        if k >= 0:
+            fixed[queue[place]] = k
+            steps = hold(molding, k, step, steps)
+
+
+@compiled
+def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
+    """Choose whoever starts now, and at which size: `started[:reg[STARTED_N]]`, out of the queue."""
+    reg = state[11]
+    reg[STARTED_N] = 0
+    if rule == AT_SUBMIT:
+        fix_sizes(state, molding, now)
+    if reg[FREE] == 0:
+        return
+    if backfill == BACKFILL_CONSERVATIVE:
+        choose_planned(state, molding, now, rule)
+    else:
+        choose_heads(state, molding, now, rule, backfill)

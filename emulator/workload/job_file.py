@@ -1,0 +1,54 @@
+"""CSV files that say something of single jobs: a header, and lines with a job's number among their fields."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+from balancer.clock import micros
+from emulator.workload.files import TraceError
+from emulator.workload.rows import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_LONGEST_S = 9_000_000_000
+
+
+def lines_by_name(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Where each line is, and what it says by name, nothing of columns that the file has not. Raises TraceError."""
+    lines = ((at, line) for at, line in lines_of(path) if line.strip())
+    _, heading = next(lines, (1, ""))
+    names = [name.strip() for name in heading.split(",")]
+    wrong = [name for name in names if name not in columns]
+    if "job" not in names or wrong:
+        problem = f"has the column {wrong[0]!r}" if wrong else "has no column `job`"
+        raise TraceError(f"{path}:1: the header {problem}; columns are {', '.join(columns)}")
+    for at, line in lines:
+        fields = next(csv.reader([line]))
+        where = f"{path}:{at}"
+        if len(fields) != len(names):
+            raise TraceError(f"{where}: {len(fields)} fields where the header has {len(names)}")
+        said = dict.fromkeys(columns, "")
+        said |= {name: field.strip() for name, field in zip(names, fields, strict=True)}
+        yield where, said
+
+
+def number_in(said: dict[str, str], name: str, where: str) -> int:
+    """A whole number from 0 on. Raises TraceError."""
+    text = said[name]
+    if not (text.isdecimal() and len(text) <= 18):  # noqa: PLR2004 - 64 bits
+        raise TraceError(f"{where}: {name} is {text[:40]!r}, not a whole number")
+    return int(text)
+
+
+def time_us_in(said: dict[str, str], name: str, where: str) -> int:
+    """A time in seconds, as microseconds. Raises TraceError."""
+    try:
+        time_s = float(said[name])
+    except ValueError:
+        time_s = -1.0
+    if not 0 <= time_s <= _LONGEST_S:
+        raise TraceError(f"{where}: {name} is {said[name][:40]!r}, not a time in seconds from 0 on")
+    return micros(time_s)
