@@ -1,6 +1,7 @@
 """Parts of a scenario about nodes and jobs: their power, whose they are, which go together, what of them jobs have.
 
-`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`, `docs/moldable.md`; and limits and QOS of jobs, `docs/job-rules.md`.
+`docs/energy.md`, `docs/placement.md`, `docs/shared-nodes.md`, `docs/moldable.md`; and
+limits and QOS of jobs, `docs/job-rules.md`.
 """
 
 from __future__ import annotations

@@ -47,6 +47,9 @@ def with_sizes(
         raise ValueError(f"{part.speedup!r} is no speed-up model")  # noqa: TRY004 - a border: one kind of error
     speeds = _Speeds(model)
     job, size = sizes_in(jobs)
+    if not (part.sizes or part.file or len(job)):
+        columns = f"the columns {COLUMNS[0]}, ..."
+        raise ValueError(f"no job has sizes; give `sizes` or a `file`, or have a transform fill {columns}")
     drawn = _drawn(jobs, part, rng)
     by_rule = [_by_rule(jobs, row, part.sizes, nodes, speeds) for row in drawn]
     job, size = _added(job, size, drawn, by_rule)
@@ -58,12 +61,6 @@ def with_sizes(
     if not fits.all():
         counted[TOO_WIDE_A_SIZE] = int((~fits).sum())
         job, size = job[fits], size[fits]
-    if not len(job):
-        raise ValueError(
-            "no job has sizes; give `sizes` or a `file`, or have a transform fill the columns "
-            + COLUMNS[0]
-            + ", ..."
-        )
     if kills:
         size[:, LENGTH] = np.minimum(size[:, LENGTH], size[:, LIMIT])
     return with_columns(jobs, job, size)

@@ -83,6 +83,8 @@ class MoldableMachine(_Machine):
     # -- a pass ----------------------------------------------------------------------------------------------
 
     def scheduling_pass(self) -> None:
+        if self.free() or self.choose_rule == "at_submit":  # else nobody can start: the order is not asked
+            self.seen |= {self.account(job) for job in self.queue}
         self.queue.sort(key=self.queue_order)
         if self.choose_rule == "at_submit":
             self.fix_sizes()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.record import RunRecord
 
-_ORDERS = ("fcfs", "sjf", "wfp3")
+_ORDERS = ("fcfs", "sjf", "multifactor")
 
 
 def with_sizes(jobs: JobTable, sizes: dict[int, list[Size]]) -> JobTable:
@@ -364,6 +364,16 @@ def test_a_share_is_drawn_by_the_seed_and_lies_within_a_larger_one(tmp_path: Pat
     assert drawn(0.25) != drawn(0.25, seed=4) or drawn(0.75) != drawn(0.75, seed=4)
 
 
+@pytest.mark.parametrize("moldable", [{"sizes": [2], "share": 0}, {"sizes": [100]}])
+def test_where_no_job_has_sizes_after_all_every_start_is_the_plain_schedulers(
+    tmp_path: Path, moldable: dict[str, Any]
+) -> None:
+    plain = run(scenario_of(tmp_path, moldable=None))
+    record = run(scenario_of(tmp_path, moldable=moldable))
+    assert schedule_of(record) == schedule_of(plain)
+    assert summarize(record)["moldable"]["jobs"] == 0
+
+
 def test_users_queues_and_jobs_say_whose_sizes_they_are(tmp_path: Path) -> None:
     keys = {"sizes": [2], "users": [1], "jobs": [12]}
     jobs = prepare(scenario_of(tmp_path, moldable=keys)).jobs
@@ -422,7 +432,6 @@ def test_where_jobs_are_killed_no_size_runs_beyond_its_walltime(tmp_path: Path) 
     ("moldable", "said"),
     [
         ({}, "moldable: no job has sizes"),
-        ({"sizes": [100]}, "moldable: no job has sizes"),
         ({"sizes": [2], "speedup": {"amdahl": {"serial": 2}}}, "moldable: amdahl: serial"),
         ({"sizes": [2], "speedup": "none"}, "moldable: .*none"),
     ],
