@@ -41,7 +41,7 @@ CONTENTS = {
     ),
     "Reference": (
         "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",
-        "shared-nodes", "energy",
+        "shared-nodes", "moldable", "energy",
         "schedulers", "slurm-twin", "results", "peers", "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
