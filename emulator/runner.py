@@ -135,8 +135,9 @@ def _prepare(scenario: Scenario) -> Prepared:
         raise ScenarioError(str(error)) from error
     if not len(jobs):
         raise ScenarioError("workload: no job is left to run after the input rules and transforms")
+    jobs = sized(scenario, jobs, prepared.nodes, counted)
     try:
-        jobs = ready_to_run(sized(scenario, jobs, prepared.nodes, counted))
+        jobs = ready_to_run(jobs)
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
