@@ -2,8 +2,9 @@
 
 D. G. Feitelson: Packing schemes for gang scheduling, JSSPP 1996, LNCS 1162, and the description of the Parallel
 Workloads Archive. Theirs: sizes n with probability n^-1.5, "hand-tailored to further emphasize small sizes and powers
-of two"; hyper-exponential run times whose stages depend linearly on the size; r executions of a job with probability
-r^-2.5, each after the one before. The numbers of the tailoring and of the stages were not at hand: those here are ours.
+of two". As they are usually told (that part of the description was not at hand): hyper-exponential run times whose
+stages depend linearly on the size; r executions of a job with probability r^-2.5, each after the one before. The
+numbers of the tailoring and of the stages are ours.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import AT, BATCH, FRONT, HEAP_N, JOB, KEY, KIND, NODES, R_FIRST, RUN_ROW
-from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
