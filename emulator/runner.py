@@ -12,23 +12,13 @@ import numpy as np
 
 from balancer.clock import seconds, wall_us
 from balancer.plugins import IN_USE
-from emulator.harness import node_failures
-from emulator.harness.cluster import Cluster
-from emulator.harness.compact_cluster import CompactCluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.features import TOO_FEW, too_wide
-from emulator.harness.happenings import Happenings
-from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
-from emulator.harness.machine import HasOutages
 from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.moldable_cluster import MoldableCluster
-from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.partitions import partitions_on, refusals
-from emulator.harness.placed_cluster import PlacedCluster
-from emulator.harness.placement import Boundaries
-from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.job_sizes import MOLDABLE, check_moldable, sized
@@ -40,10 +30,10 @@ from emulator.node_rules import (
     shared_nodes_of,
     whose_nodes,
 )
-from emulator.plugins import make_plugin
 from emulator.qos_rules import WHAT as QOS
-from emulator.qos_rules import check_scheduler, jobs_with_qos, limits_of
+from emulator.qos_rules import jobs_with_qos
 from emulator.scenario import Scenario, ScenarioError, WorkloadPart
+from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
@@ -56,7 +46,7 @@ from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,16 +55,12 @@ if TYPE_CHECKING:
     from emulator.harness.loop import OnProgress
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
-    from emulator.harness.node_failures import Outage
     from emulator.harness.record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.workload.workload import Workload
 
 UNDER_WAY = "under way"
 """Why the record of a run that goes on is not whole."""
-_RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
-_OUTAGES = "failures, maintenance: nodes that fail or are maintained"
-_SLEEP = "energy: nodes that are switched off"
 _SHARED = "shared_nodes: jobs that share nodes by cores, memory and GPUs"
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
 
@@ -338,100 +324,17 @@ def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Ma
         )
 
 
-def make_happenings(
-    scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
-) -> Happenings | None:
-    """What happens to these jobs and nodes whoever schedules; None if nothing does.
-
-    Raises ScenarioError, TraceError.
-    """
-    fails = bool(scenario.failures or scenario.maintenance)
-    check_scheduler(scenario, prepared.jobs)
-    try:
-        limits = limits_of(scenario.limits, scenario.qos)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    has_rules = has_relations(prepared.jobs) or bool(limits)
-    energy = scenario.energy
-    if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
-        raise ScenarioError(
-            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
-        )
-    sleeps = energy is not None and energy.sleep_after_s is not None
-    boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
-    has_qos = scenario.qos is not None
-    if not (fails or has_rules or sleeps or boundaries or has_qos):
-        return None
-    what = QOS if has_qos else _RULES if has_rules else _OUTAGES if fails else _SLEEP
-    only_fails = fails and not (has_rules or sleeps or has_qos)
-    own = machine if only_fails and isinstance(machine, HasOutages) else None
-    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster, MoldableCluster}:
-        raise ScenarioError(
-            f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
-        )
-    if (fails or sleeps) and mechanism is not None:
-        raise ScenarioError(
-            f"{_OUTAGES if fails else _SLEEP} go with plain schedulers; the mechanism "
-            f"{plugin_name(scenario.mechanism)} would give away nodes that are down "
-            "(hybrid has failures of its own, mtbf_s)"
-        )
-    try:
-        rules = JobRules(prepared.jobs, limits) if has_rules else None
-        requeues = own is None or own.expect_outages()
-        outages = outages_of(scenario, prepared.nodes, requeues=requeues) if fails else None
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    sleeping = None
-    if energy is not None and sleeps:
-        sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
-    return Happenings(rules, outages, sleeping, boundaries)
-
-
-def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
-    """When nodes go and come back. `requeues`: jobs may wait again, if the scenario has nothing against it.
-
-    Raises ScenarioError, ValueError, TraceError.
-    """
-    names = default_node_names(nodes)
-    failures: Iterator[Outage] = iter(())
-    lost = not requeues
-    if scenario.failures is not None:
-        with scenario.plugged_in():
-            try:
-                model = make_plugin(node_failures.GROUP, scenario.failures.model)
-            except ValueError as error:
-                raise ScenarioError(f"failures: {error}") from error
-        failures = _guarded(
-            plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
-        )
-        lost = lost or scenario.failures.jobs == "lost"
-    windows = [window_of(part, names) for part in scenario.maintenance]
-    if not requeues:
-        windows = [replace(window, lost=True) for window in windows]
-    return NodeOutages(nodes, failures, lost=lost, windows=windows)
-
-
-def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
-    """The same, whose failure is the plug-in's. Bad input, told of before the first, stays what it is."""
-    try:
-        yield from outages
-    except ValueError:
-        raise
-    except Exception as error:
-        raise plugin_error(f"failure model {name}", "outages", 0, error) from error
-
-
 def check_live(scenario: Scenario, prepared: Prepared) -> None:
     """Raises ScenarioError for what happens in virtual time only."""
     for what, is_there, keys in (
         (
-            _RULES,
+            RULES,
             has_relations(prepared.jobs) or bool(scenario.limits),
             "`relations`, `dependencies`, `cancelled` and `limits`",
         ),
         (QOS, scenario.qos is not None, "`qos` (with the real Slurm: `live.batch.slurm`)"),
         (
-            _OUTAGES,
+            OUTAGES,
             bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario),
             "`failures` and `maintenance`",
         ),
@@ -444,7 +347,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         (COMPACT, scenario.placement is not None, "`placement`"),
         (MOLDABLE, scenario.moldable is not None, "`moldable`"),
         (
-            _SLEEP,
+            SLEEP,
             scenario.energy is not None and scenario.energy.sleep_after_s is not None,
             "`energy.sleep_after_s`",
         ),

@@ -154,7 +154,7 @@ def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunReco
     """These jobs in the twin, on nodes that go and come back as those of the run did."""
     if not has_outages(record):
         return simulate(jobs, nodes, scheduler)
-    from emulator.runner import outages_of  # noqa: PLC0415 - it imports all that can be run
+    from emulator.scenario_happenings import outages_of  # noqa: PLC0415 - it imports all that can be run
 
     machine = make_cluster(nodes, scheduler, jobs)
     assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
