@@ -187,8 +187,8 @@ def _processes(jobs: int, context: Any, stopped: Event, logs: str) -> ProcessPoo
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped, logs))
 
 
-def _result(future: Any) -> Any:
-    """What a process of ours, or a worker of Dask's, made."""
+def _outcomes(future: Future[_Outcomes]) -> _Outcomes:
+    """What a process of ours made of its runs. Raises ScenarioError if it died."""
     try:
         return future.result()
     except BrokenProcessPool as error:
@@ -197,20 +197,12 @@ def _result(future: Any) -> Any:
         ) from error
 
 
-def _outcomes(future: Future[_Outcomes]) -> _Outcomes:
-    found: _Outcomes = _result(future)
-    return found
-
-
 def _outcome(run: Run, future: Any) -> Done:
     """What became of a run of Dask's."""
     try:
-        row = _result(future)
-    except ScenarioError:
-        raise
+        return Done(run, future.result())
     except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
         return Done(run, None, _reason(error))
-    return Done(run, row)
 
 
 _stopped: Event | None = None

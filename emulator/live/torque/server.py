@@ -97,6 +97,7 @@ class TorqueServer:
         self._stopped = threading.Event()
         if self._enrolment.names:
             self._begin()
+            self._enrolment.opened.set()
         self._listener = socket.create_server((config.host, config.port), backlog=512)
         host, port = self._listener.getsockname()[:2]
         self.address: tuple[str, int] = (str(host), int(port))

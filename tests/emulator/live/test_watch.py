@@ -43,7 +43,8 @@ class Run:
 
 class _Jobs:
     def __init__(self, kind):
-        self.kind, self.submit_us = kind, np.zeros(len(kind), np.int64)
+        self.kind = kind
+        self.submit_us = self.run_us = np.zeros(len(kind), np.int64)
 
     def __len__(self):
         return len(self.kind)

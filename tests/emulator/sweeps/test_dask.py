@@ -146,7 +146,7 @@ def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluste
     done = CliRunner().invoke(
         main, ["sweep", str(grid), "--dask", cluster.address, "--out", str(tmp_path / "out")]
     )
-    assert done.exit_code == 1
+    assert done.exit_code == 1, done.output
     assert "static_reserve is 9, the cluster has 8 nodes" in done.stderr
     assert len(rows(tmp_path / "out")) == 1
 

@@ -230,9 +230,13 @@ class Fleet:
         self.start("server", *self.agents)
         self.wait_until(lambda: read_address(self.home / "server"))
         self.commands()
-        self.wait_until(lambda: "down" not in self.run("pbsnodes", "-l", "all").stdout)
+        self.wait_until(self.all_up)
         self.master.start()
         return self
+
+    def all_up(self):
+        listed = self.run("pbsnodes", "-l", "all")
+        return listed.returncode == 0 and "down" not in listed.stdout
 
     def commands(self):
         install_commands(self.home / "bin", read_address(self.home / "server"))
