@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.effects import Agenda, Effects
+    from emulator.harness.lease_table import LeaseTable
     from emulator.harness.machine import Machine
     from emulator.harness.moves import MoveTable
 
@@ -41,6 +42,8 @@ class Accounting:
         self.moves: list[PoolMove] = []
         self.moves_told: MoveTable | None = None
         """All moves of a compiled run, which keeps them itself."""
+        self.leases_told: LeaseTable | None = None
+        """All outcomes of a compiled run, likewise."""
         self.leases: list[LeaseOutcome] = []
         self.granted = 0
         self.rejected = 0

@@ -198,19 +198,20 @@ class ClusterViews(TableViews):
 
     def job_table(self) -> JobTable:
         """All jobs, those that were added included, with the submit times they really had. To look at only."""
-        columns = list(table_columns(self._known))
+        columns, extra = list(table_columns(self._known)), self._known.extra
         if self._added:
             added = np.array(self._added, np.int64)
             columns = [
                 np.concatenate((known, new.astype(known.dtype)))
                 for known, new in zip(columns, added.T, strict=True)
             ]
-        columns[1] = self._job[: len(self), t.SUBMIT].copy()
-        extra = {
-            name: read_only(np.append(values, np.full(len(self._added), -1)))
-            for name, values in self._known.extra.items()
-        }
-        return replace(table_of(map(read_only, columns)), extra=extra)
+            unknown = np.full(len(self._added), -1)
+            extra = {name: np.append(values, unknown) for name, values in extra.items()}
+        submit_us = self._job[: len(self), t.SUBMIT]
+        if not np.array_equal(submit_us, columns[1]):
+            columns[1] = submit_us.copy()
+        shown = {name: read_only(values) for name, values in extra.items()}
+        return replace(table_of(map(read_only, columns)), extra=shown)
 
 
 def table_of(columns: Iterable[NDArray[Any]]) -> JobTable:

@@ -14,6 +14,7 @@ import numpy as np
 from emulator.harness.actions import Accounting
 from emulator.harness.effects import NoEffects
 from emulator.harness.failure import PluginError, plugin_error, traceback_of
+from emulator.harness.lease_table import LeaseTable
 from emulator.harness.mechanism import (
     HasArrival,
     HasBegin,
@@ -30,7 +31,7 @@ from emulator.harness.mechanism import (
     ability,
 )
 from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
-from emulator.harness.record import LeaseOutcome, Mark, RunRecord
+from emulator.harness.record import Mark, RunRecord
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -197,18 +198,20 @@ class Decisions:
             begin_us=0,
             horizon_us=horizon_us,
             moves=actions.moves_until(horizon_us),
-            leases=(*actions.leases, *self._started_from_the_queue(runs)),
+            leases=self._leases(runs),
             marks=(Mark(actions.now_us, f"interrupted: {interrupted}"),) if interrupted else (),
             interrupted=interrupted,
         )
 
-    def _started_from_the_queue(self, runs: RunTable) -> list[LeaseOutcome]:
-        """Leases that waited in the batch queue were granted when the scheduler first started them."""
+    def _leases(self, runs: RunTable) -> LeaseTable:
+        """Those that were decided, then those of the batch queue: granted when the scheduler first started them."""
+        actions = self.actions
+        decided = LeaseTable.of(actions.leases) if actions.leases_told is None else actions.leases_told
         waited = self.machine.job_table().kind == Kind.ON_DEMAND
-        waited[[lease.job for lease in self.actions.leases]] = False
+        waited[decided.job] = False
         rows = np.flatnonzero(waited[runs.job])
-        first = dict(zip(runs.job[rows[::-1]].tolist(), runs.start_us[rows[::-1]].tolist(), strict=True))
-        return [LeaseOutcome(job, granted=True, decided_us=at_us) for job, at_us in sorted(first.items())]
+        job, first = np.unique(runs.job[rows], return_index=True)
+        return decided.and_then(LeaseTable.of_granted(job.astype(np.int64), runs.start_us[rows[first]]))
 
 
 @lru_cache(maxsize=4)

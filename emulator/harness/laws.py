@@ -15,6 +15,7 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.job_laws import JOB_LAWS
+from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moldable import unlisted
 from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
@@ -149,7 +150,7 @@ def _wrong_lengths(facts: _Facts) -> Iterator[str]:
 def _wrong_indices(facts: _Facts) -> Iterator[str]:
     record = facts.record
     moved = np.array([node for move in record.moves for node in move.nodes], np.int64)
-    leases = np.array([lease.job for lease in record.leases], np.int64)
+    leases = LeaseTable.of(record.leases).job
     for what, indices, kind, count in (
         ("a run", record.runs.job, "job", len(record.jobs)),
         ("a lease outcome", leases, "job", len(record.jobs)),
@@ -400,8 +401,8 @@ def _each_lease_has_one_outcome(facts: _Facts) -> Iterator[str]:
     """A lease that is over or has nodes was granted or rejected, once; a batch job was neither."""
     record = facts.record
     count = len(record.jobs)
-    decided = np.array([lease.job for lease in record.leases], np.int64)
-    outcomes = np.bincount(decided, minlength=count)
+    leases = LeaseTable.of(record.leases)
+    outcomes = np.bincount(leases.job, minlength=count)
     lease = record.jobs.kind == Kind.ON_DEMAND
     yield from _tell(
         ~lease & (outcomes > 0), lambda row: f"{facts.job(row)} is a batch job and has the outcome of a lease"
@@ -416,12 +417,15 @@ def _each_lease_has_one_outcome(facts: _Facts) -> Iterator[str]:
         lease & done & (outcomes == 0),
         lambda row: f"lease {facts.job(row)} is {facts.state(row)} and was never decided",
     )
-    for one in record.leases:
-        if one.granted == (record.state[one.job] == JobState.REJECTED):
+    wrong = leases.granted == (record.state[leases.job] == JobState.REJECTED)
+    early = leases.decided_us < record.jobs.submit_us[leases.job]
+    for place in np.flatnonzero(wrong | early).tolist():
+        one = leases[place]
+        if wrong[place]:
             answer = "granted" if one.granted else "rejected"
             when = _s(one.decided_us)
             yield f"lease {facts.job(one.job)} was {answer} at {when} and is {facts.state(one.job)}"
-        if one.decided_us < record.jobs.submit_us[one.job]:
+        if early[place]:
             yield f"lease {facts.job(one.job)} was decided at {_s(one.decided_us)}, before it was asked for"
 
 

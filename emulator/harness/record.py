@@ -177,7 +177,7 @@ class RunRecord:
     begin_us: int
     horizon_us: int
     moves: Sequence[PoolMove] = ()
-    leases: tuple[LeaseOutcome, ...] = ()
+    leases: Sequence[LeaseOutcome] = ()
     marks: tuple[Mark, ...] = ()
     left_out: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)

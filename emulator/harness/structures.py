@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.tables import (
     AT,
@@ -27,15 +29,24 @@ if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32
 
 
-@compiled
+@inlined
 def move(array: Ints32, lo: int, hi: int, to: int) -> None:
-    """Move `array[lo:hi]` to `to`; the two may overlap."""
+    """Move `array[lo:hi]` to `to`; the two may overlap.
+
+    An index without a sign cannot count from the end, so that the compiler moves many words at a time.
+    """
+    one = np.uint64(1)
+    count = np.uint64(hi - lo)
+    source = np.uint64(lo)
+    target = np.uint64(to)
     if to < lo:
-        for k in range(hi - lo):
-            array[to + k] = array[lo + k]
+        for k in range(count):
+            array[target + k] = array[source + k]
     else:
-        for k in range(hi - lo - 1, -1, -1):
-            array[to + k] = array[lo + k]
+        source += count
+        target += count
+        for k in range(count):
+            array[target - k - one] = array[source - k - one]
 
 
 @inlined
@@ -123,12 +134,10 @@ def queue_remove_at(queue: Ints32, reg: Ints, place: int) -> int:
     lo = reg[QUEUE_LO]
     hi = reg[QUEUE_HI]
     if place - lo <= hi - 1 - place:
-        for k in range(place, lo, -1):
-            queue[k] = queue[k - 1]
+        move(queue, lo, place, lo + 1)
         reg[QUEUE_LO] = lo + 1
         return place + 1
-    for k in range(place, hi - 1):
-        queue[k] = queue[k + 1]
+    move(queue, place + 1, hi, place)
     reg[QUEUE_HI] = hi - 1
     return place
 
@@ -159,13 +168,11 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
         else:
             right = middle
     if left - lo < hi - left:
-        for k in range(lo, left):
-            queue[k - 1] = queue[k]
+        move(queue, lo, left, lo - 1)
         lo -= 1
         left -= 1
     else:
-        for k in range(hi, left, -1):
-            queue[k] = queue[k - 1]
+        move(queue, left, hi, left + 1)
         hi += 1
     queue[left] = who
     reg[QUEUE_LO] = lo

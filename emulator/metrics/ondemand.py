@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness.lease_table import LeaseTable
 from emulator.harness.record import JobState
 from emulator.workload.table import Kind
 
@@ -55,11 +56,12 @@ def requests(record: RunRecord) -> Requests:
     answer[ran] = GRANTED
     decided_us[ran] = record.runs.start_us[::-1]
     reasons: Counter[str] = Counter()
-    for lease in record.leases:
-        answer[lease.job] = GRANTED if lease.granted else REJECTED
-        decided_us[lease.job] = lease.decided_us
-        if not lease.granted:
-            reasons[lease.reason or "no reason given"] += 1
+    leases = LeaseTable.of(record.leases)
+    answer[leases.job] = np.where(leases.granted, GRANTED, REJECTED)
+    decided_us[leases.job] = leases.decided_us
+    said = leases.reasons
+    for place in np.flatnonzero(~leases.granted).tolist():
+        reasons[said[place] or "no reason given"] += 1
     arrived = np.flatnonzero((jobs.kind == Kind.ON_DEMAND) & (record.state != JobState.FUTURE))
     wait_us = np.where(answer == UNDECIDED, -1, decided_us - jobs.submit_us)
     return Requests(arrived, answer[arrived], wait_us[arrived], dict(sorted(reasons.items())))

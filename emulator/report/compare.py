@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.harness.lease_table import LeaseTable
 from emulator.metrics import jobs as job_figures
 from emulator.metrics.energy import energy_of
 from emulator.metrics.intervals import MeanChange, mean_change
@@ -162,7 +163,8 @@ def _wait_change(a: RunRecord, b: RunRecord) -> MeanChange | None:
 
 
 def _decisions(record: RunRecord) -> list[tuple[int, bool]]:
-    return [(int(record.jobs.number[lease.job]), lease.granted) for lease in record.leases]
+    leases = LeaseTable.of(record.leases)
+    return list(zip(record.jobs.number[leases.job].tolist(), leases.granted.tolist(), strict=True))
 
 
 def _decision_difference(a: RunRecord, b: RunRecord) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from balancer.clock import US
+from emulator.harness.lease_table import LeaseTable
 from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
@@ -331,13 +332,14 @@ def _job_events(record: RunRecord) -> list[_Part]:
 def _lease_events(record: RunRecord) -> list[_Part]:
     if not record.leases:
         return []
-    code = [_EVENT["lease_grant" if lease.granted else "lease_reject"] for lease in record.leases]
+    leases = LeaseTable.of(record.leases)
+    code = np.where(leases.granted, _EVENT["lease_grant"], _EVENT["lease_reject"])
     return [
         _part(
-            np.array(code, np.int8),
-            [lease.decided_us for lease in record.leases],
-            job=record.jobs.number[[lease.job for lease in record.leases]],
-            texts=[lease.reason for lease in record.leases],
+            code.astype(np.int8),
+            leases.decided_us,
+            job=record.jobs.number[leases.job],
+            texts=leases.reasons,
         )
     ]
 

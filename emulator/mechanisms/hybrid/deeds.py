@@ -52,6 +52,7 @@ from emulator.harness.tables import (
     START,
     STATE,
 )
+from emulator.mechanisms.hybrid.deep_queue import waits_here
 from emulator.mechanisms.hybrid.easy import RESCAN
 from emulator.mechanisms.hybrid.reserved import CHANGED, GUESTS_RESCAN, NEED, OWNER, SERIAL, hold, left
 
@@ -242,6 +243,7 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: 
     job[who, RUN] = run
     job[who, ESTIMATE] = estimate
     job[who, NODES] = work[who, w.WIDTH]
+    waits_here(job, claims[3], claims[5], claims[6], who)
 
 
 @inner

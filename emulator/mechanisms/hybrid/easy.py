@@ -2,7 +2,8 @@
 
 It starts what `passes.schedule_pass` starts, in the same order. Where thousands wait for a wide head, nearly all that a
 pass sees was seen before and cannot start now either: a pass keeps the least of what those lack that it left waiting,
-and until there is so much only jobs that came since are looked at.
+and until there is so much only jobs that came since are looked at. Where many wait there is an index of them
+(`deep_queue.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from emulator.harness.tables import (
     BEFORE_SHADOW,
     ESTIMATE,
     FREE,
+    FRONT,
+    KEY,
     NEVER,
     NEXT_SUBMIT,
     NODES,
@@ -25,6 +28,15 @@ from emulator.harness.tables import (
     QUEUE_LO,
     SPARE_NODES,
     STARTED_N,
+)
+from emulator.mechanisms.hybrid.deep_queue import (
+    CLASSES,
+    DEEP,
+    OF_MALLEABLE,
+    first_indexed,
+    keep_index,
+    next_within,
+    place_of,
 )
 
 if TYPE_CHECKING:
@@ -89,15 +101,73 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
 
 
 @inner
-def easy_pass(state: State, count: Ints, now: int) -> None:
+def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
+    """Who may start behind the head, by classes of width: whoever should end in time, and whoever is spare."""
+    limits = index.shape[0] - 1
+    for which in range(CLASSES):
+        least = 1 << which
+        index[limits, which] = NEVER - 1 if least <= spare else latest if least <= left else -1
+    index[limits, OF_MALLEABLE] = -1
+
+
+@inner
+def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
+    """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
+    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    needed = job[who, NODES]
+    in_time = job[who, ESTIMATE] <= latest
+    if needed <= left and (in_time or needed <= spare):
+        choose(started, reg, who)
+        queue_remove_at(queue, reg, place_of(job, queue, reg, who))
+        return left - needed, spare if in_time else spare - needed
+    return left, spare
+
+
+@inner
+def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
+    """As `choose_behind`, where many wait."""
+    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    count[RESCAN] = 1  # for whoever looks without the index again
+    left = reg[FREE]
+    if left == 0:
+        return
+    head = queue[reg[QUEUE_LO]]
+    shadow, spare = shadow_of(plan, blocks, reg, job[head, NODES], now)
+    if reg[SPARE_NODES] == 0:
+        spare = 0
+    latest = shadow - now - reg[BEFORE_SHADOW]
+    behind = 1
+    while left > 0 and job[head, KEY] == FRONT and reg[QUEUE_LO] + behind < reg[QUEUE_HI]:
+        who = queue[reg[QUEUE_LO] + behind]  # on-demand jobs before all others are not in the index
+        if job[who, KEY] != FRONT:
+            break
+        waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+        left, spare = take(state, who, left, latest, spare)
+        behind += waiting == reg[QUEUE_HI] - reg[QUEUE_LO]
+    who = first_indexed(job, queue, reg) if job[head, KEY] == FRONT else head + 1
+    while left > 0:
+        set_limits(index, left, latest, min(left, spare))
+        who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
+        if who < 0:
+            break
+        left, spare = take(state, who, left, latest, spare)
+        who += 1
+
+
+@inner
+def easy_pass(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
     job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
     reg[STARTED_N] = 0
+    keep_index(state, attr, count, index)
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if stage == 0:
             choose_heads(job, queue, started, reg, now)
         elif reg[QUEUE_LO] < reg[QUEUE_HI]:
-            choose_behind(state, count, now)
+            if count[DEEP]:
+                choose_by_index(state, attr, count, index, now)
+            else:
+                choose_behind(state, count, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]

@@ -115,7 +115,7 @@ if TYPE_CHECKING:
 @inner
 def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int, collects: int) -> int:  # noqa: PLR0917
     """A new claim, behind all others, without nodes. There must be a row for it."""
-    claim, order, _, _, _, count = claims
+    claim, order, _, _, _, count, _ = claims
     slot: int = order[count[CLAIMS_N]]
     count[CLAIMS_N] += 1
     one = claim[slot]

@@ -11,6 +11,7 @@ from emulator.harness.cluster import Cluster, Stop, no_runs
 from emulator.harness.record import RunOutcome
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid.deep_queue import COLUMNS, DEEP_FROM, lines_for
 from emulator.mechanisms.hybrid.easy import RESCAN
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _FIRST_ROOM = 64
+LONG_QUEUE = 1024
+"""Waiting jobs from which on an index of them pays."""
 _LOG_ROOM = 4
 """The node log's, over what it has if each job runs once on all its nodes. Memory that is not used costs nothing."""
 
@@ -61,6 +64,8 @@ class HybridCluster(Cluster):
         self._attr[:, r.LEAST] = table.column("min_nodes", table.nodes)
         self._chosen = np.zeros(node_count, np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
+        self._count[DEEP_FROM] = t.NEVER
+        self._index = np.zeros((1, COLUMNS), np.int64)
         self._count[r.IN_ORDER] = scheduler.order_name == "fcfs"
         self._count[r.EASY] = (
             scheduler.order_name == "fcfs"
@@ -88,6 +93,7 @@ class HybridCluster(Cluster):
     def _make_claims(self) -> None:
         self._claims: Any = (
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
+            self._index,
         )  # fmt: skip
 
     # The kernel's loops, with claims.
@@ -130,6 +136,14 @@ class HybridCluster(Cluster):
         self._look_at_all()
 
     # A whole run in the kernel (`whole.py`).
+
+    def index_long_queues(self) -> None:
+        """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
+        keys = self._job[: len(self), t.KEY]
+        if self._count[r.EASY] and bool((keys[1:] >= keys[:-1]).all()):
+            self._index = np.zeros((lines_for(len(self._job)), COLUMNS), np.int64)
+            self._count[DEEP_FROM] = LONG_QUEUE
+            self._make_claims()
 
     def run_whole(
         self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int

@@ -43,6 +43,15 @@ from emulator.harness.tables import (
     RUN_ROW,
     STOP_ON_END,
 )
+from emulator.mechanisms.hybrid.deep_queue import (
+    CLASSES,
+    DEEP,
+    OF_MALLEABLE,
+    class_of,
+    first_indexed,
+    next_within,
+    place_of,
+)
 from emulator.mechanisms.hybrid.easy import easy_pass, first_new
 
 if TYPE_CHECKING:
@@ -75,10 +84,11 @@ MALLEABLE = 2
 # (malleable).
 CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER = range(7)
 EASY, GUESTS_SEEN, GUESTS_RESCAN, GUEST_WIDE, GUEST_LONG, GUEST_LEAST = range(12, 18)
-COUNTERS = 18
+# Then those of `deep_queue.py`.
+COUNTERS = 21
 
-Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints]"
-"""(claim, order, held, attr, scratch, count)"""
+Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+"""(claim, order, held, attr, scratch, count, index)"""
 
 
 @inlined
@@ -92,7 +102,7 @@ def account(count: Ints, now: int, change: int) -> None:
 @inlined
 def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
     """A node of the claim is idle from now on."""
-    claim, _, held, _, _, count = claims
+    claim, _, held, _, _, count, _ = claims
     held[which, OWNER] = slot
     held[which, BEHIND] = claim[slot, HEAD]
     claim[slot, HEAD] = which
@@ -104,7 +114,7 @@ def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
 @inlined
 def pop_idle(claims: Claims, slot: int, now: int) -> int:
     """Take an idle node from the claim's list; it still belongs to the claim."""
-    claim, _, held, _, _, count = claims
+    claim, _, held, _, _, count, _ = claims
     which: int = claim[slot, HEAD]
     claim[slot, HEAD] = held[which, BEHIND]
     claim[slot, IDLE] -= 1
@@ -152,7 +162,7 @@ def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
 @compiled
 def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle held node breaks: the claim needs another one."""
-    claim, _, held, _, _, count = claims
+    claim, _, held, _, _, count, _ = claims
     if claim[slot, HEAD] == which:
         claim[slot, HEAD] = held[which, BEHIND]
     else:
@@ -176,7 +186,7 @@ def on_demand_waits(state: State) -> bool:
 @compiled
 def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
-    claim, order, _, _, _, count = claims
+    claim, order, _, _, _, count, _ = claims
     reg = state[11]
     if reg[FREE] == 0 or count[CLAIMS_N] == 0 or on_demand_waits(state):
         return
@@ -191,7 +201,7 @@ def collect(state: State, claims: Claims, now: int) -> None:
 @compiled
 def left(state: State, claims: Claims, who: int, now: int) -> None:
     """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
-    claim, _, held, attr, _, _ = claims
+    claim, _, held, attr, _, _, _ = claims
     job, node, runs, log = state[0], state[1], state[7], state[8]
     guest = attr[who, GUEST]
     promised = attr[who, PROMISED]
@@ -240,7 +250,7 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
 @inlined
 def best_hosts(claims: Claims) -> tuple[int, int]:
     """Of claims that take guests: the most idle nodes of one, and the latest time at which one with any is due."""
-    claim, order, _, _, _, count = claims
+    claim, order, _, _, _, count, _ = claims
     most = 0
     latest = -1
     for k in range(count[CLAIMS_N]):
@@ -254,7 +264,7 @@ def best_hosts(claims: Claims) -> tuple[int, int]:
 @inlined
 def host_of(claims: Claims, nodes: int, expected: int) -> int:
     """The first claim with so many idle nodes whose on-demand job is not due before `expected`; -1 for none."""
-    claim, order, _, _, _, count = claims
+    claim, order, _, _, _, count, _ = claims
     for k in range(count[CLAIMS_N]):
         slot = order[k]
         if claim[slot, IDLE] >= nodes and claim[slot, DEADLINE] >= expected:
@@ -322,6 +332,56 @@ def start_guests_from(
             count[GUEST_WIDE] = 0
 
 
+@inlined
+def set_limits_of_hosts(claims: Claims, now: int) -> None:
+    """Who may run as a guest and end in time, by classes of width."""
+    claim, order, _, _, _, count, index = claims
+    limits = index.shape[0] - 1
+    index[limits, :] = -1
+    for k in range(count[CLAIMS_N]):
+        slot = order[k]
+        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
+            which = class_of(claim[slot, IDLE])
+            index[limits, which] = max(index[limits, which], claim[slot, DEADLINE] - now)
+    for which in range(CLASSES - 2, -1, -1):
+        index[limits, which] = max(index[limits, which], index[limits, which + 1])
+
+
+@compiled
+def start_guests_by_index(
+    state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
+) -> None:
+    """As `start_guests_from`, of the jobs from row `first` on, where many wait."""
+    job, queue, reg = state[0], state[3], state[11]
+    claim, attr, count, index = claims[0], claims[3], claims[5], claims[6]
+    limits = index.shape[0] - 1
+    for stage in range(2):
+        who = first
+        while most > 0:
+            if stage == 0:
+                set_limits_of_hosts(claims, now)
+            else:
+                index[limits, :CLASSES] = -1
+                index[limits, OF_MALLEABLE] = most
+            who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
+            if who < 0:
+                break
+            slot = -1
+            width = job[who, NODES]
+            if job[who, KIND] == BATCH:
+                if stage == 0:
+                    slot = host_in_time(job, claims, who, most, latest, now)
+                else:
+                    slot = host_of_malleable(claims, who, most)
+                    width = min(width, claim[slot, IDLE])
+            if slot >= 0:
+                queue_remove_at(queue, reg, place_of(job, queue, reg, who))
+                start_guest(state, work, claims, who, slot, width, now)
+                most, latest = best_hosts(claims)
+            who += 1
+    count[GUESTS_RESCAN] = 1  # for whoever looks without the index again
+
+
 @compiled
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
@@ -329,6 +389,14 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     if count[IDLE_N] == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
     most, latest = best_hosts(claims)
+    if count[DEEP]:
+        first = first_indexed(state[0], state[3], reg)
+        if count[CHANGED] == 0:
+            first = max(first, count[GUESTS_SEEN])
+        start_guests_by_index(state, work, claims, first, most, latest, now)
+        count[GUESTS_SEEN] = reg[NEXT_SUBMIT]
+        count[CHANGED] = 0
+        return
     may = (
         count[GUESTS_RESCAN]
         or most >= count[GUEST_WIDE]
@@ -353,7 +421,7 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
 def one_pass(state: State, claims: Claims, now: int) -> None:
     """What the scheduler starts from the queue on nodes of the pool."""
     if claims[5][EASY]:
-        easy_pass(state, claims[5], now)
+        easy_pass(state, claims[3], claims[5], claims[6], now)
     else:
         passes.schedule_pass(state, now)
 
@@ -404,7 +472,7 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
 @compiled
 def close(state: State, claims: Claims, slot: int, now: int) -> None:
     """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
-    claim, order, held, attr, _, count = claims
+    claim, order, held, attr, _, count, _ = claims
     node = state[1]
     while claim[slot, IDLE] > 0:
         which = pop_idle(claims, slot, now)

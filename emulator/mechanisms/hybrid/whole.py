@@ -15,9 +15,10 @@ import numpy as np
 from balancer.clock import steady_clock
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
+from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.node_failures import all_to_come
-from emulator.harness.record import LeaseOutcome, NodePool
+from emulator.harness.record import NodePool
 from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER
 from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
@@ -75,6 +76,7 @@ class WholeRun:
         """`known`: when a job is predicted, or its most nodes; `times_us`: until a release, and of a warning."""
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
         nodes = cluster.node_count
+        cluster.index_long_queues()
         self._own = np.full((len(known), d.OWN_COLUMNS), -1, np.int64)
         self._own[:, d.NOTED] = 0
         self._own[:, d.KNOWN] = known
@@ -94,7 +96,7 @@ class WholeRun:
         reg[d.CLOCK], reg[d.CLOCK_ID] = steady_clock()
         reg[d.CLOCK_ADDRESS] = self._room[-1].ctypes.data
         reg[d.NEXT_CLAIM] = reg[d.ARRIVING] = -1
-        self._told = [0, 0]
+        self._told = 0
         self._grow()
         if failures is not None:
             self._expect(failures)
@@ -161,14 +163,14 @@ class WholeRun:
     def tell(self) -> None:
         """Write down what happened since it was told of last."""
         self._tell_moves()
-        moves, rows = (int(self._reg[one]) for one in (d.MOVES_N, d.ROWS_N))
-        self._act.running.note_rows(self._rows[self._told[1] : rows])
+        rows = int(self._reg[d.ROWS_N])
+        self._act.running.note_rows(self._rows[self._told : rows])
         tally = self._mechanism.tally
         which, took_us = self._times[: self._reg[d.TIMES_N]].T
         tally.decision_us, tally.handling_us = (
             array("q", took_us[which == each].tobytes()) for each in (d.CHOICE, d.HANDLING)
         )
-        self._told = [moves, rows]
+        self._told = rows
         self._tell_counts()
 
     def _tell_moves(self) -> None:
@@ -183,13 +185,10 @@ class WholeRun:
             many=moves[:, d.MANY].copy(),
             node=np.concatenate((log, apart.astype(np.int32))) if len(apart) else log,
         )
-        since = moves[self._told[0] :]
-        granted = since[since[:, d.TO] == d.ALLOC]
-        jobs = cluster.jobs_of_nodes_at(granted[:, d.FIRST])
-        act.leases += [
-            LeaseOutcome(job, granted=True, decided_us=at_us)
-            for job, at_us in zip(jobs.tolist(), granted[:, d.MOVED_US].tolist(), strict=True)
-        ]
+        granted = moves[moves[:, d.TO] == d.ALLOC]
+        act.leases_told = LeaseTable.of_granted(
+            cluster.jobs_of_nodes_at(granted[:, d.FIRST]), granted[:, d.MOVED_US].copy()
+        )
 
     def _tell_counts(self) -> None:
         mechanism, reg, own = self._mechanism, self._reg, self._own

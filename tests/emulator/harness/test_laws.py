@@ -389,7 +389,7 @@ def test_a_job_that_was_never_submitted_is_named(lawful: RunRecord) -> None:
 def test_a_lease_without_an_outcome_or_with_two_is_named(lawful: RunRecord) -> None:
     law = "each_lease_has_one_outcome"
     assert texts(replace(lawful, leases=())) == {law: ["lease job 4 is ENDED and was never decided"]}
-    assert texts(replace(lawful, leases=lawful.leases * 2)) == {law: ["lease job 4 has 2 outcomes"]}
+    assert texts(replace(lawful, leases=tuple(lawful.leases) * 2)) == {law: ["lease job 4 has 2 outcomes"]}
 
 
 def test_a_lease_whose_outcome_and_state_disagree_is_named(lawful: RunRecord) -> None:
@@ -481,7 +481,7 @@ def test_the_first_ten_breaches_of_a_law_are_told_and_the_rest_counted() -> None
 
 def test_an_unlawful_run_is_an_error_that_tells_every_breach(lawful: RunRecord) -> None:
     with pytest.raises(UnlawfulRunError) as error:
-        assert_lawful(replace(lawful, leases=lawful.leases * 2), jobs_in=7)
+        assert_lawful(replace(lawful, leases=tuple(lawful.leases) * 2), jobs_in=7)
     assert str(error.value).splitlines() == [
         "every_job_is_accounted_for: 7 jobs came in, 4 are here, 2 were left out",
         "each_lease_has_one_outcome: lease job 4 has 2 outcomes",

@@ -11,10 +11,12 @@ import pytest
 from emulator.harness import loop as loops
 from emulator.harness.laws import check
 from emulator.harness.loop import Loop
+from emulator.harness.tables import NEVER
 from emulator.mechanisms.hybrid import HybridMechanism, machine, reserved, whole
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable, Kind
 from gates import GATE
 from oracle.hybrid_kit import STRATEGIES, announced_jobs, job_table, random_jobs, simulate
 
@@ -164,7 +166,7 @@ def many_jobs(rng):
     return random_jobs(rng, jobs=int(rng.choice([40, 150, 300])), nodes=int(rng.choice([12, 60])))
 
 
-def run_looking_at_all(make_jobs, seed, *, looks_at_all):
+def run_looking_at_all(make_jobs, seed, *, looks_at_all, by_steps=None):
     """A run with a long queue, in which a pass looks only at who may start, or else at everybody who waits."""
     jobs, nodes = make_jobs(np.random.default_rng([seed, 9]))
     mechanism = HybridMechanism(
@@ -179,7 +181,7 @@ def run_looking_at_all(make_jobs, seed, *, looks_at_all):
     if looks_at_all:
         cluster._count[[reserved.EASY, reserved.IN_ORDER]] = 0
     loop = Loop(cluster, mechanism)
-    loop.run(by_steps=bool(seed // 7 % 2))
+    loop.run(by_steps=bool(seed // 7 % 2) if by_steps is None else by_steps)
     return everything(loop.record(), mechanism)
 
 
@@ -188,6 +190,64 @@ def test_a_pass_that_looks_only_at_who_may_start_starts_the_same_jobs(make_jobs)
     for seed in range(GATE.whole_runs):
         some, all_ = (run_looking_at_all(make_jobs, seed, looks_at_all=looks) for looks in (False, True))
         assert some == all_, seed
+
+
+@pytest.mark.parametrize("make_jobs", [many_jobs, announced_jobs])
+def test_an_index_of_who_waits_starts_the_same_jobs(make_jobs, monkeypatch):
+    for seed in range(GATE.whole_runs):
+        monkeypatch.setattr(machine, "LONG_QUEUE", 1 + seed % 5 * 7)  # given up when few wait, or hardly ever
+        by_index = run_looking_at_all(make_jobs, seed, looks_at_all=False, by_steps=False)
+        monkeypatch.setattr(machine, "LONG_QUEUE", NEVER)
+        all_ = run_looking_at_all(make_jobs, seed, looks_at_all=True, by_steps=False)
+        assert by_index == all_, seed
+
+
+def overloaded(seed):
+    """Tens of thousands of rows of which thousands wait: blocks of all levels of the index."""
+    rng = np.random.default_rng(seed)
+    count = 70_000
+    rows = np.arange(count)
+    nodes = np.minimum(1 + rng.geometric(0.2, count) * rng.integers(1, 12, count), 200).astype(np.int64)
+    run_us = rng.integers(1, 60, count) * rng.choice([1, 1, 1, 20], count)
+    estimate_us = run_us + rng.choice([0, 5, 60], count)
+    submit_us = np.sort(rng.integers(0, int((nodes * run_us).sum() / 200 / 1.05), count))
+    kind = np.where(rng.random(count) < 0.03, Kind.ON_DEMAND, Kind.BATCH)
+    job_class = np.where(kind == Kind.ON_DEMAND, 0, rng.choice([0, 2], count))
+    notice_us = np.where(kind == Kind.ON_DEMAND, np.maximum(submit_us - 30, 0), -1)
+    return JobTable.build(
+        submit_us=submit_us,
+        run_us=run_us,
+        estimate_us=estimate_us,
+        nodes=nodes,
+        number=rows + 1,
+        kind=kind,
+        extra={
+            "job_class": job_class,
+            "min_nodes": np.where(job_class == 2, np.maximum(nodes // 3, 1), nodes),
+            "max_nodes": nodes,
+            "setup_us": np.zeros(count, np.int64),
+            "notice_us": notice_us,
+            "predicted_us": np.where(kind == Kind.ON_DEMAND, submit_us, -1),
+        },
+    )
+
+
+@pytest.mark.parametrize("strategy", ["cup+spaa", "cua+paa"])
+def test_an_index_of_thousands_who_wait_starts_the_same_jobs(strategy, monkeypatch):
+    found = []
+    jobs = overloaded(5)
+    for from_jobs in (64, NEVER):
+        monkeypatch.setattr(machine, "LONG_QUEUE", from_jobs)
+        mechanism = HybridMechanism(strategy, release_after_s=40e-6, warning_s=2e-6)
+        cluster = mechanism.make_machine(200, SchedulerConfig(), jobs, 1)
+        loop = Loop(cluster, mechanism)
+        loop.run()
+        record = loop.record()
+        found.append((record.runs.job.tolist(), record.runs.start_us.tolist(), record.runs.node.tolist()))
+    assert cluster.guest_starts > 100
+    waited = np.sort(record.start_us - record.jobs.submit_us)
+    assert waited[-10_000] > 0
+    assert found[0] == found[1]
 
 
 def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):

@@ -1,0 +1,230 @@
+"""Who waits, by width and estimate: so that a pass over tens of thousands of waiting jobs looks at few of them.
+
+First come, first served puts jobs that wait in the order of their rows. Rows stand in blocks of 32, these in blocks of
+32, and these again. A line of the index tells of a block the shortest estimate of the jobs in it that wait, for each
+class of width (1, 2 to 3, 4 to 7 nodes, ...), and the least width of its malleable ones. Where nothing in it is within
+the limits of a search, the block is passed over.
+
+A line is never above the truth, and may be below it: a job that leaves the queue changes no line. A search that looks
+through a block for nothing makes its lines true again.
+
+The index is kept while many jobs wait (DEEP); otherwise looking at each of them is cheaper. On-demand jobs that wait
+before all others are not in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.harness.compiled import inner
+from emulator.harness.tables import (
+    ESTIMATE,
+    FRONT,
+    KEY,
+    NEVER,
+    NEXT_SUBMIT,
+    NODES,
+    QUEUE_HI,
+    QUEUE_LO,
+    QUEUED,
+    STATE,
+)
+
+if TYPE_CHECKING:
+    from emulator.harness.tables import Ints, Ints32, State
+
+# Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.
+CLASSES = 16
+OF_MALLEABLE = CLASSES
+COLUMNS = CLASSES + 1
+SHIFT = 5
+SIZE = 1 << SHIFT
+IN_BLOCK = SIZE - 1
+LEVELS = 3
+# Counters (of `reserved.Claims`). DEEP: the index is kept; INDEXED: rows from here on are not in it yet; DEEP_FROM: it
+# is kept from so many waiting jobs on, and given up at a quarter of them.
+DEEP, INDEXED, DEEP_FROM = range(18, 21)
+# Columns of the attributes of jobs, and a class of theirs (`reserved.py`).
+_CLASS, _LEAST = 0, 1
+_MALLEABLE = 2
+
+
+def lines_for(jobs: int) -> int:
+    """Lines of the index for so many rows, with one for the limits of a search."""
+    count = 1
+    for _ in range(LEVELS):
+        jobs = (jobs >> SHIFT) + 1
+        count += jobs
+    return count
+
+
+@inner
+def class_of(nodes: int) -> int:
+    """The class of a width."""
+    which = 0
+    while nodes > 1 and which < CLASSES - 1:
+        nodes >>= 1
+        which += 1
+    return which
+
+
+@inner
+def lower(index: Ints, line: int, other: int) -> None:
+    """A line of the index tells also of what another one does."""
+    for which in range(COLUMNS):
+        index[line, which] = min(index[line, which], index[other, which])
+
+
+@inner
+def second_level(job: Ints, block: int) -> int:
+    """The line of the block of blocks that a block of rows is in."""
+    line: int = (job.shape[0] >> SHIFT) + 1 + (block >> SHIFT)
+    return line
+
+
+@inner
+def third_level(job: Ints, block: int) -> int:
+    """The line above that one."""
+    blocks = (job.shape[0] >> SHIFT) + 1
+    line: int = blocks + (blocks >> SHIFT) + 1 + (block >> 2 * SHIFT)
+    return line
+
+
+@inner
+def tell_of(job: Ints, attr: Ints, index: Ints, line: int, who: int) -> None:
+    """A line tells also of a job that waits."""
+    which = class_of(job[who, NODES])
+    index[line, which] = min(index[line, which], job[who, ESTIMATE])
+    if attr[who, _CLASS] == _MALLEABLE:
+        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who, _LEAST])
+
+
+@inner
+def waits_here(job: Ints, attr: Ints, count: Ints, index: Ints, who: int) -> None:
+    """A job, which has its place in the queue, is in the index from now on, if one is kept."""
+    if count[DEEP] and job[who, KEY] != FRONT:
+        tell_of(job, attr, index, who >> SHIFT, who)
+        tell_of(job, attr, index, second_level(job, who >> SHIFT), who)
+        tell_of(job, attr, index, third_level(job, who >> SHIFT), who)
+
+
+@inner
+def keep_index(state: State, attr: Ints, count: Ints, index: Ints) -> None:
+    """Before a pass: begin with an index or give it up, and take in whoever came."""
+    job, queue, reg = state[0], state[3], state[11]
+    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    if count[DEEP]:
+        if waiting < count[DEEP_FROM] >> 2:
+            count[DEEP] = 0
+            return
+        for who in range(count[INDEXED], reg[NEXT_SUBMIT]):
+            if job[who, STATE] == QUEUED:
+                waits_here(job, attr, count, index, who)
+    elif waiting >= count[DEEP_FROM]:
+        index[:] = NEVER
+        count[DEEP] = 1
+        for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+            waits_here(job, attr, count, index, queue[place])
+    count[INDEXED] = reg[NEXT_SUBMIT]
+
+
+@inner
+def may_be(index: Ints, line: int) -> bool:
+    """Whether somebody within the limits, which are the last line, may be in the block of a line."""
+    limits = index.shape[0] - 1
+    found = False
+    for which in range(COLUMNS):
+        found |= index[line, which] <= index[limits, which]
+    return found
+
+
+@inner
+def make_true(job: Ints, attr: Ints, index: Ints, block: int) -> None:
+    """The line of a block of rows tells of who waits in it, and of nobody else."""
+    for which in range(COLUMNS):
+        index[block, which] = NEVER
+    for who in range(block << SHIFT, min((block + 1) << SHIFT, job.shape[0])):
+        if job[who, STATE] == QUEUED and job[who, KEY] != FRONT:
+            tell_of(job, attr, index, block, who)
+
+
+@inner
+def make_true_above(index: Ints, line: int, first: int, after: int) -> None:
+    """The line of a block of blocks tells of what the lines of these do."""
+    for which in range(COLUMNS):
+        index[line, which] = NEVER
+    for below in range(first, after):
+        lower(index, line, below)
+
+
+@inner
+def is_within(job: Ints, attr: Ints, index: Ints, who: int) -> bool:
+    """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
+    limits = index.shape[0] - 1
+    return bool(
+        job[who, STATE] == QUEUED
+        and job[who, KEY] != FRONT
+        and (
+            job[who, ESTIMATE] <= index[limits, class_of(job[who, NODES])]
+            or (attr[who, _CLASS] == _MALLEABLE and attr[who, _LEAST] <= index[limits, OF_MALLEABLE])
+        )
+    )
+
+
+@inner
+def next_within(job: Ints, attr: Ints, index: Ints, who: int, after: int) -> int:
+    """The first job from row `who` on, before row `after`, that waits and is within the limits; -1 for none."""
+    in_second = False  # whether the search was in the blocks of the block of blocks that ends here
+    in_third = False
+    while who < after:
+        block = who >> SHIFT
+        if who & IN_BLOCK == 0 and block & IN_BLOCK == 0:
+            if in_second:
+                make_true_above(index, second_level(job, block - 1), block - SIZE, block)
+                in_second = False
+            if (block >> SHIFT) & IN_BLOCK == 0:
+                if in_third:
+                    end = second_level(job, block)
+                    make_true_above(index, third_level(job, block - 1), end - SIZE, end)
+                    in_third = False
+                if not may_be(index, third_level(job, block)):
+                    who += 1 << 3 * SHIFT
+                    continue
+            in_third = True
+            if not may_be(index, second_level(job, block)):
+                who += 1 << 2 * SHIFT
+                continue
+        in_second = True
+        end = (block + 1) << SHIFT
+        if may_be(index, block):
+            while who < min(end, after):
+                if is_within(job, attr, index, who):
+                    return who
+                who += 1
+            make_true(job, attr, index, block)
+        who = end
+    return -1
+
+
+@inner
+def place_of(job: Ints, queue: Ints32, reg: Ints, who: int) -> int:
+    """Where a job stands in a queue that is in order."""
+    left = reg[QUEUE_LO]
+    right = reg[QUEUE_HI]
+    while left < right:
+        middle = (left + right) >> 1
+        other = queue[middle]
+        if job[other, KEY] < job[who, KEY] or (job[other, KEY] == job[who, KEY] and other < who):
+            left = middle + 1
+        else:
+            right = middle
+    return int(left)
+
+
+@inner
+def first_indexed(job: Ints, queue: Ints32, reg: Ints) -> int:
+    """The first job of the queue behind the on-demand jobs before all others; NEVER for none."""
+    place = reg[QUEUE_LO]
+    while place < reg[QUEUE_HI] and job[queue[place], KEY] == FRONT:
+        place += 1
+    return int(queue[place]) if place < reg[QUEUE_HI] else NEVER
