@@ -50,7 +50,14 @@ from balancer.lifecycle.records import (
 )
 from balancer.lifecycle.referee import Referee
 from balancer.lifecycle.reports import BatchReports
-from balancer.lifecycle.requests import HintBook, Request, RequestQueue, is_due
+from balancer.lifecycle.requests import (
+    HintBook,
+    Request,
+    RequestQueue,
+    is_due,
+    not_at_once,
+    not_in_time,
+)
 from balancer.lifecycle.selfcheck import check
 from balancer.lifecycle.states import Cause, NodeState
 from balancer.lifecycle.wishes import request_of, reserve_of
@@ -460,9 +467,9 @@ class Lifecycle:
     def _reason(self, request: Request) -> str:
         found, count = len(request.held), request.record.count
         if request.short and request.record.at_once:
-            reason = f"{count} nodes are not available at once"
+            reason = not_at_once(count)
         elif request.short:
-            reason = f"only {found} of {count} nodes became available in time"
+            reason = not_in_time(found, count)
         elif request.ready < count:
             reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
         else:

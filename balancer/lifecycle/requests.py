@@ -171,6 +171,16 @@ def is_due(record: RequestRecord, now_us: int, *, is_due_now: bool) -> bool:
     return record.at_once or now_us > record.deadline_us or (now_us == record.deadline_us and is_due_now)
 
 
+def not_at_once(count: int) -> str:
+    """Why a request for so many nodes that may not wait is rejected."""
+    return f"{count} nodes are not available at once"
+
+
+def not_in_time(found: int, count: int) -> str:
+    """Why a request that has found fewer nodes than it wants by its deadline is rejected."""
+    return f"only {found} of {count} nodes became available in time"
+
+
 class HintBook:
     """The hints that have not ended, in order of their time."""
 

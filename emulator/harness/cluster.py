@@ -24,7 +24,7 @@ from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -216,6 +216,25 @@ class Cluster(ClusterViews):
         self._runs = np.concatenate((self._runs, no_runs(spare)))
         self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
         self._make_state()
+
+    # A whole run in a mechanism's own compiled loop (`HasWholeRun`).
+
+    def run_whole(
+        self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int
+    ) -> int:
+        """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
+        self._keep_nodes()
+        self._reg[t.STOP_ON_PASS] = 0
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        return int(run(self._state, more))
+
+    def make_more_room(self) -> None:
+        """Longer tables of runs and their nodes."""
+        self._grow_runs()
+
+    def raise_order(self) -> None:
+        """Raise what the queue order raised in the kernel."""
+        self._check_order()
 
     # One event at a time.
 

@@ -99,6 +99,12 @@ class ClusterViews(TableViews):
         """Goes up by one whenever a job begins or leaves its nodes, or nodes are put back into the pool."""
         return int(self._reg[t.RUNS_N]) + int(self._reg[t.ENDED_N]) + self._returns
 
+    def has_room_for(self, machines: int) -> bool:
+        """Whether so many runs as there are nodes can begin, this many times, before the tables have to grow."""
+        most = machines * self.node_count
+        runs, nodes = len(self._runs) - self._reg[t.RUNS_N], len(self._log) - self._reg[t.LOG_N]
+        return bool(runs > most and nodes > most)
+
     def run_row(self, job: int) -> int:
         """The row of a job's present or last run in the run table."""
         return int(self._job[job, t.RUN_ROW])

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.algorithms.interface import Algorithm
-    from emulator.harness.mechanism import Actions
+    from emulator.harness.actions import Accounting
+    from emulator.harness.mechanism import Actions, WholeRun
     from emulator.mechanisms.balancer.policy import Outcome
 
 
@@ -146,6 +147,19 @@ class BalancerMechanism:
             )
         self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
+
+    def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
+        """The run as one compiled loop, if nobody decides in it but what comes with the Balancer."""
+        if type(self) is not BalancerMechanism or not self._cloud.obeys_at_once:
+            return None
+        from emulator.mechanisms.balancer import whole  # noqa: PLC0415 - services and live runs go without
+
+        if not (
+            whole.is_compiled(self._algorithm, self._forecast)
+            and whole.can_serve(act, points, self._policy.lifecycle.settings)
+        ):
+            return None
+        return whole.WholeRun(act, self._policy.lifecycle, self._forecast, points, seen=self._seen)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         self._look(act)

@@ -148,16 +148,9 @@ class HybridCluster(Cluster):
     def run_whole(
         self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int
     ) -> int:
-        """Let the compiled loop `run` go on with this cluster; why it came back."""
         self._reg[t.STOP_ON_END] = self._reg[t.STOP_ON_PASS] = 0
         self._reg[t.INSTANTS_LEFT] = pause_after
         return int(run(self._state, self._work, self._claims, more))
-
-    def has_room_for(self, machines: int) -> bool:
-        """Whether so many runs as there are nodes can begin, this many times."""
-        most = machines * self.node_count
-        runs, nodes = len(self._runs) - self._reg[t.RUNS_N], len(self._log) - self._reg[t.LOG_N]
-        return bool(runs > most and nodes > most)
 
     def _grow_runs(self) -> None:
         """Only what lacks room, and by a quarter: of millions of jobs few run more than once."""
@@ -168,14 +161,6 @@ class HybridCluster(Cluster):
             more = np.zeros(len(self._log) // 4 + most, np.int32)
             self._log = np.concatenate((self._log, more))
         self._make_state()
-
-    def make_more_room(self) -> None:
-        """Longer tables of runs and their nodes."""
-        self._grow_runs()
-
-    def raise_order(self) -> None:
-        """Raise what the queue order raised in the kernel."""
-        self._check_order()
 
     @property
     def claims_left(self) -> int:
