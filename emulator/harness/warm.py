@@ -49,7 +49,7 @@ def warm_mechanism(mechanism: object) -> None:
         warm_up()
 
 
-_BUILT_ON_THE_HARNESS = ("hybrid",)
+_BUILT_ON_THE_HARNESS = ("hybrid", "balancer")
 """Mechanisms whose kernels call most of the harness's: compiled after them, in the same process."""
 
 

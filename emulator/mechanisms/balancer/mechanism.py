@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.clock import micros
+from balancer.clock import US, micros
 from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
@@ -123,6 +123,22 @@ class BalancerMechanism:
         if self.predictor is None:
             return None
         return PredictorSettings.checked(self.predictor, self.slots_per_day, self.keep, self.history)
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Use every compiled function once: a job and a lease on two nodes, in both forms of a run."""
+        from emulator.harness.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
+        from emulator.harness.loop import Loop  # noqa: PLC0415
+        from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415
+        from emulator.workload.table import JobTable, Kind  # noqa: PLC0415
+
+        jobs = JobTable.build(
+            submit_us=[0, 0], run_us=[US, US], nodes=[1, 1], kind=[Kind.ON_DEMAND, Kind.BATCH]
+        )
+        for by_steps in (False, True):
+            loop = Loop(Cluster(2, SchedulerConfig(), jobs), cls(idle_hold_s=0))
+            loop.run(by_steps=by_steps)
+            loop.record()
 
     def on_begin(self, act: Actions) -> None:
         nodes = act.cluster.node_count

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
 from emulator.harness.compiled import inner
-from emulator.harness.occupancy import set_offline, set_online
+from emulator.harness.structures import free_push, free_remove
 from emulator.harness.tables import JOB, NEVER, OFFLINE, SINCE
 
 if TYPE_CHECKING:
@@ -86,11 +86,13 @@ def hold(more: More, lease: int, which: int) -> None:
 def reclaim(state: State, more: More, lease: int, many: int, now: int) -> None:
     """The first idle nodes leave the batch pool, for a lease that waits or for the reserve (-1)."""
     own, idle = more[0], more[1][b.IDLE_LIST]
+    node, free, reg = state[1], state[2], state[11]
     for k in range(many):
         which = idle[k]
         own[which, b.POOL] = b.RECLAIMING
         own[which, b.SINCE_US] = now
-        set_offline(state, which)
+        node[which, OFFLINE] = 1
+        free_remove(node, free, reg, which)
         b.note_node(more, which)
         b.send(more, which)
         if lease >= 0:
@@ -106,14 +108,14 @@ def hold_first(state: State, more: More, lease: int, now: int) -> int:
     lists, leases, reg = more[1], more[2], more[10]
     short = leases[lease, b.COUNT] - leases[lease, b.HELD]
     for row in (b.FREE_LIST, b.COMING_LIST):
-        many = min(short, reg[b.LISTED_N + row])
-        for k in range(many):
+        held = min(short, reg[b.LISTED_N + row])
+        for k in range(held):
             hold(more, lease, lists[row, k])
-        b.unlist_some(more, row, 0, many)
+        b.unlist_some(more, row, 0, held)
         if row == b.FREE_LIST:
-            leases[lease, b.READY] += many
-        short -= many
-    many = min(short, reg[b.LISTED_N + b.IDLE_LIST])
+            leases[lease, b.READY] += held
+        short -= held
+    many: int = min(short, reg[b.LISTED_N + b.IDLE_LIST])
     reclaim(state, more, lease, many, now)
     return many
 
@@ -121,17 +123,20 @@ def hold_first(state: State, more: More, lease: int, now: int) -> int:
 @inner
 def restore_over(state: State, more: More, keep: int, now: int) -> int:
     """Free nodes beyond the `keep` longest reserved go back after I. How many did, and when the next one will."""
-    own, free, reg = more[0], more[1][b.FREE_LIST], more[10]
-    reg[b.PLAN_WAKE] = NEVER
+    own, reserved, mine = more[0], more[1][b.FREE_LIST], more[10]
+    node, free, reg = state[1], state[2], state[11]
+    mine[b.PLAN_WAKE] = NEVER
     place = keep
-    while place < reg[b.LISTED_N + b.FREE_LIST]:
-        which = free[place]
-        over = own[which, b.SINCE_US] + reg[b.HOLD_US]
+    while place < mine[b.LISTED_N + b.FREE_LIST]:
+        which = reserved[place]
+        over = own[which, b.SINCE_US] + mine[b.HOLD_US]
         if over > now:
-            reg[b.PLAN_WAKE] = over
+            mine[b.PLAN_WAKE] = over
             break
         own[which, b.POOL] = b.RESTORING
-        set_online(state, which, now)
+        node[which, OFFLINE] = 0
+        node[which, SINCE] = now
+        free_push(node, free, reg, which)
         b.note_node(more, which)
         b.send(more, which)
         place += 1
@@ -231,11 +236,11 @@ def carry_out(state: State, more: More, collected: int, keep: int, now: int) -> 
         reg[b.RETURNS_N] += 1
 
 
-# Events.
+# Events: what they change, before it is settled.
 
 
 @inner
-def report(state: State, more: More, now: int) -> None:
+def report(more: More, now: int) -> None:
     """The batch pool has done what it was told first."""
     own, lists, leases, reg = more[0], more[1], more[2], more[10]
     place = reg[b.COMMAND_LO]
@@ -257,11 +262,10 @@ def report(state: State, more: More, now: int) -> None:
             b.list_node(more, b.FREE_LIST, which)
         else:
             leases[holder, b.READY] += 1
-    settle(state, more, 0, now)
 
 
 @inner
-def request(state: State, more: More, who: int, count: int, now: int) -> None:
+def request(more: More, who: int, count: int, now: int) -> None:
     """A lease wants nodes."""
     leases, reg = more[2], more[10]
     lease = reg[b.ARRIVED_N]
@@ -276,7 +280,6 @@ def request(state: State, more: More, who: int, count: int, now: int) -> None:
     else:
         leases[reg[b.LAST_WAITING], b.BEHIND] = lease
     reg[b.LAST_WAITING] = lease
-    settle(state, more, 0, now)
 
 
 @inner
@@ -290,14 +293,13 @@ def release(state: State, more: More, first: int, count: int, now: int) -> None:
         own[which, b.SINCE_US] = now
         b.list_node(more, b.FREE_LIST, which)
     reg[b.GRANTED_NODES] -= count
-    settle(state, more, 0, now)
 
 
 @inner
-def look(state: State, more: More, now: int) -> bool:
+def look(state: State, more: More) -> bool:
     """What has changed in the batch pool since the latest look (`BalancerMechanism._look`); whether something has."""
-    own, node, reg = more[0], state[1], more[10]
-    is_news = 0
+    own, node = more[0], state[1]
+    is_news = False
     for which in range(node.shape[0]):
         if node[which, OFFLINE]:
             continue
@@ -306,7 +308,7 @@ def look(state: State, more: More, now: int) -> bool:
         one = own[which]
         if busy == one[b.WAS_BUSY] and (busy or since == one[b.SEEN_US]):
             continue
-        is_news = 1
+        is_news = True
         one[b.WAS_BUSY] = busy
         one[b.SEEN_US] = since
         if busy and one[b.POOL] == b.IDLE:
@@ -318,6 +320,4 @@ def look(state: State, more: More, now: int) -> bool:
             one[b.POOL] = b.IDLE
             one[b.SINCE_US] = since
             b.list_node(more, b.IDLE_LIST, which)
-    if is_news:
-        settle(state, more, 0, now)
-    return bool(is_news)
+    return is_news

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 IDLE, BUSY, RECLAIMING, RESERVED, ALLOCATED, RESTORING = range(6)
 """`NodeState` of a node that is not down."""
-# Columns of `own`, one row a node. POOL: one of those; SINCE_US: as in `NodeRecord`; HOLDER: the lease that waits and has
-# it held, -1 for none; LINK: the next node held for the same lease, -1 for none; RANK: its place in the order of names;
-# WAS_BUSY and SEEN_US: what the latest look at the batch pool saw, if it runs a job and when it last became idle.
+# Columns of `own`, one row a node. POOL: one of those; SINCE_US: as in `NodeRecord`; HOLDER: the waiting lease that has
+# it held, -1 for none; LINK: the next node held for the same lease, -1 for none; RANK: its place by name; WAS_BUSY and
+# SEEN_US: what the latest look at the batch pool saw, if it runs a job and when it last became idle.
 POOL, SINCE_US, HOLDER, LINK, RANK, WAS_BUSY, SEEN_US = range(7)
 OWN_COLUMNS = 7
 # Columns of the leases, one row each in order of arrival. END_US: until when it waits; HELD: nodes that it has, READY:
 # those that are reserved already; FIRST_HELD and LAST_HELD: the chain of them; BEHIND: who waits next, -1 for none.
 JOB_ROW, COUNT, END_US, HELD, READY, FIRST_HELD, LAST_HELD, BEHIND = range(8)
 LEASE_COLUMNS = 8
-# Columns of the hints, in order of their time; of what a predictor reserves at the beginning of slots; of what is told of
+# Columns of the hints, in order of their time; of what a predictor reserves at slot begins; of what is told of
 # afterwards: moves of nodes (MANY from FIRST on in `moved`), and answers to leases (FOUND: nodes it had got).
 BY_US, ENDS_US, WANTED, USED = range(4)
 SLOT_US, SLOT_NODES, KEEP_US = range(3)
@@ -33,20 +33,20 @@ MOVED_US, TO, FIRST, MANY = range(4)
 TO_RESERVE, TO_ALLOC, TO_BATCH = range(3)
 LEASE, ANSWERED_US, ANSWER, FOUND = range(4)
 GRANTED, NOT_AT_ONCE, NOT_IN_TIME = range(3)
-# Rows of `lists`: nodes in the order in which they are taken (`NodeIndex`), then a ring of nodes that the batch pool was
-# told to give or to take back, one of what that was (one of the next two) and of how many, and room for one lease's.
+# Rows of `lists`: nodes in the order in which they are taken (`NodeIndex`); a ring of those that the batch pool was told
+# to give or to take back; one of commands (one of the next two), and of how many nodes each is; room for a lease's.
 IDLE_LIST, FREE_LIST, COMING_LIST, ON_THE_WAY, COMMAND, HOW_MANY, ROOM = range(7)
 LIST_ROWS = 7
 RECLAIMED, RESTORED = range(2)
 # Registers, behind those of the table for the agenda's heap, which is like the cluster's. First settings: RESERVE (R),
 # REFILLED, WAIT_US (W), HOLD_US (I), SIGN of the order in which idle nodes are taken.
 (
-    RESERVE, REFILLED, WAIT_US, HOLD_US, SIGN, WAKE, NEXT_POINT, PHASE, NEXT_DEED, DEED_JOB, NEXT_SLOT, PLAN_WAKE, UNMET,
-    HINTS_N, HINTS_END, ARRIVED_N, FIRST_WAITING, LAST_WAITING, GRANTED_NODES, WAY_LO, WAY_N, COMMAND_LO, COMMANDS_N,
-    RETURNS_N, OWN_N, SEEN_N, MOVES_N, MOVED_N, ANSWERS_N, ANSWERED_N, GRANTED_N, REJECTED_N,
-) = range(REGISTERS, REGISTERS + 32)  # fmt: skip
+    RESERVE, REFILLED, WAIT_US, HOLD_US, SIGN, WAKE, NEXT_POINT, PHASE, NEXT_DEED, AFTER_LOOK, DEED_JOB, NEXT_SLOT,
+    PLAN_WAKE, UNMET, HINTS_N, HINTS_END, ARRIVED_N, FIRST_WAITING, LAST_WAITING, GRANTED_NODES, WAY_LO, WAY_N,
+    COMMAND_LO, COMMANDS_N, RETURNS_N, OWN_N, SEEN_N, MOVES_N, MOVED_N, ANSWERS_N, ANSWERED_N, GRANTED_N, REJECTED_N,
+) = range(REGISTERS, REGISTERS + 33)  # fmt: skip
 # One for each list, in the order of its rows.
-LISTED_N = REGISTERS + 32
+LISTED_N = REGISTERS + 33
 MORE_REGISTERS = LISTED_N + 3
 
 More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"

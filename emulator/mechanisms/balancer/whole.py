@@ -1,8 +1,8 @@
 """A whole run of the Balancer as one compiled loop: nothing of Python from the first submit to the last end.
 
 It does what `Loop.step`, `mechanism.py` and the life cycle do, on the same tables, for the algorithms and predictors
-that come with the Balancer and a cloud that obeys at once. Those are the reference, and what services and live runs go by: a run
-here equals theirs to the last node (`tests/emulator/mechanisms/balancer/test_whole.py`).
+that come with the Balancer and a cloud that obeys at once. Those are the reference, and what services and live runs go
+by: a run here equals theirs to the last node (`tests/emulator/mechanisms/balancer/test_whole.py`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _POOLS = np.array([CODE[pool] for pool in (NodePool.OD_RESERVE, NodePool.OD_ALLOC, NodePool.OA_IDLE)])
 """By `tables.TO_RESERVE` and so on."""
+_ORDER = np.argsort(_POOLS)
 _SIGNS = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
 _STATES = {NodeState.OA_IDLE: (b.IDLE, b.IDLE_LIST), NodeState.OD_RESERVE: (b.RESERVED, b.FREE_LIST)}
 """Of a node before the first event: what the tables call its state, and its list."""
@@ -50,9 +51,7 @@ _LATEST_US = 1 << 61
 def is_compiled(algorithm: object, forecast: Forecast | None) -> bool:
     """Whether the loop knows how these decide; somebody's own are asked in Python."""
     predictors = (Peak, RecencyWeighted, SeasonalQuantile)
-    return type(algorithm) in (Basic, Hint) and (
-        forecast is None or type(forecast.predictor) in predictors
-    )
+    return type(algorithm) in (Basic, Hint) and (forecast is None or type(forecast.predictor) in predictors)
 
 
 def can_serve(act: Accounting, points: NDArray[np.int64], settings: Settings) -> bool:
@@ -61,7 +60,9 @@ def can_serve(act: Accounting, points: NDArray[np.int64], settings: Settings) ->
         return False
     jobs = act.cluster.job_table()
     wanted = jobs.nodes[points[:, 2]]
-    latest_us = max(int(points[:, 0].max()), int(jobs.submit_us.max()), settings.wait_us, settings.idle_hold_us)
+    latest_us = max(
+        int(points[:, 0].max()), int(jobs.submit_us.max()), settings.wait_us, settings.idle_hold_us
+    )
     return bool(
         points[0, 0] >= 0
         and latest_us < _LATEST_US
@@ -82,7 +83,7 @@ class WholeRun:
         *,
         seen: int,
     ) -> None:
-        """`lifecycle`: as it is after the begin of the run; `seen`: changes of the batch pool that it has been told of."""
+        """`lifecycle`: as it is after the begin; `seen`: changes of the batch pool that it has been told of."""
         self._act, self._cluster, self._settings = act, act.cluster, lifecycle.settings
         nodes = act.cluster.node_count
         many = int((points[:, 1] == ARRIVAL).sum())
@@ -93,8 +94,7 @@ class WholeRun:
         self._own = np.zeros((nodes, b.OWN_COLUMNS), np.int64)
         self._lists = np.zeros((b.LIST_ROWS, nodes), np.int64)
         self._agenda = np.zeros((nodes + 1, 2), np.int64)
-        self._hints, self._moves = (np.zeros((_FIRST_ROOM, 4), np.int64) for _ in range(2))
-        self._moved = np.zeros(_FIRST_ROOM, np.int64)
+        self._hints = np.zeros((_FIRST_ROOM, 4), np.int64)
         self._reg = np.zeros(b.MORE_REGISTERS, np.int64)
         self._told = 0
         self._set_registers(lifecycle, seen)
@@ -103,7 +103,8 @@ class WholeRun:
 
     def _set_registers(self, lifecycle: Lifecycle, seen: int) -> None:
         reg, settings = self._reg, lifecycle.settings
-        reg[b.RESERVE], reg[b.REFILLED] = settings.static_reserve, settings.reserve_rule is ReserveRule.REFILLED
+        reg[b.RESERVE] = settings.static_reserve
+        reg[b.REFILLED] = settings.reserve_rule is ReserveRule.REFILLED
         reg[b.WAIT_US], reg[b.HOLD_US] = settings.wait_us, settings.idle_hold_us
         reg[b.SIGN] = _SIGNS[settings.pick]
         reg[b.WAKE] = self._act.wake_us
@@ -138,15 +139,11 @@ class WholeRun:
 
     def _know_moves(self) -> None:
         """The moves of the begin."""
-        for move in self._act.moves:
-            self._grow()
-            reg = self._reg
-            one, many = reg[b.MOVED_N], len(move.nodes)
-            to = int(np.flatnonzero(_POOLS == CODE[move.pool])[0])
-            self._moves[reg[b.MOVES_N]] = move.at_us, to, one, many
-            self._moved[one : one + many] = move.nodes
-            reg[b.MOVES_N] += 1
-            reg[b.MOVED_N] += many
+        found = MoveTable.of(self._act.moves)
+        to = np.searchsorted(_POOLS, found.pool, sorter=_ORDER)
+        self._moves = np.stack((found.at_us, _ORDER[to], found.first, found.many), axis=1)
+        self._moved = found.node.astype(np.int64)
+        self._reg[b.MOVES_N], self._reg[b.MOVED_N] = len(found), len(found.node)
 
     def _grow(self) -> None:
         """Room for one event at least, in whichever table lacks it."""

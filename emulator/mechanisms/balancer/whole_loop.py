@@ -17,6 +17,7 @@ from emulator.harness.tables import (
     END,
     ENDED_N,
     FINISHED,
+    GOES_ON,
     HEAP_N,
     NEEDS_ROOM,
     NEVER,
@@ -43,8 +44,10 @@ ORDER_RAISED = 100
 """Why `run` came back, beside what `kernel.advance` says."""
 BETWEEN, AT_POINTS, AT_JOB_ENDS = range(3)
 """What an instant was stopped for (PHASE): nothing yet, decision points, or job ends alone."""
-NO_DEED, REQUEST, RELEASE, ANNOUNCE, RESERVE_AHEAD, FIRE = range(6)
-"""What a handler does next (NEXT_DEED), after its look at the batch pool."""
+NO_DEED, LOOK, REQUEST, RELEASE, ANNOUNCE, CARRY_OUT, RESERVE_AHEAD, FIRE = range(8)
+"""What a handler does next (NEXT_DEED): a look at the batch pool first, and then what it is there for (AFTER_LOOK)."""
+NOTHING, ANSWERS, EVENT, TIMER_EVENT = range(4)
+"""What follows a step: nothing; what is due is done (`_carry_out`); that after an event is settled, or the timer's."""
 POINT_SHIFT = 40
 """A point's key: what it is, then the job plus 1; in order at one time."""
 BY_TIMER, BY_COMPLETION = int(Point.TIMER) << POINT_SHIFT, int(Point.COMPLETION) << POINT_SHIFT
@@ -129,19 +132,20 @@ def give_answers(state: State, more: More, now: int) -> None:
 
 @inner
 def begin_point(state: State, more: More, key: int, now: int) -> None:
-    """The next decision point, which is due: the look at the batch pool, and what is to be done then."""
+    """The next decision point, which is due: what is to be done in it."""
     job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
     mine = more[10]
     mine[b.DEED_JOB] = (key & ((1 << POINT_SHIFT) - 1)) - 1
+    mine[b.NEXT_DEED] = LOOK
     if key == BY_TIMER:
         mine[b.WAKE] = NEVER
-        mine[b.NEXT_DEED] = RESERVE_AHEAD
+        mine[b.AFTER_LOOK] = CARRY_OUT
     elif key >> POINT_SHIFT == BY_ARRIVAL:
         mine[b.NEXT_POINT] += 1
-        mine[b.NEXT_DEED] = REQUEST
+        mine[b.AFTER_LOOK] = REQUEST
     elif key >> POINT_SHIFT == BY_NOTICE:
         mine[b.NEXT_POINT] += 1
-        mine[b.NEXT_DEED] = ANNOUNCE
+        mine[b.AFTER_LOOK] = ANNOUNCE
     else:
         who = heap_pop(more[6], mine)
         end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
@@ -150,51 +154,82 @@ def begin_point(state: State, more: More, key: int, now: int) -> None:
             b.note_node(more, log[k])
         b.note_move(more, now, b.TO_RESERVE, job[who, NODES])
         mine[b.OWN_N] += 1
-        mine[b.NEXT_DEED] = RELEASE
-    look_around(state, more, now)
+        mine[b.AFTER_LOOK] = RELEASE
 
 
 @inner
-def look_around(state: State, more: More, now: int) -> None:
+def look_around(state: State, more: More) -> int:
     """A look at the batch pool, if anything has happened there since the latest."""
     reg, mine = state[11], more[10]
     changes = reg[RUNS_N] + reg[ENDED_N] + mine[b.RETURNS_N] - mine[b.OWN_N]
     if changes == mine[b.SEEN_N]:
-        return
+        return NOTHING
     mine[b.SEEN_N] = changes
-    if look(state, more, now) and mine[b.COMMANDS_N] == 0:
-        give_answers(state, more, now)
+    return EVENT if look(state, more) else NOTHING
 
 
 @inner
-def do_next(state: State, more: More, now: int) -> None:
-    """The rest of a handler, one event of the life cycle at a time."""
+def do_next(state: State, more: More, now: int) -> int:
+    """The next step of a handler of `BalancerMechanism`; what follows it."""
     job, runs = state[0], state[7]
     slots, mine = more[4], more[10]
     deed = mine[b.NEXT_DEED]
     who = mine[b.DEED_JOB]
     mine[b.NEXT_DEED] = NO_DEED
-    if deed == REQUEST:
-        request(state, more, who, job[who, NODES], now)
+    if deed == LOOK:
+        mine[b.NEXT_DEED] = mine[b.AFTER_LOOK]
+        return look_around(state, more)
+    if deed == CARRY_OUT:
+        mine[b.NEXT_DEED] = RESERVE_AHEAD
+        return ANSWERS
+    if deed == RESERVE_AHEAD:
+        mine[b.NEXT_DEED] = FIRE
+        if mine[b.NEXT_SLOT] == slots.shape[0] or slots[mine[b.NEXT_SLOT], b.SLOT_US] > now:
+            return ANSWERS
+        slot = slots[mine[b.NEXT_SLOT]]
+        mine[b.NEXT_SLOT] += 1
+        if slot[b.SLOT_NODES] == 0:
+            return ANSWERS
+        b.add_hint(more, now, now + slot[b.KEEP_US], slot[b.SLOT_NODES])
+    elif deed == REQUEST:
+        request(more, who, job[who, NODES], now)
     elif deed == RELEASE:
         release(state, more, runs[job[who, RUN_ROW], R_FIRST], job[who, NODES], now)
     elif deed == ANNOUNCE:
         by = max(job[who, SUBMIT], now)
         b.add_hint(more, by, by + mine[b.HOLD_US], job[who, NODES])
-        settle(state, more, 0, now)
-    elif deed == RESERVE_AHEAD:
-        mine[b.NEXT_DEED] = FIRE
-        wake(more, now)
-        if mine[b.NEXT_SLOT] < slots.shape[0] and slots[mine[b.NEXT_SLOT], b.SLOT_US] <= now:
-            slot = slots[mine[b.NEXT_SLOT]]
-            mine[b.NEXT_SLOT] += 1
-            if slot[b.SLOT_NODES]:
-                b.add_hint(more, now, now + slot[b.KEEP_US], slot[b.SLOT_NODES])
-                settle(state, more, 0, now)
     else:
-        settle(state, more, 1, now)
-    if mine[b.COMMANDS_N] == 0:
-        give_answers(state, more, now)
+        return TIMER_EVENT
+    return EVENT
+
+
+@inner
+def go_on(state: State, more: More) -> int:
+    """The rest of an instant, or the way to the next one at which somebody has to decide: GOES_ON, or why not."""
+    reg, mine = state[11], more[10]
+    at, key = next_point(more)
+    if mine[b.PHASE] == AT_POINTS and at == reg[NOW]:
+        begin_point(state, more, key, at)
+        return GOES_ON
+    if mine[b.PHASE] != BETWEEN:
+        mine[b.PHASE] = BETWEEN
+        finish_instant(state, reg[NOW])
+        return ORDER_RAISED if reg[ORDER_FAILED] else GOES_ON
+    reg[STOP_ON_END] = mine[b.UNMET] > 0
+    ended = reg[ENDED_N]
+    code = advance(state, at)
+    if reg[ORDER_FAILED]:
+        return ORDER_RAISED
+    if code == AT_ENDS:
+        mine[b.PHASE] = AT_JOB_ENDS
+    elif code == AT_UNTIL and at != NEVER:
+        mine[b.PHASE] = AT_POINTS
+    else:
+        return int(code)
+    if reg[STOP_ON_END] and reg[ENDED_N] > ended:
+        mine[b.NEXT_DEED] = LOOK
+        mine[b.AFTER_LOOK] = NO_DEED
+    return GOES_ON
 
 
 @compiled
@@ -205,35 +240,16 @@ def run(state: State, more: More) -> int:
         if not has_room(state, more):
             return NEEDS_ROOM
         if mine[b.COMMANDS_N]:
-            report(state, more, reg[NOW])
-            if mine[b.COMMANDS_N] == 0:
-                give_answers(state, more, reg[NOW])
-            continue
-        if mine[b.NEXT_DEED]:
-            do_next(state, more, reg[NOW])
-            continue
-        at, key = next_point(more)
-        if mine[b.PHASE] != BETWEEN:
-            if mine[b.PHASE] == AT_POINTS and at == reg[NOW]:
-                begin_point(state, more, key, at)
-                continue
-            mine[b.PHASE] = BETWEEN
-            finish_instant(state, reg[NOW])
-            if reg[ORDER_FAILED]:
-                return ORDER_RAISED
+            report(more, reg[NOW])
+            follows = EVENT
+        elif mine[b.NEXT_DEED]:
+            follows = do_next(state, more, reg[NOW])
         else:
-            reg[STOP_ON_END] = mine[b.UNMET] > 0
-            ended = reg[ENDED_N]
-            code = advance(state, at)
-            if reg[ORDER_FAILED]:
-                return ORDER_RAISED
-            if code == AT_UNTIL:
-                if at == NEVER:
-                    return AT_UNTIL
-                mine[b.PHASE] = AT_POINTS
-            elif code == AT_ENDS:
-                mine[b.PHASE] = AT_JOB_ENDS
-            else:
+            code = go_on(state, more)
+            if code != GOES_ON:
                 return code
-            if reg[STOP_ON_END] and reg[ENDED_N] > ended:
-                look_around(state, more, reg[NOW])
+            continue
+        if follows >= EVENT:
+            settle(state, more, follows == TIMER_EVENT, reg[NOW])
+        if follows != NOTHING and mine[b.COMMANDS_N] == 0:
+            give_answers(state, more, reg[NOW])

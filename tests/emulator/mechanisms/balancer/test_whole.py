@@ -1,0 +1,313 @@
+"""A run as one compiled loop equals the same run step by step, in which the service's life cycle decides in Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from balancer.algorithms.basic import Basic
+from balancer.clock import US
+from balancer.lifecycle.lifecycle import Lifecycle
+from balancer.predictors.peak import Peak
+from emulator.harness import loop as loops
+from emulator.harness.cluster import Cluster
+from emulator.harness.decisions import default_node_names
+from emulator.harness.failure import PluginError
+from emulator.harness.laws import check
+from emulator.harness.loop import Loop
+from emulator.mechanisms.balancer import BalancerMechanism, whole
+from emulator.mechanisms.balancer.forecast import Forecast
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable, Kind
+from gates import GATE
+
+SCHEDULERS = (
+    {"order": "fcfs", "backfill": "easy"},
+    {"order": "fcfs", "backfill": "easy", "choice": "best_fit"},
+    {"order": "fcfs", "backfill": "conservative"},
+    {"order": "wfp3", "backfill": "easy"},
+    {"order": "fcfs", "backfill": "none"},
+    {"order": "fcfs", "backfill": "easy", "pass": "event"},
+    {"order": "fcfs", "backfill": "easy", "cycle_s": 7},
+    {"order": "sjf", "backfill": "easy", "pass": "event", "exact_ends_first": True},
+    {"order": "fcfs", "backfill": "easy", "reservation": "kept", "head_waits": True},
+)
+PREDICTORS = (
+    None, None, "peak", {"peak": {"window": True, "month_days": 3}}, "seasonal_quantile", "recency_weighted",
+)  # fmt: skip
+
+
+def draw(rng, *values):
+    return values[int(rng.integers(len(values)))]
+
+
+def random_jobs(rng, nodes):
+    """Batch jobs and leases in whole seconds that are small numbers, many at one time; some leases last no time."""
+    count, share = draw(rng, 8, 40, 120), draw(rng, 0.2, 0.5, 0.9)
+    submit = np.cumsum(rng.integers(0, 12, count) * (rng.random(count) < 0.6))
+    is_lease = rng.random(count) < share
+    widest = np.where(is_lease, draw(rng, max(1, nodes // 6), nodes), draw(rng, max(1, nodes // 3), nodes))
+    run = np.where(is_lease & (rng.random(count) < 0.1), 0, rng.integers(1, 40, count))
+    extra = {}
+    if rng.random() < 0.3:  # each lease is announced when a column says, before it comes or after it
+        extra["notice_us"] = np.where(
+            is_lease & (rng.random(count) < 0.7), np.maximum(submit - rng.integers(-5, 30, count), 0) * US, -1
+        )
+    return JobTable.build(
+        submit_us=submit * US,
+        run_us=run * US,
+        estimate_us=(run + rng.choice([0, 0, 3, 20], count)) * US,
+        nodes=rng.integers(1, widest + 1),
+        kind=np.where(is_lease, Kind.ON_DEMAND, Kind.BATCH),
+        extra=extra,
+    )
+
+
+def random_settings(rng, nodes):
+    """Parameters of the mechanism, all of them drawn but for the cloud's."""
+    algorithm = draw(rng, "basic", "hint")
+    predictor = draw(rng, *PREDICTORS)
+    settings = {
+        "algorithm": algorithm,
+        "static_reserve": 0 if algorithm == "hint" else int(rng.integers(0, nodes + 1)) // draw(rng, 1, 4),
+        "reserve_rule": draw(rng, "fixed", "refilled"),
+        "wait_s": draw(rng, 0, 0, 3, 17, 60),
+        "idle_hold_s": draw(rng, 0, 1, 9, 45),
+        "pick": draw(rng, "longest_idle", "shortest_idle", "name"),
+        "notice_s": draw(rng, 0, 0, 5, 25),
+        "predictor": predictor,
+    }
+    if predictor is not None:
+        settings["slots_per_day"] = draw(rng, 1440, 4320, 12343)
+        settings["keep"] = draw(rng, "slot", "hold")
+        settings["history"] = rng.integers(0, nodes + 3, draw(rng, 0, 3, 3000)).tolist()
+    return settings
+
+
+class World:
+    """A workload, a machine and how it is run, all drawn."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng([seed, 31])
+        self.seed = seed
+        self.nodes = int(rng.integers(1, draw(rng, 4, 12, 60) + 1))
+        self.jobs = random_jobs(rng, self.nodes)
+        self.settings = random_settings(rng, self.nodes)
+        self.scheduler = SCHEDULERS[seed % len(SCHEDULERS)]
+        # Names whose order is another one than that of the nodes.
+        names = (f"n{number}" for number in rng.permutation(self.nodes))
+        self.names = tuple(names) if rng.random() < 0.5 else default_node_names(self.nodes)
+
+    def __repr__(self):
+        return f"seed {self.seed}: {self.nodes} nodes, {self.scheduler}, {self.settings}"
+
+    def loop(self, mechanism_class=BalancerMechanism):
+        config = SchedulerConfig.from_mapping(self.scheduler)
+        mechanism = mechanism_class(**self.settings)
+        return Loop(Cluster(self.nodes, config, self.jobs), mechanism, node_names=self.names)
+
+    def run(self, *, by_steps):
+        loop = self.loop()
+        assert loop.run(by_steps=by_steps)
+        return loop
+
+
+def everything(loop):
+    """All that a run leaves behind."""
+    record = loop.record()
+    found = {each.name: getattr(record.runs, each.name).tolist() for each in fields(record.runs)}
+    found |= {name: getattr(record, name).tolist() for name in ("state", "start_us", "end_us")}
+    found |= {"moves": list(record.moves), "leases": record.leases, "horizon": record.horizon_us}
+    actions = loop.decisions.actions
+    return found | {"counts": (actions.granted, actions.rejected), "now": actions.now_us}
+
+
+def worlds(count):
+    return [World(seed) for seed in range(count)]
+
+
+def assert_equal(world):
+    compiled, by_steps = world.run(by_steps=False), world.run(by_steps=True)
+    assert everything(compiled) == everything(by_steps), world
+    assert check(compiled.record()) == [], world
+
+
+def test_it_is_the_same_run():
+    for world in worlds(4 * GATE.whole_runs):
+        assert_equal(world)
+
+
+def test_everything_that_can_become_of_a_request_becomes_of_one(monkeypatch):
+    seen = Counter()
+    reject, grant, compiled = Lifecycle._reject, Lifecycle._grant, 0
+
+    def watched_reject(self, request, reason):
+        seen["rejected" + (", nodes let go" if request.held else "")] += 1
+        reject(self, request, reason)
+
+    def watched_grant(self, request):
+        seen["granted" + (" after a wait" if request.record.arrived_us < self.now_us else "")] += 1
+        grant(self, request)
+
+    monkeypatch.setattr(Lifecycle, "_reject", watched_reject)
+    monkeypatch.setattr(Lifecycle, "_grant", watched_grant)
+    for world in worlds(72):
+        world.run(by_steps=True)
+        compiled += world.run(by_steps=False)._whole is not None
+    assert set(seen) == {"rejected", "rejected, nodes let go", "granted", "granted after a wait"}
+    assert compiled > 65  # the others have no lease
+
+
+def test_it_is_the_same_run_when_tables_grow_on_the_way(monkeypatch):
+    monkeypatch.setattr(whole, "_FIRST_ROOM", 1)
+    for world in worlds(36):
+        assert_equal(world)
+
+
+def called(*_):
+    raise AssertionError("a decision point came to Python")
+
+
+HANDLERS = ("on_arrival", "on_notice", "on_completion", "on_timer", "on_job_end")
+
+
+def test_no_decision_is_made_in_python(monkeypatch):
+    for name in HANDLERS:
+        monkeypatch.setattr(BalancerMechanism, name, called)
+    assert len(World(3).run(by_steps=False).record().leases) > 0
+
+
+class MyBasic(Basic):
+    """An algorithm of one's own."""
+
+
+class MyPeak(Peak):
+    """A predictor of one's own."""
+
+
+class MyBalancer(BalancerMechanism):
+    """A mechanism of one's own."""
+
+
+class MyCluster(Cluster):
+    """A machine of one's own."""
+
+
+LEASE_AND_JOB = JobTable.build(
+    submit_us=[0, US], run_us=[US, US], nodes=[1, 1], kind=[Kind.ON_DEMAND, Kind.BATCH]
+)
+
+
+def with_algorithm(algorithm):
+    mechanism = BalancerMechanism()
+    mechanism._algorithm = algorithm
+    return mechanism
+
+
+def with_predictor(monkeypatch, predictor):
+    begin = Forecast.__post_init__
+
+    def changed(self):
+        self.predictor = predictor
+        begin(self)
+
+    monkeypatch.setattr(Forecast, "__post_init__", changed)
+    return BalancerMechanism(predictor="peak")
+
+
+def goes_whole(mechanism, jobs=LEASE_AND_JOB, cluster=Cluster):
+    loop = Loop(cluster(2, SchedulerConfig(), jobs), mechanism)
+    assert loop.run()
+    return loop._whole is not None
+
+
+def test_what_comes_with_the_balancer_is_compiled(monkeypatch):
+    assert goes_whole(BalancerMechanism(algorithm="hint", notice_s=5))
+    assert goes_whole(BalancerMechanism(static_reserve=1, wait_s=10, predictor="recency_weighted"))
+
+
+def test_what_somebody_brings_goes_step_by_step(monkeypatch):
+    assert not goes_whole(with_algorithm(MyBasic()))
+    assert not goes_whole(MyBalancer())
+    assert not goes_whole(BalancerMechanism(), cluster=MyCluster)
+    assert not goes_whole(with_predictor(monkeypatch, MyPeak()))
+
+
+def test_a_cloud_that_takes_time_or_fails_goes_step_by_step():
+    assert not goes_whole(BalancerMechanism(boot_s=1))
+    assert not goes_whole(BalancerMechanism(delete_s=1))
+    fault = {"at_s": 0, "do": "fail_hosts", "nodes": "n001"}
+    assert not goes_whole(BalancerMechanism(cloud_faults=[fault]))
+
+
+def test_what_the_loop_has_no_room_for_goes_step_by_step():
+    wide = JobTable.build(submit_us=[0], run_us=[US], nodes=[3], kind=[Kind.ON_DEMAND])
+    slow = JobTable.build(
+        submit_us=[0], run_us=[US], nodes=[1], kind=[Kind.ON_DEMAND], extra={"setup_us": [US]}
+    )
+    assert not goes_whole(BalancerMechanism(), wide)
+    assert not goes_whole(BalancerMechanism(), slow)
+    assert not goes_whole(BalancerMechanism(idle_hold_s=1e13))
+    assert not goes_whole(BalancerMechanism(), LEASE_AND_JOB.take(np.array([1])))
+
+
+def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):
+    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
+    monkeypatch.setattr(loops, "_next_pause", lambda instants, _: instants)
+    world = next(world for world in worlds(72) if len(world.jobs) == 120)
+    loop = world.loop()
+    seen = []
+
+    def look(now_us, ended, granted, rejected):
+        record = loop.record(interrupted="under way")
+        assert check(record) == []
+        assert (granted, rejected) == (
+            sum(lease.granted for lease in record.leases),
+            sum(not lease.granted for lease in record.leases),
+        )
+        seen.append((now_us, ended, granted + rejected))
+        return True
+
+    assert loop.run(look)
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 5
+    assert everything(loop) == everything(world.run(by_steps=True))
+
+
+def test_a_run_that_is_stopped_has_a_lawful_record(monkeypatch):
+    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
+    world = next(world for world in worlds(72) if len(world.jobs) == 120)
+    loop = world.loop()
+    assert not loop.run(lambda *_: False)
+    record = loop.record(interrupted="stopped by the user")
+    assert 0 < record.horizon_us < world.jobs.submit_us.max()
+    assert check(record) == []
+
+
+class FailsLate:
+    """A queue order that fails when it is asked for the sixth time."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def priority(self, now_us, queue):
+        self.asked += 1
+        if self.asked > 5:
+            raise ValueError("out of order")
+        return -queue.submit_us.astype(np.float64)
+
+
+def test_a_queue_order_that_fails_ends_the_run_where_it_failed(monkeypatch):
+    monkeypatch.setattr(SchedulerConfig, "make_order", lambda _: FailsLate())
+    world = next(world for world in worlds(72) if len(world.jobs) == 120)
+    found = []
+    for by_steps in (False, True):
+        loop = world.loop()
+        with pytest.raises(PluginError, match="out of order"):
+            loop.run(by_steps=by_steps)
+        found.append((everything(loop), loop.record().interrupted))
+    assert found[0] == found[1]
+    assert "out of order" in found[0][1]
