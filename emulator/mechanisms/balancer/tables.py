@@ -33,7 +33,7 @@ MOVED_US, TO, FIRST, MANY = range(4)
 TO_RESERVE, TO_ALLOC, TO_BATCH = range(3)
 LEASE, ANSWERED_US, ANSWER, FOUND = range(4)
 GRANTED, NOT_AT_ONCE, NOT_IN_TIME = range(3)
-# Rows of `lists`: nodes in the order in which they are taken (`NodeIndex`); a ring of those that the batch pool was told
+# Rows of `lists`: nodes in the order in which they are taken (`NodeIndex`); a ring of those that batch was told
 # to give or to take back; one of commands (one of the next two), and of how many nodes each is; room for a lease's.
 IDLE_LIST, FREE_LIST, COMING_LIST, ON_THE_WAY, COMMAND, HOW_MANY, ROOM = range(7)
 LIST_ROWS = 7
