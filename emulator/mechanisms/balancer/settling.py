@@ -1,7 +1,9 @@
 """What the Balancer decides after each event, compiled: `Lifecycle.handle` with the algorithms `basic` and `hint`.
 
-As there, a plan is made and carried out after each event, and again after each lease that is rejected. The batch pool
-obeys at once, but its reports are events of their own, in the order of the commands.
+As there, a plan is made and carried out after each event, and again after each lease that is rejected. A command to the
+batch pool is reported by an event of its own, before anything else happens. There is one at a time: a plan takes idle
+nodes only where no free one is left, and gives free ones back only where none is wanted. So no node is on its way when
+a plan is made, and a lease that is rejected has reserved nodes only.
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.mechanisms.balancer.tables import More
 
+LEAVES = -2
+"""Instead of a node's LINK: it leaves the list of idle nodes."""
 
-@inner
-def is_due(more: More, lease: int, is_timer: int, now: int) -> bool:
-    """Whether it may not wait for jobs any longer; at its last moment it waits for the other events of that time."""
-    leases, reg = more[2], more[10]
-    end = leases[lease, b.END_US]
-    return bool(reg[b.WAIT_US] == 0 or now > end or (now == end and is_timer))
+# Leases that wait.
 
 
 @inner
-def leave_queue(more: More, lease: int, before: int) -> None:
-    """A lease does not wait any more; `before`: who stands before it, -1 for nobody."""
-    leases, reg = more[2], more[10]
+def leave_queue(more: More, lease: int, before: int, what: int, now: int) -> None:
+    """A lease does not wait any more; `before`: who stands before it, -1 for nobody.
+
+    Its answer is given when all events of this call are over.
+    """
+    leases, answers, reg = more[2], more[9], more[10]
     behind = leases[lease, b.BEHIND]
     if before < 0:
         reg[b.FIRST_WAITING] = behind
@@ -37,12 +39,6 @@ def leave_queue(more: More, lease: int, before: int) -> None:
         leases[before, b.BEHIND] = behind
     if behind < 0:
         reg[b.LAST_WAITING] = before
-
-
-@inner
-def answer(more: More, lease: int, what: int, now: int) -> None:
-    """An answer to a lease, which is given when all events of this call are over."""
-    leases, answers, reg = more[2], more[9], more[10]
     one = answers[reg[b.ANSWERS_N]]
     one[b.LEASE] = lease
     one[b.ANSWERED_US] = now
@@ -55,18 +51,13 @@ def answer(more: More, lease: int, what: int, now: int) -> None:
 def reject(more: More, lease: int, before: int, now: int) -> None:
     """A lease gets nothing; the nodes that were held for it are free."""
     own, leases, reg = more[0], more[2], more[10]
-    answer(more, lease, b.NOT_IN_TIME if reg[b.WAIT_US] else b.NOT_AT_ONCE, now)
     which = leases[lease, b.FIRST_HELD]
     while which >= 0:
-        following = own[which, b.LINK]
         own[which, b.HOLDER] = -1
-        if own[which, b.POOL] == b.RESERVED:
-            own[which, b.SINCE_US] = now
-            b.list_node(more, b.FREE_LIST, which)
-        else:
-            b.list_node(more, b.COMING_LIST, which)
-        which = following
-    leave_queue(more, lease, before)
+        own[which, b.SINCE_US] = now
+        b.list_node(more, b.FREE, which)
+        which = own[which, b.LINK]
+    leave_queue(more, lease, before, b.NOT_IN_TIME if reg[b.WAIT_US] else b.NOT_AT_ONCE, now)
 
 
 @inner
@@ -83,86 +74,18 @@ def hold(more: More, lease: int, which: int) -> None:
 
 
 @inner
-def reclaim(state: State, more: More, lease: int, many: int, now: int) -> None:
-    """The first idle nodes leave the batch pool, for a lease that waits or for the reserve (-1)."""
-    own, idle = more[0], more[1][b.IDLE_LIST]
-    node, free, reg = state[1], state[2], state[11]
-    for k in range(many):
-        which = idle[k]
-        own[which, b.POOL] = b.RECLAIMING
-        own[which, b.SINCE_US] = now
-        node[which, OFFLINE] = 1
-        free_remove(node, free, reg, which)
-        b.note_node(more, which)
-        b.send(more, which)
-        if lease >= 0:
-            hold(more, lease, which)
-        else:
-            b.list_node(more, b.COMING_LIST, which)
-    b.unlist_some(more, b.IDLE_LIST, 0, many)
-
-
-@inner
-def hold_first(state: State, more: More, lease: int, now: int) -> int:
-    """A lease gets all that it is short of, or all there is: free nodes, coming ones, idle ones. How many were idle."""
-    lists, leases, reg = more[1], more[2], more[10]
-    short = leases[lease, b.COUNT] - leases[lease, b.HELD]
-    for row in (b.FREE_LIST, b.COMING_LIST):
-        held = min(short, reg[b.LISTED_N + row])
-        for k in range(held):
-            hold(more, lease, lists[row, k])
-        b.unlist_some(more, row, 0, held)
-        if row == b.FREE_LIST:
-            leases[lease, b.READY] += held
-        short -= held
-    many: int = min(short, reg[b.LISTED_N + b.IDLE_LIST])
-    reclaim(state, more, lease, many, now)
-    return many
-
-
-@inner
-def restore_over(state: State, more: More, keep: int, now: int) -> int:
-    """Free nodes beyond the `keep` longest reserved go back after I. How many did, and when the next one will."""
-    own, reserved, mine = more[0], more[1][b.FREE_LIST], more[10]
-    node, free, reg = state[1], state[2], state[11]
-    mine[b.PLAN_WAKE] = NEVER
-    place = keep
-    while place < mine[b.LISTED_N + b.FREE_LIST]:
-        which = reserved[place]
-        over = own[which, b.SINCE_US] + mine[b.HOLD_US]
-        if over > now:
-            mine[b.PLAN_WAKE] = over
-            break
-        own[which, b.POOL] = b.RESTORING
-        node[which, OFFLINE] = 0
-        node[which, SINCE] = now
-        free_push(node, free, reg, which)
-        b.note_node(more, which)
-        b.send(more, which)
-        place += 1
-    many = max(0, place - keep)
-    b.unlist_some(more, b.FREE_LIST, keep, keep + many)
-    return many
-
-
-@inner
 def grant_ready(more: More, now: int) -> int:
     """Leases of which all nodes are reserved have them. Nodes that the others are short of."""
-    own, leases, reg = more[0], more[2], more[10]
+    leases, reg = more[2], more[10]
     short = 0
     before = -1
     lease = reg[b.FIRST_WAITING]
     while lease >= 0:
         count = leases[lease, b.COUNT]
         if leases[lease, b.READY] == count:
-            which = leases[lease, b.FIRST_HELD]
-            while which >= 0:
-                own[which, b.POOL] = b.ALLOCATED
-                which = own[which, b.LINK]
             reg[b.GRANTED_NODES] += count
             b.use_hints(more, count, now)
-            leave_queue(more, lease, before)
-            answer(more, lease, b.GRANTED, now)
+            leave_queue(more, lease, before, b.GRANTED, now)
         else:
             short += count - leases[lease, b.HELD]
             before = lease
@@ -170,14 +93,19 @@ def grant_ready(more: More, now: int) -> int:
     return short
 
 
+# A plan, and what is done by it.
+
+
 @inner
 def settle(state: State, more: More, is_timer: int, now: int) -> None:
-    """Plan and carry out, again after each rejection, because that frees nodes for others."""
+    """Plan and carry out, again after each rejection, because that frees nodes for others.
+
+    A lease is due when it may not wait; at the end of its wait it waits for the other events of that time.
+    """
     leases, reg = more[2], more[10]
     while True:
-        idle = reg[b.LISTED_N + b.IDLE_LIST]
-        free = reg[b.LISTED_N + b.FREE_LIST]
-        coming = reg[b.LISTED_N + b.COMING_LIST]
+        free = reg[b.FREE_N]
+        idle = reg[b.IDLE_N]
         unmet = 0
         promised = 0
         lent = reg[b.GRANTED_NODES]
@@ -186,20 +114,16 @@ def settle(state: State, more: More, is_timer: int, now: int) -> None:
         while lease >= 0:
             count = leases[lease, b.COUNT]
             short = count - leases[lease, b.HELD]
-            missing = max(0, short - free - coming - idle)
+            missing = max(0, short - free - idle)
             if missing == 0:
                 promised += count
-            elif is_due(more, lease, is_timer, now):
+            elif reg[b.WAIT_US] == 0 or (is_timer and now >= leases[lease, b.END_US]):
                 break
             lent += count - missing
             unmet += missing
-            left = short - missing
-            taken = min(left, free)
+            taken = min(short - missing, free)
             free -= taken
-            left -= taken
-            taken = min(left, coming)
-            coming -= taken
-            idle -= left - taken
+            idle -= short - missing - taken
             before = lease
             lease = leases[lease, b.BEHIND]
         if lease < 0:
@@ -207,33 +131,78 @@ def settle(state: State, more: More, is_timer: int, now: int) -> None:
         reject(more, lease, before, now)
     kept = reg[b.RESERVE] if reg[b.REFILLED] else max(0, reg[b.RESERVE] - lent)
     kept += b.hinted(more, promised, now)
-    lacking = max(0, kept - free - coming)
+    lacking = max(0, kept - free)
     collected = min(lacking, idle)
-    carry_out(state, more, collected, max(0, kept - coming), now)
+    carry_out(state, more, collected, kept, now)
     reg[b.UNMET] = max(unmet + lacking - collected, grant_ready(more, now))
     b.end_hints(more, now)
 
 
 @inner
-def carry_out(state: State, more: More, collected: int, keep: int, now: int) -> None:
-    """Hold, collect so many idle nodes, and give back what is beyond `keep`."""
-    leases, reg = more[2], more[10]
+def carry_out(state: State, more: More, collected: int, kept: int, now: int) -> None:
+    """Hold nodes, free ones first; collect so many idle ones; and give back what is over."""
+    leases, reserved, reg = more[2], more[1][b.FREE], more[10]
     taken = 0
     lease = reg[b.FIRST_WAITING]
     while lease >= 0:
-        if leases[lease, b.HELD] < leases[lease, b.COUNT]:
-            taken += hold_first(state, more, lease, now)
+        short = leases[lease, b.COUNT] - leases[lease, b.HELD]
+        held = min(short, reg[b.FREE_N])
+        for k in range(held):
+            hold(more, lease, reserved[k])
+        b.unlist(more, b.FREE, 0, held)
+        leases[lease, b.READY] += held
+        held = min(short - held, reg[b.IDLE_N])
+        reclaim(state, more, lease, held)
+        taken += held
         lease = leases[lease, b.BEHIND]
-    reclaim(state, more, -1, collected, now)
+    reclaim(state, more, -1, collected)
     taken += collected
     if taken:
         b.note_move(more, now, b.TO_RESERVE, taken)
-        b.note_command(more, b.RECLAIMED, taken)
-    given = restore_over(state, more, keep, now)
-    if given:
-        b.note_move(more, now, b.TO_BATCH, given)
-        b.note_command(more, b.RESTORED, given)
-        reg[b.RETURNS_N] += 1
+        reg[b.COMMANDED] = 1
+    restore_over(state, more, kept, now)
+
+
+@inner
+def reclaim(state: State, more: More, lease: int, many: int) -> None:
+    """The first idle nodes leave the batch pool, for a lease that waits or for the reserve (-1)."""
+    own, listed = more[0], more[1][b.IDLE]
+    node, free, reg = state[1], state[2], state[11]
+    for k in range(many):
+        which = listed[k]
+        node[which, OFFLINE] = 1
+        free_remove(node, free, reg, which)
+        b.note_node(more, which)
+        if lease >= 0:
+            hold(more, lease, which)
+        else:
+            own[which, b.HOLDER] = -1
+    b.unlist(more, b.IDLE, 0, many)
+
+
+@inner
+def restore_over(state: State, more: More, kept: int, now: int) -> None:
+    """Free nodes beyond those reserved longest, which are kept, go back to the batch pool after I."""
+    own, reserved, mine = more[0], more[1][b.FREE], more[10]
+    node, free, reg = state[1], state[2], state[11]
+    mine[b.PLAN_WAKE] = NEVER
+    place = kept
+    while place < mine[b.FREE_N]:
+        which = reserved[place]
+        over = own[which, b.SINCE_US] + mine[b.HOLD_US]
+        if over > now:
+            mine[b.PLAN_WAKE] = over
+            break
+        node[which, OFFLINE] = 0
+        node[which, SINCE] = now
+        free_push(node, free, reg, which)
+        b.note_node(more, which)
+        place += 1
+    if place > kept:
+        b.unlist(more, b.FREE, kept, place)
+        b.note_move(more, now, b.TO_BATCH, place - kept)
+        mine[b.COMMANDED] = 1
+        mine[b.RETURNS_N] += 1
 
 
 # Events: what they change, before it is settled.
@@ -241,27 +210,19 @@ def carry_out(state: State, more: More, collected: int, keep: int, now: int) -> 
 
 @inner
 def report(more: More, now: int) -> None:
-    """The batch pool has done what it was told first."""
-    own, lists, leases, reg = more[0], more[1], more[2], more[10]
-    place = reg[b.COMMAND_LO]
-    reg[b.COMMAND_LO] = (place + 1) % lists.shape[1]
-    reg[b.COMMANDS_N] -= 1
-    is_reclaimed = lists[b.COMMAND, place] == b.RECLAIMED
-    for _ in range(lists[b.HOW_MANY, place]):
-        which = b.next_sent(more)
-        holder = own[which, b.HOLDER]
-        if is_reclaimed and holder < 0:
-            b.unlist_node(more, b.COMING_LIST, which)
+    """The batch pool has done what it was told."""
+    own, leases, moves, moved, reg = more[0], more[2], more[7], more[8], more[10]
+    reg[b.COMMANDED] = 0
+    latest = moves[reg[b.MOVES_N] - 1]
+    for k in range(latest[b.FIRST], latest[b.FIRST] + latest[b.MANY]):
+        which = moved[k]
         own[which, b.SINCE_US] = now
-        if not is_reclaimed:
-            own[which, b.POOL] = b.IDLE
-            b.list_node(more, b.IDLE_LIST, which)
-            continue
-        own[which, b.POOL] = b.RESERVED
-        if holder < 0:
-            b.list_node(more, b.FREE_LIST, which)
+        if latest[b.TO] == b.TO_BATCH:
+            b.list_node(more, b.IDLE, which)
+        elif own[which, b.HOLDER] >= 0:
+            leases[own[which, b.HOLDER], b.READY] += 1
         else:
-            leases[holder, b.READY] += 1
+            b.list_node(more, b.FREE, which)
 
 
 @inner
@@ -287,19 +248,19 @@ def release(state: State, more: More, first: int, count: int, now: int) -> None:
     """The nodes of a lease that is over, which stand in the node log from `first` on, are free."""
     own, log, reg = more[0], state[8], more[10]
     for k in range(first, first + count):
-        which = log[k]
-        own[which, b.POOL] = b.RESERVED
-        own[which, b.HOLDER] = -1
-        own[which, b.SINCE_US] = now
-        b.list_node(more, b.FREE_LIST, which)
+        own[log[k], b.HOLDER] = -1
+        own[log[k], b.SINCE_US] = now
+        b.list_node(more, b.FREE, log[k])
     reg[b.GRANTED_NODES] -= count
 
 
 @inner
 def look(state: State, more: More) -> bool:
     """What has changed in the batch pool since the latest look (`BalancerMechanism._look`); whether something has."""
-    own, node = more[0], state[1]
+    own, back, node = more[0], more[1][b.ROOM], state[1]
     is_news = False
+    left = 0
+    came = 0
     for which in range(node.shape[0]):
         if node[which, OFFLINE]:
             continue
@@ -309,15 +270,33 @@ def look(state: State, more: More) -> bool:
         if busy == one[b.WAS_BUSY] and (busy or since == one[b.SEEN_US]):
             continue
         is_news = True
-        one[b.WAS_BUSY] = busy
         one[b.SEEN_US] = since
-        if busy and one[b.POOL] == b.IDLE:
-            b.unlist_node(more, b.IDLE_LIST, which)
-            one[b.POOL] = b.BUSY
-        elif not busy and (one[b.POOL] == b.BUSY or since > one[b.SINCE_US]):
-            if one[b.POOL] == b.IDLE:
-                b.unlist_node(more, b.IDLE_LIST, which)
-            one[b.POOL] = b.IDLE
-            one[b.SINCE_US] = since
-            b.list_node(more, b.IDLE_LIST, which)
+        is_new_there = one[b.WAS_BUSY] == 1 or since > one[b.SINCE_US]
+        if one[b.WAS_BUSY] == 0 and (busy or is_new_there):
+            one[b.LINK] = LEAVES
+            left += 1
+        if not busy and is_new_there:
+            back[came] = which
+            came += 1
+        one[b.WAS_BUSY] = busy
+    if left:
+        unlist_leaving(more)
+    for k in range(came):
+        own[back[k], b.SINCE_US] = node[back[k], SINCE]
+        b.list_node(more, b.IDLE, back[k])
     return is_news
+
+
+@inner
+def unlist_leaving(more: More) -> None:
+    """Nodes that are idle no longer, or since another time, leave the list, all of them in one go."""
+    own, idle, reg = more[0], more[1][b.IDLE], more[10]
+    kept = 0
+    for k in range(reg[b.IDLE_N]):
+        which = idle[k]
+        if own[which, b.LINK] == LEAVES:
+            own[which, b.LINK] = -1
+        else:
+            idle[kept] = which
+            kept += 1
+    reg[b.IDLE_N] = kept

@@ -14,13 +14,11 @@ from emulator.harness.tables import NEVER, REGISTERS
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints
 
-IDLE, BUSY, RECLAIMING, RESERVED, ALLOCATED, RESTORING = range(6)
-"""`NodeState` of a node that is not down."""
-# Columns of `own`, one row a node. POOL: one of those; SINCE_US: as in `NodeRecord`; HOLDER: the waiting lease that has
-# it held, -1 for none; LINK: the next node held for the same lease, -1 for none; RANK: its place by name; WAS_BUSY and
-# SEEN_US: what the latest look at the batch pool saw, if it runs a job and when it last became idle.
-POOL, SINCE_US, HOLDER, LINK, RANK, WAS_BUSY, SEEN_US = range(7)
-OWN_COLUMNS = 7
+# Columns of `own`, one row a node. SINCE_US: as in `NodeRecord`; HOLDER: the waiting lease that has it held, -1: none;
+# LINK: the next node held for the same lease, -1: none; RANK: its place by name; WAS_BUSY and SEEN_US: what the latest
+# look at the batch pool saw, if it runs a job and when it last became idle.
+SINCE_US, HOLDER, LINK, RANK, WAS_BUSY, SEEN_US = range(6)
+OWN_COLUMNS = 6
 # Columns of the leases, one row each in order of arrival. END_US: until when it waits; HELD: nodes that it has, READY:
 # those that are reserved already; FIRST_HELD and LAST_HELD: the chain of them; BEHIND: who waits next, -1 for none.
 JOB_ROW, COUNT, END_US, HELD, READY, FIRST_HELD, LAST_HELD, BEHIND = range(8)
@@ -33,21 +31,19 @@ MOVED_US, TO, FIRST, MANY = range(4)
 TO_RESERVE, TO_ALLOC, TO_BATCH = range(3)
 LEASE, ANSWERED_US, ANSWER, FOUND = range(4)
 GRANTED, NOT_AT_ONCE, NOT_IN_TIME = range(3)
-# Rows of `lists`: nodes in the order in which they are taken (`NodeIndex`); a ring of those that batch was told
-# to give or to take back; one of commands (one of the next two), and of how many nodes each is; room for a lease's.
-IDLE_LIST, FREE_LIST, COMING_LIST, ON_THE_WAY, COMMAND, HOW_MANY, ROOM = range(7)
-LIST_ROWS = 7
-RECLAIMED, RESTORED = range(2)
+# Rows of `lists`: idle nodes of the batch pool and free ones of the reserve, in the order in which they are taken
+# (`NodeIndex`); room for the nodes of a lease.
+IDLE, FREE, ROOM = range(3)
+LIST_ROWS = 3
 # Registers, behind those of the table for the agenda's heap, which is like the cluster's. First settings: RESERVE (R),
-# REFILLED, WAIT_US (W), HOLD_US (I), SIGN of the order in which idle nodes are taken.
+# REFILLED, WAIT_US (W), HOLD_US (I), SIGN of the order in which idle nodes are taken. COMMANDED: the latest move is a
+# command to the batch pool that it has not reported; IDLE_N and FREE_N: how many are listed.
 (
     RESERVE, REFILLED, WAIT_US, HOLD_US, SIGN, WAKE, NEXT_POINT, PHASE, NEXT_DEED, AFTER_LOOK, DEED_JOB, NEXT_SLOT,
-    PLAN_WAKE, UNMET, HINTS_N, HINTS_END, ARRIVED_N, FIRST_WAITING, LAST_WAITING, GRANTED_NODES, WAY_LO, WAY_N,
-    COMMAND_LO, COMMANDS_N, RETURNS_N, OWN_N, SEEN_N, MOVES_N, MOVED_N, ANSWERS_N, ANSWERED_N, GRANTED_N, REJECTED_N,
-) = range(REGISTERS, REGISTERS + 33)  # fmt: skip
-# One for each list, in the order of its rows.
-LISTED_N = REGISTERS + 33
-MORE_REGISTERS = LISTED_N + 3
+    PLAN_WAKE, UNMET, HINTS_N, HINTS_END, ARRIVED_N, FIRST_WAITING, LAST_WAITING, GRANTED_NODES, COMMANDED, RETURNS_N,
+    OWN_N, SEEN_N, MOVES_N, MOVED_N, ANSWERS_N, ANSWERED_N, GRANTED_N, REJECTED_N, IDLE_N, FREE_N,
+) = range(REGISTERS, REGISTERS + 32)  # fmt: skip
+MORE_REGISTERS = REGISTERS + 32
 
 More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
 """(own, lists, leases, hints, slots, points, agenda, moves, moved, answers, registers)
@@ -58,51 +54,32 @@ the moves.
 
 
 @inner
-def place_of(own: Ints, listed: Ints, many: int, sign: int, which: int) -> int:
-    """Where a node stands, or belongs, among the `many` that are listed by (time, name), time with this sign."""
+def list_node(more: More, row: int, which: int) -> None:
+    """A node goes to where it belongs in a list: by (time, name), of idle nodes by what their order makes of it."""
+    own, listed, reg = more[0], more[1][row], more[10]
+    sign = reg[SIGN] if row == IDLE else 1
     since = sign * own[which, SINCE_US]
     rank = own[which, RANK]
-    lo = 0
-    hi = many
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        other = listed[middle]
+    place = reg[IDLE_N + row]
+    reg[IDLE_N + row] = place + 1
+    while place > 0:
+        other = listed[place - 1]
         its = sign * own[other, SINCE_US]
         if its < since or (its == since and own[other, RANK] < rank):
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@inner
-def list_node(more: More, row: int, which: int) -> None:
-    """A node that nobody holds goes to where it belongs in one of the lists."""
-    own, reg, listed = more[0], more[10], more[1][row]
-    many = reg[LISTED_N + row]
-    place = place_of(own, listed, many, reg[SIGN] if row == IDLE_LIST else 1, which)
-    for k in range(many, place, -1):
-        listed[k] = listed[k - 1]
+            break
+        listed[place] = other
+        place -= 1
     listed[place] = which
-    reg[LISTED_N + row] = many + 1
 
 
 @inner
-def unlist_node(more: More, row: int, which: int) -> None:
-    """A node leaves its list; nothing of it has changed yet."""
-    own, reg, listed = more[0], more[10], more[1][row]
-    place = place_of(own, listed, reg[LISTED_N + row], reg[SIGN] if row == IDLE_LIST else 1, which)
-    unlist_some(more, row, place, place + 1)
-
-
-@inner
-def unlist_some(more: More, row: int, lo: int, hi: int) -> None:
+def unlist(more: More, row: int, lo: int, hi: int) -> None:
     """Those from `lo` to before `hi` leave a list."""
-    reg, listed = more[10], more[1][row]
-    many = reg[LISTED_N + row]
+    listed, reg = more[1][row], more[10]
+    many = reg[IDLE_N + row]
     for k in range(hi, many):
         listed[lo + k - hi] = listed[k]
-    reg[LISTED_N + row] = many - (hi - lo)
+    reg[IDLE_N + row] = many - (hi - lo)
 
 
 @inner
@@ -123,34 +100,6 @@ def note_move(more: More, now: int, to: int, many: int) -> None:
     one[FIRST] = reg[MOVED_N] - many
     one[MANY] = many
     reg[MOVES_N] += 1
-
-
-@inner
-def send(more: More, which: int) -> None:
-    """The batch pool is told of a node; the next noted command is of it."""
-    ring, reg = more[1][ON_THE_WAY], more[10]
-    ring[(reg[WAY_LO] + reg[WAY_N]) % ring.shape[0]] = which
-    reg[WAY_N] += 1
-
-
-@inner
-def note_command(more: More, command: int, many: int) -> None:
-    """What the last `many` nodes that were sent are told; it is reported after what was told before."""
-    lists, reg = more[1], more[10]
-    place = (reg[COMMAND_LO] + reg[COMMANDS_N]) % lists.shape[1]
-    lists[COMMAND, place] = command
-    lists[HOW_MANY, place] = many
-    reg[COMMANDS_N] += 1
-
-
-@inner
-def next_sent(more: More) -> int:
-    """The next node that is reported."""
-    ring, reg = more[1][ON_THE_WAY], more[10]
-    which: int = ring[reg[WAY_LO]]
-    reg[WAY_LO] = (reg[WAY_LO] + 1) % ring.shape[0]
-    reg[WAY_N] -= 1
-    return which
 
 
 # Hints (`HintBook`).

@@ -40,9 +40,6 @@ _POOLS = np.array([CODE[pool] for pool in (NodePool.OD_RESERVE, NodePool.OD_ALLO
 """By `tables.TO_RESERVE` and so on."""
 _ORDER = np.argsort(_POOLS)
 _SIGNS = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
-_STATES = {NodeState.OA_IDLE: (b.IDLE, b.IDLE_LIST), NodeState.OD_RESERVE: (b.RESERVED, b.FREE_LIST)}
-"""Of a node before the first event: what the tables call its state, and its list."""
-_LISTS = (b.IDLE_LIST, b.FREE_LIST, b.COMING_LIST)
 _FIRST_ROOM = 256
 _LATEST_US = 1 << 61
 """Two such times can be added."""
@@ -121,21 +118,18 @@ class WholeRun:
         reg[b.HINTS_END] = min([ends_us for _, ends_us, _, _ in wishes], default=t.NEVER)
 
     def _know_nodes(self, lifecycle: Lifecycle) -> None:
-        """Where each node is, and in which order nodes are taken."""
+        """Since when each node is where it is, and in which order nodes are taken."""
         own, nodes = self._own, lifecycle.snapshot().nodes
         own[:, [b.HOLDER, b.LINK]] = -1
         names = [node.name for node in nodes]
         own[sorted(range(len(names)), key=names.__getitem__), b.RANK] = np.arange(len(names))
         own[:, b.SINCE_US] = [node.since_us for node in nodes]
-        which = [_STATES[node.state] for node in nodes]
-        own[:, b.POOL] = [pool for pool, _ in which]
-        listed = np.array([row for _, row in which])
-        for row in _LISTS:
-            sign = _SIGNS[self._settings.pick] if row == b.IDLE_LIST else 1
-            inside = np.flatnonzero(listed == row)
-            order = np.lexsort((own[inside, b.RANK], sign * own[inside, b.SINCE_US]))
+        is_free = np.array([node.state is NodeState.OD_RESERVE for node in nodes])
+        signs = (int(self._reg[b.SIGN]), 1)
+        for row, inside in ((b.IDLE, np.flatnonzero(~is_free)), (b.FREE, np.flatnonzero(is_free))):
+            order = np.lexsort((own[inside, b.RANK], signs[row] * own[inside, b.SINCE_US]))
             self._lists[row, : len(inside)] = inside[order]
-            self._reg[b.LISTED_N + row] = len(inside)
+            self._reg[b.IDLE_N + row] = len(inside)
 
     def _know_moves(self) -> None:
         """The moves of the begin."""
@@ -154,8 +148,8 @@ class WholeRun:
             self._hints = _longer(self._hints, 1)
         if len(self._moves) - reg[b.MOVES_N] <= nodes + 2:
             self._moves = _longer(self._moves, nodes + 3)
-        if len(self._moved) - reg[b.MOVED_N] <= 4 * nodes:
-            self._moved = _longer(self._moved, 4 * nodes + 1)
+        if len(self._moved) - reg[b.MOVED_N] <= 2 * nodes:
+            self._moved = _longer(self._moved, 2 * nodes + 1)
 
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants. Raises PluginError if the queue order fails."""

@@ -62,7 +62,7 @@ def has_room(state: State, more: More) -> bool:
         has_room_inline(state)
         and more[3].shape[0] - reg[b.HINTS_N] > 0
         and more[7].shape[0] - reg[b.MOVES_N] > nodes + 2
-        and more[8].shape[0] - reg[b.MOVED_N] > 4 * nodes
+        and more[8].shape[0] - reg[b.MOVED_N] > 2 * nodes
     )
 
 
@@ -239,7 +239,7 @@ def run(state: State, more: More) -> int:
     while True:
         if not has_room(state, more):
             return NEEDS_ROOM
-        if mine[b.COMMANDS_N]:
+        if mine[b.COMMANDED]:
             report(more, reg[NOW])
             follows = EVENT
         elif mine[b.NEXT_DEED]:
@@ -251,5 +251,5 @@ def run(state: State, more: More) -> int:
             continue
         if follows >= EVENT:
             settle(state, more, follows == TIMER_EVENT, reg[NOW])
-        if follows != NOTHING and mine[b.COMMANDS_N] == 0:
+        if follows != NOTHING and mine[b.COMMANDED] == 0:
             give_answers(state, more, reg[NOW])
