@@ -111,7 +111,6 @@ class WholeRun:
         reg[b.FIRST_WAITING] = reg[b.LAST_WAITING] = -1
         reg[b.RETURNS_N] = self._cluster.node_changes  # nothing has run yet
         reg[b.SEEN_N] = seen
-        reg[b.HINTS_END] = t.NEVER
         wishes = [(each.by_us, each.ends_us, each.count, each.used) for each in lifecycle.snapshot().reserves]
         self._hints[: len(wishes)] = np.array(wishes, np.int64).reshape(-1, 4)
         reg[b.HINTS_N] = len(wishes)
