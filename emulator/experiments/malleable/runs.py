@@ -39,7 +39,7 @@ MIXED = (10, 25, 33, 40)
 FACTORS = (1.0, 0.9, 0.8, 0.75, 0.7, 0.6)
 """Shrinking factors of Figures 2, 6 and 7."""
 _QUICK = 0.7
-"""Denser ones take half a minute each: thousands of jobs wait, and all are planned at each event."""
+"""Denser ones take seconds each: thousands of jobs wait, and hundreds are planned at each event."""
 OF_FIGURE_6 = 75
 PENALTIES_S = (1, 5, 10, 20)
 READINGS: dict[str, dict[str, Any]] = {

@@ -20,9 +20,11 @@ from emulator.mechanisms.malleable.tables import (
     ENDED,
     ENDED_N,
     ENDS,
+    EXPECTED,
     FINISHED,
     FLOOR,
     FREE_N,
+    FREED,
     FUTURE,
     GOES_ON,
     JOBS_N,
@@ -52,6 +54,7 @@ from emulator.mechanisms.malleable.tables import (
     R_JOB,
     R_OUTCOME,
     R_START,
+    REMEMBERED,
     RESIZED,
     RUN_ROW,
     RUNNING_N,
@@ -77,7 +80,7 @@ if TYPE_CHECKING:
 @compiled
 def has_room(state: State) -> bool:
     """At one instant each job that runs may begin one segment, and all together have as many nodes as there are."""
-    _, _, _, _, _, _, _, _, free, _, runs, log, reg = state
+    _, _, _, _, _, _, _, _, free, _, runs, log, reg, _ = state
     nodes = free.shape[0]
     return bool(runs.shape[0] - reg[RUNS_N] >= nodes and log.shape[0] - reg[LOG_N] >= nodes)
 
@@ -85,7 +88,7 @@ def has_room(state: State) -> bool:
 @compiled
 def next_event(state: State) -> int:
     """The next end or submit, NEVER if there is none."""
-    job, _, running, _, _, _, _, _, _, _, _, _, reg = state
+    job, _, running, _, _, _, _, _, _, _, _, _, reg, _ = state
     at = NEVER
     if reg[NEXT_SUBMIT] < reg[JOBS_N]:
         at = job[reg[NEXT_SUBMIT], SUBMIT]
@@ -97,7 +100,7 @@ def next_event(state: State) -> int:
 @compiled
 def give(state: State, who: int, width: int) -> None:
     """Idle nodes to a job, until it has so many. The last one it gets is the first it gives back."""
-    job, _, _, _, _, _, _, _, free, below, _, _, reg = state
+    job, _, _, _, _, _, _, _, free, below, _, _, reg, _ = state
     while job[who, WIDTH] < width:
         reg[FREE_N] -= 1
         node = free[reg[FREE_N]]
@@ -109,7 +112,7 @@ def give(state: State, who: int, width: int) -> None:
 @compiled
 def take(state: State, who: int, width: int) -> None:
     """Nodes back from a job, until it has so few."""
-    job, _, _, _, _, _, _, _, free, below, _, _, reg = state
+    job, _, _, _, _, _, _, _, free, below, _, _, reg, _ = state
     while job[who, WIDTH] > width:
         node = job[who, TOP_NODE]
         job[who, TOP_NODE] = below[node]
@@ -121,7 +124,7 @@ def take(state: State, who: int, width: int) -> None:
 @compiled
 def begin_segment(state: State, who: int, now: int) -> None:
     """A row of the run table for the nodes that the job has from now on, and its end if they stay."""
-    job, speed, _, _, _, _, _, _, _, below, runs, log, reg = state
+    job, speed, _, _, _, _, _, _, _, below, runs, log, reg, _ = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
     runs[row, R_JOB] = who
@@ -143,7 +146,7 @@ def begin_segment(state: State, who: int, now: int) -> None:
 @compiled
 def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     """Account for what the job did on the nodes that it had until now."""
-    job, speed, _, _, _, _, _, _, _, _, runs, _, _ = state
+    job, speed, _, _, _, _, _, _, _, _, runs, _, _, _ = state
     row = job[who, RUN_ROW]
     runs[row, R_END] = now
     runs[row, R_OUTCOME] = outcome
@@ -157,7 +160,7 @@ def end_segment(state: State, who: int, now: int, outcome: int) -> None:
 @compiled
 def nominal(state: State, who: int, work: int) -> int:
     """Work in node-us of the job's nominal width: all that it owes is its run time on its nodes."""
-    job, speed, _, _, _, _, _, _, _, _, _, _, _ = state
+    job, speed, _, _, _, _, _, _, _, _, _, _, _, _ = state
     unit = speed[job[who, SPEED], job[who, NODES]]
     nodes = job[who, NODES]
     node_us: int = work // unit * nodes + work % unit * nodes // unit
@@ -167,7 +170,7 @@ def nominal(state: State, who: int, work: int) -> int:
 @compiled
 def end_due(state: State, now: int) -> int:
     """End the jobs that are due. Returns how many."""
-    job, _, running, by_end, _, _, _, _, _, _, _, _, reg = state
+    job, _, running, by_end, _, _, _, _, _, _, _, _, reg, _ = state
     count = reg[RUNNING_N]
     left = 0
     for k in range(count):
@@ -181,6 +184,7 @@ def end_due(state: State, now: int) -> int:
                 reg[MALLEABLE_N] -= 1
                 if reg[MINIMUM] >= POOL:
                     reg[LOOSE] += job[who, FLOOR]
+            reg[FREED] = max(reg[FREED], job[who, EXPECTED])
         else:
             running[left] = who
             left += 1
@@ -202,7 +206,7 @@ def end_due(state: State, now: int) -> int:
 @compiled
 def submit_due(state: State, now: int) -> None:
     """Queue the batch jobs that are submitted now, sorted by (key, job)."""
-    job, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
     while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
@@ -217,6 +221,7 @@ def submit_due(state: State, now: int) -> None:
         reg[QUEUE_N] += 1
         if place < reg[PLANNED]:
             reg[KEPT] = 0
+        reg[REMEMBERED] = min(reg[REMEMBERED], place)
 
 
 @compiled
@@ -229,7 +234,7 @@ def penalty(reg: Ints, width: int) -> int:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """Submits, one pass, and the new widths."""
-    job, _, running, by_end, _, started, _, _, _, _, _, _, reg = state
+    job, _, running, by_end, _, started, _, _, _, _, _, _, reg, _ = state
     reg[NOW] = now
     submit_due(state, now)
     choose(state, now)
@@ -275,7 +280,7 @@ def finish_instant(state: State, now: int) -> None:
 @compiled
 def advance(state: State, until: int) -> int:
     """As the harness's kernel: everything before `until`, and the ends at it, happen. Returns why it came back."""
-    _, _, _, _, _, _, _, _, _, _, _, _, reg = state
+    _, _, _, _, _, _, _, _, _, _, _, _, reg, _ = state
     while True:
         if not has_room(state):
             return NEEDS_ROOM

@@ -16,6 +16,7 @@ from emulator.harness.record import JobState, RunTable
 from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
+from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
 from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.schedulers.orders import static_keys
 from emulator.workload.table import Kind
@@ -30,6 +31,11 @@ Minimum = Literal["least", "placed", "shared", "pool", "pool_waiting_first"]
 _MINIMUM: dict[str, int] = {
     "least": t.LEAST, "placed": t.PLACED, "shared": t.SHARED, "pool": t.POOL, "pool_waiting_first": t.WAITING_FIRST,
 }  # fmt: skip
+
+_LONG_PLAN = 16
+"""Jobs with a known place from which on it is faster to look whether it holds than to find it again."""
+_LONG_PROFILE = 64
+"""Steps of a profile from which on it is faster to keep bounds than to search it from the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,7 @@ class PlanningMachine(TableViews):
         for register, value in (
             (t.JOBS_N, count), (t.FREE_N, node_count), (t.TICK, rules.tick_us), (t.PENALTY, rules.penalty_us),
             (t.MINIMUM, _MINIMUM[rules.minimum]), (t.AT_MINIMUM, rules.place_at_minimum),
-            (t.PENALTY_IS_WORK, rules.penalty_is_work),
+            (t.PENALTY_IS_WORK, rules.penalty_is_work), (t.LONG_PLAN, _LONG_PLAN), (t.LONG_PROFILE, _LONG_PROFILE),
         ):  # fmt: skip
             self._reg[register] = value
         self._fixed: tuple[Any, ...] = (
@@ -83,6 +89,7 @@ class PlanningMachine(TableViews):
             np.zeros(steps, np.int64), np.zeros(steps, np.int64),  # the profile
             self._free, np.zeros(node_count, np.int32),  # below
         )  # fmt: skip
+        self._notes = np.zeros((t.NOTES, max(node_count + 2, t.CLASSES)), np.int64)
         self._make_state()
 
     def _fill(self, jobs: JobTable, row: NDArray[np.int64], scheduler: SchedulerConfig, rules: Rules) -> None:
@@ -116,9 +123,25 @@ class PlanningMachine(TableViews):
             (t.GUESSED, estimate_us * unit), (t.START, -1), (t.END, -1), (t.RUN_ROW, -1),
         ):  # fmt: skip
             job[:, column] = values
+        self._classify(rules)
+
+    def _classify(self, rules: Rules) -> None:
+        """Which jobs speak for which others in a plan (`bounds.py`)."""
+        is_rigid = self._job[:, t.CLASS] == t.RIGID
+        rigid, flexible = self._job[is_rigid], self._job[~is_rigid]
+        rigid[:, t.LENGTH_CLASS], rigid[:, t.LENGTH_FROM] = classes_of(rigid[:, t.ESTIMATE])
+        rigid[:, t.WIDTH_CLASS], rigid[:, t.WIDTH_FROM] = classes_of(rigid[:, t.NODES])
+        flexible[:, t.LENGTH_CLASS], speaks_from = classes_of(flexible[:, t.GUESSED])
+        narrow = rules.place_at_minimum & (flexible[:, t.CLASS] == t.MALLEABLE)
+        least, most = flexible[:, t.MIN], np.where(narrow, flexible[:, t.MIN], flexible[:, t.MAX])
+        may_all = (least == least.min(initial=t.NEVER)) & (most == most.max(initial=0))
+        if len(self._speed) > 1:
+            may_all[:] = False  # how long a job takes depends on more than its work
+        flexible[:, t.LENGTH_FROM] = np.where(may_all, speaks_from, UNKNOWN)
+        self._job[is_rigid], self._job[~is_rigid] = rigid, flexible
 
     def _make_state(self) -> None:
-        self._state: Any = (*self._fixed, self._runs, self._log, self._reg)
+        self._state: Any = (*self._fixed, self._runs, self._log, self._reg, self._notes)
 
     @property
     def next_event_us(self) -> int:

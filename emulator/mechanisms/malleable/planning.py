@@ -8,38 +8,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.profile import earliest_start
+from emulator.mechanisms.malleable.bounds import forget_bounds, keep_flexible, keep_rigid
+from emulator.mechanisms.malleable.memory import has_room, is_remembered, may_fit, measure_rooms, remember
 from emulator.mechanisms.malleable.profile import (
     earliest_completion,
+    earliest_start,
     length_us,
     reserve,
+    step_at,
     widest_from,
 )
 from emulator.mechanisms.malleable.tables import (
     AT_MINIMUM,
+    BOUNDED,
     CHANGED,
     CLASS,
+    CORNERS,
     DONE,
     ESTIMATE,
     EXPECTED,
+    FAR_FREED,
+    FAR_MOVED,
+    FLEXIBLE_BOUND,
     FLOOR,
+    FREED,
     GUESSED,
     KEPT,
     LEAST,
+    LENGTH_CLASS,
+    LENGTH_FROM,
+    LONG_PLAN,
+    LONG_PROFILE,
     LOOSE,
     MALLEABLE,
     MALLEABLE_N,
     MAX,
+    MEASURED,
     MIN,
     MINIMUM,
+    MOVED,
     NEVER,
     NODES,
     OVERHEAD,
+    PLACED_AT,
+    PLACED_ON,
+    PLACED_UNTIL,
     PLANNED,
     POOL,
     QUEUE_N,
     QUEUED,
+    REMEMBERED,
     RIGID,
+    RIGID_BOUND,
     RUNNING,
     RUNNING_N,
     SHARED,
@@ -52,10 +72,15 @@ from emulator.mechanisms.malleable.tables import (
     TICK,
     WAITING_FIRST,
     WIDTH,
+    WIDTH_CLASS,
+    WIDTH_FROM,
 )
 
 if TYPE_CHECKING:
     from emulator.mechanisms.malleable.tables import Ints, State
+
+MEASURED_AGAIN_AFTER = 8
+"""Jobs placed until it may be worth while to measure the rooms anew."""
 
 
 @inlined
@@ -80,7 +105,7 @@ def expected_end(job: Ints, speed: Ints, who: int, now: int, tick: int) -> int:
 @compiled
 def make_profile(state: State, now: int) -> None:
     """What is vacant, now and at the expected ends of the running jobs, of which only the minima count."""
-    job, speed, _, by_end, _, started, at, level, free, _, _, _, reg = state
+    job, speed, _, by_end, _, started, at, level, free, _, _, _, reg, _ = state
     count = reg[RUNNING_N] + reg[STARTED_N]  # those that joined before the plan (`pool_waiting_first`)
     vacant = free.shape[0]
     for k in range(count):
@@ -109,23 +134,25 @@ def make_profile(state: State, now: int) -> None:
         level[steps - 1] += job[by_end[k], FLOOR]
     reg[STEPS] = steps
     reg[PLANNED] = 0
+    reg[BOUNDED] = 0
 
 
 @compiled
-def may_start_now(state: State, who: int) -> bool:
-    """Whether there is room for the job from now on: it may still do better later."""
-    job, speed, _, _, _, _, at, level, _, _, _, _, reg = state
+def room_until(state: State, who: int) -> int:
+    """Until when the job could run if it started now; -1 if there is no room. It may still do better later."""
+    job, speed, _, _, _, _, at, level, _, _, _, _, reg, _ = state
     if job[who, CLASS] == RIGID:
+        until = at[0] + job[who, ESTIMATE]
         step = 0
-        while step < reg[STEPS] and (step == 0 or at[step] - at[0] < job[who, ESTIMATE]):
+        while step < reg[STEPS] and (step == 0 or at[step] < until):
             if level[step] < job[who, NODES]:
-                return False
+                return -1
             step += 1
-        return True
+        return int(until)
     if level[0] < job[who, MIN]:
-        return False
+        return -1
     speeds = speed[job[who, SPEED]]
-    width, _ = widest_from(
+    width, end = widest_from(
         at,
         level,
         reg[STEPS],
@@ -136,7 +163,7 @@ def may_start_now(state: State, who: int) -> bool:
         most_nodes(job, reg, who),
         reg[TICK],
     )
-    return bool(width > 0)
+    return end if width > 0 else -1
 
 
 @inlined
@@ -148,24 +175,66 @@ def most_nodes(job: Ints, reg: Ints, who: int) -> int:
 
 
 @compiled
-def place(state: State, who: int) -> tuple[int, int, int]:
-    """(step, width, end) of a waiting job; step -1 if it fits nowhere."""
-    job, speed, _, _, _, _, at, level, _, _, _, _, reg = state
+def place(state: State, who: int, after: int) -> tuple[int, int, int]:
+    """(step, width, end) of a waiting job; step -1 if it fits nowhere.
+
+    It is known that a rigid job starts, or a flexible one completes, at `after` or later.
+    """
+    job, speed, _, _, _, _, at, level, _, _, _, _, reg, notes = state
     steps = reg[STEPS]
     if job[who, CLASS] == RIGID:
-        first = earliest_start(at, level, steps, job[who, NODES], job[who, ESTIMATE])
+        if reg[BOUNDED]:
+            after = max(after, notes[RIGID_BOUND + job[who, LENGTH_CLASS], job[who, WIDTH_CLASS]])
+        begin = step_at(at, steps, after)
+        first = earliest_start(at, level, steps, begin, job[who, NODES], job[who, ESTIMATE])
         if first >= steps:
             return -1, 0, NEVER
+        if reg[BOUNDED]:
+            keep_rigid(notes, job[who, LENGTH_FROM], job[who, WIDTH_FROM], at[first])
         return first, job[who, NODES], at[first] + job[who, ESTIMATE]
-    most = most_nodes(job, reg, who)
-    speeds = speed[job[who, SPEED]]
-    return earliest_completion(at, level, steps, speeds, job[who, GUESSED], job[who, MIN], most, reg[TICK])
+    if reg[BOUNDED]:
+        after = max(after, notes[FLEXIBLE_BOUND, job[who, LENGTH_CLASS]])
+    begin = step_at(at, steps, after)
+    while begin > 0 and level[begin - 1] >= job[who, MIN]:
+        begin -= 1
+    first, width, end = earliest_completion(
+        at,
+        level,
+        steps,
+        begin,
+        speed[job[who, SPEED]],
+        job[who, GUESSED],
+        job[who, MIN],
+        most_nodes(job, reg, who),
+        reg[TICK],
+    )
+    if reg[BOUNDED] and first >= 0:
+        keep_flexible(notes, job[who, LENGTH_FROM], end)
+    return first, width, end
+
+
+@inlined
+def place_again(state: State, who: int, moved: int) -> tuple[int, int, int]:
+    """As `place`, of a job that fits nowhere better than before if nobody in front of it has left a place.
+
+    `moved`: the earliest time at which someone did.
+    """
+    job, _, _, _, _, _, at, level, _, _, _, _, reg, _ = state
+    start, until, width = job[who, PLACED_AT], job[who, PLACED_UNTIL], job[who, PLACED_ON]
+    if until <= moved:
+        first = step_at(at, reg[STEPS], start)
+        is_step = first < reg[STEPS] and at[first] == start
+        if is_step and has_room(at, level, reg[STEPS], first, until, width):
+            return first, width, until
+    if job[who, CLASS] == RIGID:
+        return place(state, who, min(start, moved - job[who, ESTIMATE] + 1))  # it overlaps what was left
+    return place(state, who, min(until, moved))
 
 
 @compiled
 def begin(state: State, who: int, floor: int, end: int) -> None:
     """The job starts in this pass; what width it gets beyond its minimum is decided when all have been chosen."""
-    job, _, _, _, _, started, _, _, _, _, _, _, reg = state
+    job, _, _, _, _, started, _, _, _, _, _, _, reg, _ = state
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
     reg[CHANGED] = 1
@@ -177,47 +246,129 @@ def begin(state: State, who: int, floor: int, end: int) -> None:
         reg[MALLEABLE_N] += 1
 
 
+@inlined
+def recall(state: State, k: int, reached: int) -> int:
+    """A plan begins with the k-th job; the last one reached so many. Returns how many places are worth remembering."""
+    reg = state[12]
+    if reg[MALLEABLE_N] or reg[REMEMBERED] - k < reg[LONG_PLAN]:
+        reg[REMEMBERED] = 0
+    reg[MOVED] = NEVER
+    reg[CORNERS] = 0
+    reg[MEASURED] = -MEASURED_AGAIN_AFTER
+    if k == reached:
+        recall_far(state, k)
+    known: int = reg[REMEMBERED]
+    return known
+
+
+@inlined
+def recall_far(state: State, k: int) -> None:
+    """From the k-th job on, what has changed since the last plans is not all that has changed."""
+    reg = state[12]
+    reg[MOVED] = min(reg[MOVED], reg[FAR_MOVED])
+    if reg[FAR_FREED] > reg[FREED]:
+        reg[FREED] = reg[FAR_FREED]
+        reg[CORNERS] = 0
+        reg[MEASURED] = k - MEASURED_AGAIN_AFTER
+
+
+@inlined
+def keep_memory(state: State, k: int) -> None:
+    """A plan ends before the k-th job: what has changed is still to be looked at for those behind it."""
+    reg = state[12]
+    if k >= reg[REMEMBERED]:
+        reg[REMEMBERED] = k
+        reg[FAR_FREED] = 0
+        reg[FAR_MOVED] = NEVER
+    else:
+        reg[FAR_FREED] = max(reg[FAR_FREED], reg[FREED])
+        reg[FAR_MOVED] = min(reg[FAR_MOVED], reg[MOVED])
+    reg[FREED] = 0
+    if reg[MALLEABLE_N]:
+        reg[REMEMBERED] = 0
+
+
+@compiled
+def may_do_better(state: State, k: int, now: int) -> bool:
+    """Whether the k-th job of the queue may fit better than before where ended jobs were."""
+    job, speed, _, _, queue, _, at, level, free, _, _, _, reg, notes = state
+    if reg[FREED] <= now:
+        return False
+    who = queue[k]
+    speeds = speed[job[who, SPEED]]
+    most = most_nodes(job, reg, who)
+    if reg[CORNERS] > 0 and not may_fit(job, speeds, notes, reg[CORNERS], who, most):
+        return False
+    if k - reg[MEASURED] < MEASURED_AGAIN_AFTER:
+        return True
+    reg[CORNERS] = measure_rooms(notes, at, level, reg[STEPS], reg[FREED], free.shape[0])
+    reg[MEASURED] = k
+    return may_fit(job, speeds, notes, reg[CORNERS], who, most)
+
+
 @compiled
 def plan(state: State, now: int) -> None:
     """Place the waiting jobs in queue order and choose those whose place is now.
 
-    The plan is made from scratch, unless nothing has happened since the last one but submits behind the jobs in it, and
-    no malleable job runs, whose expected end moves: then it would come out the same, and is gone on with.
+    The plan is made anew, unless nothing has happened since the last one but submits behind the jobs in it, and no
+    malleable job runs, whose expected end moves: then it would come out the same, and is gone on with. Places that must
+    come out as in the last plan are not looked for.
     """
-    job, speed, _, _, queue, _, at, level, _, _, _, _, reg = state
+    job, speed, _, _, queue, _, at, level, _, _, _, _, reg, notes = state
     waiting = reg[QUEUE_N]
+    reached = reg[PLANNED]
     if reg[KEPT] and (reg[STEPS] == 1 or at[1] > now):
         at[0] = now
     else:
         make_profile(state, now)
     k = reg[PLANNED]
-    candidate = k
-    while True:
+    known = recall(state, k, reached)
+    candidate = k - 1
+    until = -1
+    while level[0] > 0:
         # What is not vacant now will not be when more jobs are placed: a job without room stays without.
-        candidate = max(candidate, k)
-        while candidate < waiting and not may_start_now(state, queue[candidate]):
-            candidate += 1
+        if candidate < k:
+            candidate = k
+            until = -1
+        while until < 0 and candidate < waiting:
+            until = room_until(state, queue[candidate])
+            if until < 0:
+                candidate += 1
         if candidate == waiting:
             break  # nobody further back can start now, and what is planned for them does not matter
+        if reg[BOUNDED] == 0 and reg[STEPS] >= reg[LONG_PROFILE]:
+            forget_bounds(notes)
+            reg[BOUNDED] = 1
+        if k == reached:
+            recall_far(state, k)
         who = queue[k]
-        k += 1
-        first, width, end = place(state, who)
-        if first < 0:
-            continue
+        if k < known and job[who, PLACED_AT] >= now and not may_do_better(state, k, now):
+            first, width, end = place_again(state, who, reg[MOVED])
+        else:
+            first, width, end = place(state, who, 0)
         if first == 0:
             if job[who, CLASS] == MALLEABLE and (reg[MINIMUM] == LEAST or reg[MINIMUM] >= POOL):
                 width = job[who, MIN]
                 end = now + length_us(job[who, GUESSED], speed[job[who, SPEED], width], reg[TICK])
             begin(state, who, width, end)
-        reg[STEPS] = reserve(at, level, reg[STEPS], first, end, width)
+        start = at[first] if first >= 0 else -1
+        if k < known and not is_remembered(job, who, start, end, width):
+            reg[MOVED] = min(reg[MOVED], job[who, PLACED_AT])
+        remember(job, who, start, end, width)
+        k += 1
+        if start < until:
+            until = -1  # what is taken may have been the candidate's room
+        if first >= 0:
+            reg[STEPS] = reserve(at, level, reg[STEPS], first, end, width)
     reg[PLANNED] = k
     reg[KEPT] = reg[MALLEABLE_N] == 0
+    keep_memory(state, k)
 
 
 @inlined
 def held_by(state: State) -> int:
     """Nodes that the malleable jobs that run, or have been chosen, keep."""
-    job, _, running, _, _, started, _, _, _, _, _, _, reg = state
+    job, _, running, _, _, started, _, _, _, _, _, _, reg, _ = state
     held = 0
     for k in range(reg[RUNNING_N] + reg[STARTED_N]):
         who = running[k] if k < reg[RUNNING_N] else started[k - reg[RUNNING_N]]
@@ -229,7 +380,7 @@ def held_by(state: State) -> int:
 @compiled
 def divide(state: State, held: int) -> None:
     """Let the malleable jobs keep so many nodes, evenly, in order of start; none more than it may have."""
-    job, _, running, _, _, started, _, _, _, _, _, _, reg = state
+    job, _, running, _, _, started, _, _, _, _, _, _, reg, _ = state
     count = reg[RUNNING_N]
     among = count + reg[STARTED_N]
     even = held // reg[MALLEABLE_N]
@@ -265,7 +416,7 @@ def divide(state: State, held: int) -> None:
 @compiled
 def join(state: State, held: int) -> None:
     """Malleable jobs that wait start beside those that run and share what these keep (`shared` and the pools)."""
-    job, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
     joined = 0
     for k in range(reg[QUEUE_N]):
         who = queue[k]
@@ -295,9 +446,10 @@ def hand_on(state: State) -> None:
 @compiled
 def leave_queue(state: State) -> None:
     """Those that have been chosen are in the queue no more."""
-    job, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
     left = 0
     planned = 0
+    remembered = 0
     for k in range(reg[QUEUE_N]):
         who = queue[k]
         if job[who, STATE] == QUEUED:
@@ -305,8 +457,11 @@ def leave_queue(state: State) -> None:
             left += 1
             if k < reg[PLANNED]:
                 planned += 1
+            if k < reg[REMEMBERED]:
+                remembered += 1
     reg[QUEUE_N] = left
     reg[PLANNED] = planned
+    reg[REMEMBERED] = remembered
 
 
 @compiled

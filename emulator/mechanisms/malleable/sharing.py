@@ -33,7 +33,7 @@ def share(state: State) -> None:
     All get the same, but not less than their minimum nor more than their maximum. Nodes that remain because they do not
     divide go to jobs that have one more already, then to those that started first: no width changes without need.
     """
-    job, _, running, _, _, _, _, _, free, _, _, _, reg = state
+    job, _, running, _, _, _, _, _, free, _, _, _, reg, _ = state
     nodes = free.shape[0]
     for k in range(reg[RUNNING_N]):
         if job[running[k], CLASS] != MALLEABLE:

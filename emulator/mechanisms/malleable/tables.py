@@ -15,25 +15,36 @@ NEVER = t.NEVER
 # Columns of the job table: every machine's, fixed ones, others. SPEED: row of the speed table; OWED, GUESSED: work by
 # the run time and by the estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at
 # SINCE, BEGUN: work at the beginning of the present segment; OVERHEAD: time from SINCE on without work; EXPECTED: end
-# by the estimate.
+# by the estimate. ..._CLASS, ..._FROM: what it is among jobs and whom it speaks for (`bounds.py`). PLACED_...: its
+# place in the last plan (`memory.py`).
 SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = t.EVERY_JOB
 (
     CLASS, MIN, MAX, SPEED, OWED, GUESSED, WIDTH, TARGET, FLOOR, DONE, BEGUN, OVERHEAD, SINCE, ENDS, EXPECTED,
-    TOP_NODE, RUN_ROW,
-) = range(8, 25)  # fmt: skip
-JOB_COLUMNS = 25
+    TOP_NODE, RUN_ROW, LENGTH_CLASS, WIDTH_CLASS, LENGTH_FROM, WIDTH_FROM,
+    PLACED_AT, PLACED_UNTIL, PLACED_ON,
+) = range(8, 32)  # fmt: skip
+JOB_COLUMNS = 32
 # Columns of the run table: one row a segment, a job on a fixed set of nodes. R_DONE: node-us of work.
 R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
 R_DONE = 5
 RUN_COLUMNS = 6
 # Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still; LOOSE:
-# nodes that malleable jobs kept which have just ended.
+# nodes that malleable jobs kept which have just ended; BOUNDED: the plan is so long that its bounds are used. What is
+# remembered of the last plan (`memory.py`): REMEMBERED, of how many jobs at the front of the queue; FREED, MOVED, where
+# there is more room since; FAR_...: for jobs behind those that the last plans reached; MEASURED, CORNERS: rooms;
+# LONG_PLAN, LONG_PROFILE: jobs and steps from which on looking for what is known already is worth while.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = t.EVERY_REGISTER
 (
     RUNNING_N, MALLEABLE_N, QUEUE_N, STARTED_N, FREE_N, STEPS, PLANNED, KEPT, CHANGED, TICK, PENALTY, MINIMUM,
-    AT_MINIMUM, LOOSE, PENALTY_IS_WORK,
-) = range(8, 23)  # fmt: skip
-REGISTERS = 23
+    AT_MINIMUM, LOOSE, PENALTY_IS_WORK, BOUNDED, REMEMBERED, FREED, MOVED, FAR_FREED, FAR_MOVED, MEASURED, CORNERS,
+    LONG_PLAN, LONG_PROFILE,
+) = range(8, 33)  # fmt: skip
+REGISTERS = 33
+# Rows of the planner's notes, each as long as a number of nodes and two, and not shorter than CLASSES: the rooms at the
+# beginning of a plan (`memory.py`) and its bounds, of flexible jobs and of rigid ones, a row a class (`bounds.py`).
+LONGEST, CORNER, STACK_LEVEL, STACK_AT, FLEXIBLE_BOUND, RIGID_BOUND = range(6)
+CLASSES = 16
+NOTES = RIGID_BOUND + CLASSES
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
 """Values of CLASS, and of the extra column `job_class`."""
@@ -46,6 +57,6 @@ AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 State: TypeAlias = (
-    "tuple[Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints, Ints32, Ints]"
+    "tuple[Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints, Ints32, Ints, Ints]"
 )
-"""(job, speed, running, by_end, queue, started, at, level, free, below, runs, log, reg)"""
+"""(job, speed, running, by_end, queue, started, at, level, free, below, runs, log, reg, notes)"""
