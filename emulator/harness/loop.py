@@ -118,6 +118,8 @@ class Loop:
                 actions.now_us, machine.ended_count, actions.granted, actions.rejected
             ):
                 return False
+        whole.tell()
+        self._whole = None  # it has told all: its tables are not needed while figures are made
         return True
 
     @property

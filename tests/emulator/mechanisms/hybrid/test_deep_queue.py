@@ -1,0 +1,100 @@
+"""The index of who waits finds whom a look at everybody finds, whatever has come and gone meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from emulator.harness import tables as t
+from emulator.harness.compiled import compiled
+from emulator.mechanisms.hybrid import deep_queue as q
+from emulator.mechanisms.hybrid import reserved as r
+
+ROWS = 3 << 3 * q.SHIFT  # three blocks of the highest level
+UP_TO = ROWS - 100
+
+
+@compiled
+def add_all(job, attr, count, index, rows):
+    for k in range(rows.shape[0]):
+        q.waits_here(job, attr, count, index, rows[k])
+
+
+@compiled
+def search(job, attr, index, who, after):
+    return q.next_within(job, attr, index, who, after)
+
+
+class Waiting:
+    """Rows of jobs of which some wait, and their index."""
+
+    def __init__(self, rng, share):
+        self.rng = rng
+        self.job = np.zeros((ROWS, t.JOB_COLUMNS), np.int64)
+        self.job[:, t.NODES] = np.minimum(rng.geometric(0.1, ROWS) * rng.choice([1, 1, 400], ROWS), 100_000)
+        self.job[:, t.ESTIMATE] = rng.integers(1, 10_000, ROWS)
+        self.job[:, t.KEY] = np.where(rng.random(ROWS) < 0.01, t.FRONT, np.arange(ROWS))
+        self.attr = np.full((ROWS, r.JOB_COLUMNS), -1, np.int64)
+        self.attr[:, r.CLASS] = rng.choice([0, r.MALLEABLE], ROWS)
+        self.attr[:, r.LEAST] = np.maximum(self.job[:, t.NODES] // 3, 1)
+        self.count = np.zeros(r.COUNTERS, np.int64)
+        self.count[q.DEEP] = 1
+        self.index = np.full((q.lines_for(ROWS), q.COLUMNS), t.NEVER)
+        self.come(np.flatnonzero(rng.random(ROWS) < share))
+
+    def come(self, rows):
+        self.job[rows, t.STATE] = t.QUEUED
+        add_all(self.job, self.attr, self.count, self.index, rows)
+
+    def change(self):
+        """Many of a stretch leave, and a few come back with another estimate."""
+        begin = int(self.rng.integers(0, UP_TO))
+        stretch = np.arange(begin, min(begin + int(self.rng.choice([50, 5000, 50_000])), ROWS))
+        left = stretch[self.rng.random(len(stretch)) < 0.7]
+        self.job[left, t.STATE] = t.RUNNING
+        back = left[: int(self.rng.integers(0, 5))]
+        self.job[back, t.ESTIMATE] = self.rng.integers(1, 10_000, len(back))
+        self.come(back)
+
+    def limit(self):
+        """Limits of a search: of some classes none at all, of the others a time."""
+        limits = self.rng.choice([-1, 3, 30, 300, t.NEVER - 1], q.COLUMNS, p=[0.5, 0.2, 0.15, 0.1, 0.05])
+        self.index[-1] = limits
+        return limits
+
+    def within(self, limits):
+        """All rows that wait and are within the limits, looked at one by one."""
+        job, attr = self.job[:UP_TO], self.attr[:UP_TO]
+        which = np.minimum(np.floor(np.log2(job[:, t.NODES])).astype(np.int64), q.CLASSES - 1)
+        fits = job[:, t.ESTIMATE] <= limits[which]
+        fits |= (attr[:, r.CLASS] == r.MALLEABLE) & (attr[:, r.LEAST] <= limits[q.OF_MALLEABLE])
+        return np.flatnonzero(fits & (job[:, t.STATE] == t.QUEUED) & (job[:, t.KEY] != t.FRONT))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05, 0.0005])
+def test_a_search_finds_the_first_within_the_limits(share):
+    waiting = Waiting(np.random.default_rng([7, int(1 / share)]), share)
+    found_none = 0
+    for _ in range(150):
+        limits = waiting.limit()
+        rows = waiting.within(limits)
+        begin = int(waiting.rng.choice([0, waiting.rng.integers(0, UP_TO)]))
+        for _ in range(3):
+            at = np.searchsorted(rows, begin)
+            expected = int(rows[at]) if at < len(rows) else -1
+            assert search(waiting.job, waiting.attr, waiting.index, begin, UP_TO) == expected
+            if expected < 0:
+                found_none += 1
+                break
+            begin = expected + 1
+        waiting.change()
+    assert found_none > 5
+
+
+def test_a_search_for_nobody_makes_the_lines_true():
+    waiting = Waiting(np.random.default_rng(11), 0.3)
+    waiting.job[:, t.STATE] = t.RUNNING  # all have left, and no line knows
+    waiting.index[-1] = t.NEVER - 1
+    assert search(waiting.job, waiting.attr, waiting.index, 0, ROWS) == -1
+    lines = waiting.index[: ROWS >> q.SHIFT]
+    assert (lines == t.NEVER).all()
