@@ -68,6 +68,8 @@ class Loop:
         self.machine = machine
         self._happenings = happenings
         self._whole: WholeRun | None = None
+        self.went_whole = False
+        """Whether the mechanism's own loop has done the run, as far as it went."""
         if mechanism is None and happenings is None and type(machine) is Cluster:
             machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
         ahead = (
@@ -91,6 +93,7 @@ class Loop:
         elif not by_steps and self._known is not None:
             self._whole = self.decisions.whole_run(self._known)
         if self._whole is not None:
+            self.went_whole = True
             return self._run_whole(self._whole, on_progress)
         pause_after = _PAUSE_AFTER
         while self.next_us != NEVER_US:

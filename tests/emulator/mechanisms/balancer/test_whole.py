@@ -156,7 +156,7 @@ def test_everything_that_can_become_of_a_request_becomes_of_one(monkeypatch):
     monkeypatch.setattr(Lifecycle, "_grant", watched_grant)
     for world in worlds(72):
         world.run(by_steps=True)
-        compiled += world.run(by_steps=False)._whole is not None
+        compiled += world.run(by_steps=False).went_whole
     assert set(seen) == {"rejected", "rejected, nodes let go", "granted", "granted after a wait"}
     assert compiled > 65  # the others have no lease
 
@@ -221,7 +221,7 @@ def with_predictor(monkeypatch, predictor):
 def goes_whole(mechanism, jobs=LEASE_AND_JOB, cluster=Cluster):
     loop = Loop(cluster(2, SchedulerConfig(), jobs), mechanism)
     assert loop.run()
-    return loop._whole is not None
+    return loop.went_whole
 
 
 def test_what_comes_with_the_balancer_is_compiled(monkeypatch):

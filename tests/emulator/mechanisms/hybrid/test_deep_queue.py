@@ -49,6 +49,8 @@ class Waiting:
     def change(self):
         """Many of a stretch leave, and a few come back with another estimate."""
         begin = int(self.rng.integers(0, UP_TO))
+        if self.rng.random() < 0.1:
+            self.come(self.rng.integers(0, ROWS, 20))
         stretch = np.arange(begin, min(begin + int(self.rng.choice([50, 5000, 50_000])), ROWS))
         left = stretch[self.rng.random(len(stretch)) < 0.7]
         self.job[left, t.STATE] = t.RUNNING
@@ -71,11 +73,11 @@ class Waiting:
         return np.flatnonzero(fits & (job[:, t.STATE] == t.QUEUED) & (job[:, t.KEY] != t.FRONT))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.05, 0.0005])
-def test_a_search_finds_the_first_within_the_limits(share):
+@pytest.mark.parametrize(("share", "rounds"), [(0.5, 150), (0.05, 150), (0.0005, 1000)])
+def test_a_search_finds_the_first_within_the_limits(share, rounds):
     waiting = Waiting(np.random.default_rng([7, int(1 / share)]), share)
     found_none = 0
-    for _ in range(150):
+    for _ in range(rounds):
         limits = waiting.limit()
         rows = waiting.within(limits)
         begin = int(waiting.rng.choice([0, waiting.rng.integers(0, UP_TO)]))
@@ -89,6 +91,24 @@ def test_a_search_finds_the_first_within_the_limits(share):
             begin = expected + 1
         waiting.change()
     assert found_none > 5
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("edge", [0, -1])
+def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level, edge):
+    waiting = Waiting(np.random.default_rng(3), 0)
+    size = 1 << level * q.SHIFT
+    who, gone = size + (edge % size), size + size // 2
+    waiting.job[[who, gone], t.KEY] = who, gone
+    waiting.job[[who, gone], t.NODES] = 1, 64
+    waiting.attr[[who, gone], r.CLASS] = 0
+    waiting.come(np.array([who, gone]))
+    waiting.job[gone, t.STATE] = t.RUNNING
+    waiting.index[-1] = -1
+    waiting.index[-1, 6] = t.NEVER - 1  # of the width of the one that has left
+    assert search(waiting.job, waiting.attr, waiting.index, 0, UP_TO) == -1
+    waiting.index[-1, 0] = t.NEVER - 1
+    assert search(waiting.job, waiting.attr, waiting.index, 0, UP_TO) == who
 
 
 def test_a_search_for_nobody_makes_the_lines_true():

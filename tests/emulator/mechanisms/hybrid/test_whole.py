@@ -192,10 +192,16 @@ def test_a_pass_that_looks_only_at_who_may_start_starts_the_same_jobs(make_jobs)
         assert some == all_, seed
 
 
-@pytest.mark.parametrize("make_jobs", [many_jobs, announced_jobs])
+def hardly_interrupted(rng):
+    """Where nobody is preempted for a while, a pass relies on what it knows of those it left waiting."""
+    jobs, nodes = random_jobs(rng, jobs=300, nodes=int(rng.choice([12, 60])))
+    return [job for k, job in enumerate(jobs) if job.kind != "on_demand" or k % 20 == 0], nodes
+
+
+@pytest.mark.parametrize("make_jobs", [many_jobs, announced_jobs, hardly_interrupted])
 def test_an_index_of_who_waits_starts_the_same_jobs(make_jobs, monkeypatch):
     for seed in range(GATE.whole_runs):
-        monkeypatch.setattr(machine, "LONG_QUEUE", 1 + seed % 5 * 7)  # given up when few wait, or hardly ever
+        monkeypatch.setattr(machine, "LONG_QUEUE", (1, 8, 24, 60)[seed % 4])  # it is given up at a quarter
         by_index = run_looking_at_all(make_jobs, seed, looks_at_all=False, by_steps=False)
         monkeypatch.setattr(machine, "LONG_QUEUE", NEVER)
         all_ = run_looking_at_all(make_jobs, seed, looks_at_all=True, by_steps=False)
