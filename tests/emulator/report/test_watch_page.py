@@ -16,6 +16,7 @@ import pytest
 
 from balancer.clock import US
 from chromium_kit import browser, needs_chromium
+from emulator.harness import loop
 from emulator.harness.run import simulate
 from emulator.report.watch_page import WatchPage
 from emulator.runner import UNDER_WAY, prepare, run_virtual
@@ -159,8 +160,10 @@ def test_who_does_not_know_the_key_or_comes_by_another_name_sees_nothing(page):
     assert asked(page.url, f"{path}state?seen=x")[0] == 204
 
 
-def test_a_watched_run_is_the_run(page, hand):
+def test_a_watched_run_is_the_run(page, hand, monkeypatch):
     """Records are made at every instant that is offered, and nothing of the run changes by that."""
+    monkeypatch.setattr(loop, "_PAUSE_AFTER", 3)
+    monkeypatch.setattr(loop, "_next_pause", lambda instants, _: instants)
     scenario = load(TRACES.parent / "scenarios" / "default.yaml")
     shown = []
 
