@@ -301,25 +301,34 @@ def host_of_malleable(claims: Claims, who: int, most: int) -> int:
     return slot
 
 
+@inlined
+def host_for(
+    job: Ints, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
+) -> tuple[int, int]:
+    """The claim that hosts a job, -1 for none, and on how many nodes: in time (stage 0), or malleable (stage 1)."""
+    slot = -1
+    width = job[who, NODES]
+    if job[who, KIND] == BATCH:
+        if stage == 0:
+            slot = host_in_time(job, claims, who, most, latest, now)
+        else:
+            slot = host_of_malleable(claims, who, most)
+            width = min(width, claims[0][slot, IDLE])
+    return slot, width
+
+
 @compiled
 def start_guests_from(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
     job, queue, reg = state[0], state[3], state[11]
-    claim, count = claims[0], claims[5]
+    count = claims[5]
     for stage in range(2):
         place = first
         while most > 0 and place < reg[QUEUE_HI]:
             who = queue[place]
-            slot = -1
-            width = job[who, NODES]
-            if job[who, KIND] == BATCH:
-                if stage == 0:
-                    slot = host_in_time(job, claims, who, most, latest, now)
-                else:
-                    slot = host_of_malleable(claims, who, most)
-                    width = min(width, claim[slot, IDLE])
+            slot, width = host_for(job, claims, who, stage, most, latest, now)
             if slot < 0:
                 place += 1
                 continue
@@ -353,7 +362,7 @@ def start_guests_by_index(
 ) -> None:
     """As `start_guests_from`, of the jobs from row `first` on, where many wait."""
     job, queue, reg = state[0], state[3], state[11]
-    claim, attr, count, index = claims[0], claims[3], claims[5], claims[6]
+    attr, count, index = claims[3], claims[5], claims[6]
     limits = index.shape[0] - 1
     for stage in range(2):
         who = first
@@ -366,14 +375,7 @@ def start_guests_by_index(
             who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
             if who < 0:
                 break
-            slot = -1
-            width = job[who, NODES]
-            if job[who, KIND] == BATCH:
-                if stage == 0:
-                    slot = host_in_time(job, claims, who, most, latest, now)
-                else:
-                    slot = host_of_malleable(claims, who, most)
-                    width = min(width, claim[slot, IDLE])
+            slot, width = host_for(job, claims, who, stage, most, latest, now)
             if slot >= 0:
                 queue_remove_at(queue, reg, place_of(job, queue, reg, who))
                 start_guest(state, work, claims, who, slot, width, now)
