@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +47,9 @@ _COMMANDS = {
 }
 
 
+_OBJECTS = 100_000
+"""New ones before garbage is looked for. Imports make hundreds of thousands, all to stay; 700 is Python's default."""
+
 _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -66,6 +70,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
+        gc.set_threshold(_OBJECTS)
         command: click.Command = getattr(import_module(module), attribute)
         return _with_short_help(command)
 
