@@ -3,8 +3,9 @@
 python benchmarks/sweep_overhead.py [--runs 2000] [--jobs 2] [--dask] [--trace LOG]
 
 A log of 1,000 jobs is swept with two backfill rules and many seeds; two sweeps of different length, so that what is
-paid once cancels out. `simulate` is timed on the same jobs in this process. With --dask the longer sweep is also done
-by one and by two workers of a Dask cluster, and the wall times are compared.
+paid once cancels out. `simulate` is timed on the same jobs in this process. With --dask two sweeps are also done by one
+and by two workers of a Dask cluster in turns, and the wall times compared: the longer one of these, whose runs cost
+hardly more than what client and scheduler do for them on the same cores, and one of whole logs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from emulator.workload.rules import to_jobs
 EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
 RULES = ("fcfs+easy", "fcfs+easy+best_fit")
 JOBS = 1000
+WHOLE_RULES, WHOLE_RUNS = ("fcfs+conservative", "sjf+conservative"), 400
+"""Of a whole log, with --dask."""
 _SUBREAPER = 36
 """Of `prctl`: processes whose parent ends become ours, and their times with them."""
 
@@ -47,13 +50,15 @@ def first_jobs(log: Path, folder: Path) -> Path:
     return short
 
 
-def sweep_wall_s(log: Path, folder: Path, runs: int, options: list[str]) -> float:
+def sweep_wall_s(
+    log: Path, folder: Path, runs: int, options: list[str], rules: tuple[str, ...] = RULES
+) -> float:
     """Do a sweep. Returns its wall seconds."""
     grid = {
         "name": "overhead",
         "scenario": {"workload": {"trace": str(log)}},
-        "grid": {"scheduler": list(RULES)},
-        "seeds": runs // len(RULES),
+        "grid": {"scheduler": list(rules)},
+        "seeds": runs // len(rules),
     }
     file = folder / "grid.yaml"
     file.write_text(json.dumps(grid))
@@ -95,24 +100,26 @@ def simulate_s(log: Path) -> float:
     return (after.user + after.system - before.user - before.system) / (100 * len(rules))
 
 
-def by_dask(log: Path, folder: Path, runs: int) -> None:
+def by_dask(log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: str) -> None:
     """The same sweep by one and by two workers, in turns; the first few runs pay for the start and are not counted."""
     import distributed  # noqa: PLC0415 - an optional extra
 
-    walls: list[tuple[float, ...]] = []
+    few = min(40, runs // 4)
     for _ in range(3):
-        pair = []
+        walls = []
         for workers in (1, 2):
             with distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, dashboard_address=None
             ) as cluster:
                 options = ["--dask", cluster.scheduler_address]
-                sweep_wall_s(log, folder, 40, options)
-                few_s = sweep_wall_s(log, folder, 40, options)
-                pair.append(sweep_wall_s(log, folder, runs, options) - few_s)
-        walls.append(tuple(pair))
-    for one_s, two_s in walls:
-        print(f"Dask: one worker {one_s:.2f} s, two workers {two_s:.2f} s: {one_s / two_s:.2f} times as fast")
+                sweep_wall_s(log, folder, few, options, rules)
+                few_s = sweep_wall_s(log, folder, few, options, rules)
+                walls.append(sweep_wall_s(log, folder, runs + few, options, rules) - few_s)
+        one_s, two_s = walls
+        print(
+            f"Dask, {runs} runs of {what}: one worker {one_s:.2f} s, two workers {two_s:.2f} s: "
+            f"{one_s / two_s:.2f} times as fast"
+        )
 
 
 def main() -> None:
@@ -139,7 +146,8 @@ def main() -> None:
             f"{long_s / chosen.runs * 1e3:.2f} ms with the start; {wall_s:.1f} s of wall time"
         )
         if chosen.dask:
-            by_dask(log, folder, chosen.runs)
+            by_dask(log, folder, chosen.runs, RULES, f"{JOBS} jobs")
+            by_dask(chosen.trace.resolve(), folder, WHOLE_RUNS, WHOLE_RULES, "the whole log")
 
 
 if __name__ == "__main__":

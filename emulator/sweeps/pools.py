@@ -21,6 +21,7 @@ from emulator.workload.shared import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
     from multiprocessing.synchronize import Event
 
     from emulator.sweeps.grid import Run
@@ -34,8 +35,24 @@ _Outcomes: TypeAlias = "tuple[list[tuple[dict[str, Any] | None, str]], int]"
 _LOOK_S = 0.2
 _AHEAD = 4
 """What is handed to each process beyond what it does: it never waits, and little is undone at the end."""
-_TOGETHER_US, _MOST_TOGETHER = 20_000, 16
-"""Short runs are handed over together, as many as take about so long: handing one over costs as much as doing it."""
+_ASKED_AGAIN_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """Short runs are handed over together, as many as take so long: handing one over costs as much as doing it."""
+
+    lasting_us: int
+    most: int
+
+    def runs(self, done: int, lasted_us: int) -> int:
+        """How many make a batch, where so many took so long."""
+        return max(1, min(self.most, self.lasting_us * done // max(lasted_us, 1)))
+
+
+_OF_PROCESSES = _Batches(lasting_us=20_000, most=16)
+_OF_DASK = _Batches(lasting_us=200_000, most=256)
+"""A batch goes through two more processes and their sockets: 5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +92,14 @@ class Cores:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["emulator.sweeps.execute"])
         stopped = context.Event()
-        waiting = iter(runs)
         # It has a process only when a run is there for it.
         with tempfile.TemporaryDirectory(prefix="emulator-") as logs:
             pool = _processes(self.jobs, context, stopped, logs)
-            yield from self._done(pool, waiting, stop, stopped)
-
-    def _done(
-        self, pool: ProcessPoolExecutor, waiting: Iterator[Run], stop: Callable[[], bool], stopped: Event
-    ) -> Iterator[Done]:
-        pending: dict[Future[_Outcomes], list[Run]] = {}
-        together = 1
-        try:
-            while not stop():
-                while len(pending) < self.jobs * (1 + _AHEAD) and (runs := [*islice(waiting, together)]):
-                    pending[pool.submit(_work, [_text(run) for run in runs])] = runs
-                if not pending:
-                    return
-                finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    runs = pending.pop(future)
-                    outcomes, lasted_us = _outcomes(future)
-                    together = max(1, min(_MOST_TOGETHER, _TOGETHER_US * len(runs) // max(lasted_us, 1)))
-                    for run, (row, error) in zip(runs, outcomes, strict=True):
-                        yield Done(run, row, error)
-        finally:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
+            try:
+                yield from _handed_over(pool, lambda: self.jobs, runs, stop, _OF_PROCESSES)
+            finally:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,29 +132,69 @@ class DaskCluster:
             raise ScenarioError(
                 "--dask needs the package distributed: pip install 'balancer-emulator[dask]'"
             ) from error
-        from emulator.sweeps.execute import execute  # noqa: PLC0415
-
         try:
             client = distributed.Client(self.address, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
             raise ScenarioError(f"--dask {self.address}: no scheduler answers there: {error}") from error
         with client:
-            futures = {
-                client.submit(execute, _text(run), key=f"emulator-{run.key}", pure=False): run for run in runs
-            }
-            pending = set(futures)
-            try:
-                while pending and not stop():
-                    try:
-                        finished, pending = distributed.wait(
-                            pending, timeout=_LOOK_S, return_when="FIRST_COMPLETED"
-                        )
-                    except TimeoutError:
-                        continue
-                    for future in finished:
-                        yield _outcome(futures[future], future)
-            finally:
-                client.cancel(list(pending))
+            yield from _handed_over(
+                client.get_executor(pure=False),
+                _Threads(client),
+                runs,
+                stop,
+                _OF_DASK,
+                distributed.KilledWorker,
+            )
+
+
+class _Threads:
+    """How many threads the workers of a cluster have now: workers come and go."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._asked_us = self._found = 0
+
+    def __call__(self) -> int:
+        if (now_us := wall_us()) > self._asked_us + _ASKED_AGAIN_US:
+            self._asked_us, self._found = now_us, sum(self._client.nthreads().values())
+        return max(1, self._found)
+
+
+def _handed_over(  # noqa: PLR0917
+    pool: Executor,
+    places: Callable[[], int],
+    runs: Iterable[Run],
+    stop: Callable[[], bool],
+    batches: _Batches,
+    killed: type[Exception] | tuple[()] = (),
+) -> Iterator[Done]:
+    """Give a pool that does `places` batches at a time so many and a few ahead.
+
+    `killed`: what a batch ends with that was its worker's end several times; each of its runs has a batch of its own
+    then, so that only one that ends its worker fails.
+    """
+    waiting = iter(runs)
+    pending: dict[Future[_Outcomes], list[Run]] = {}
+    together = 1
+    try:
+        while not stop():
+            while len(pending) < places() * (1 + _AHEAD) and (some := [*islice(waiting, together)]):
+                pending[pool.submit(_work, [_text(run) for run in some])] = some
+            if not pending:
+                return
+            finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                some = pending.pop(future)
+                if len(some) > 1 and isinstance(future.exception(), killed):
+                    pending |= {pool.submit(_work, [_text(run)]): [run] for run in some}
+                    continue
+                outcomes, lasted_us = _outcomes(future, len(some))
+                together = batches.runs(len(some), lasted_us)
+                for run, (row, error) in zip(some, outcomes, strict=True):
+                    yield Done(run, row, error)
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _without_live(runs: Iterable[Run], live: list[Run]) -> Iterator[Run]:
@@ -187,22 +225,16 @@ def _processes(jobs: int, context: Any, stopped: Event, logs: str) -> ProcessPoo
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped, logs))
 
 
-def _outcomes(future: Future[_Outcomes]) -> _Outcomes:
-    """What a process of ours made of its runs. Raises ScenarioError if it died."""
+def _outcomes(future: Future[_Outcomes], runs: int) -> _Outcomes:
+    """What became of a batch. Raises ScenarioError if a process of ours died."""
     try:
         return future.result()
     except BrokenProcessPool as error:
         raise ScenarioError(
             "a worker process died (out of memory?); what is finished is kept: start again with fewer --jobs"
         ) from error
-
-
-def _outcome(run: Run, future: Any) -> Done:
-    """What became of a run of Dask's."""
-    try:
-        return Done(run, future.result())
-    except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
-        return Done(run, None, _reason(error))
+    except Exception as error:  # noqa: BLE001 - of Dask; one bad run must not end the others; it is reported
+        return [(None, _reason(error))] * runs, 0
 
 
 _stopped: Event | None = None

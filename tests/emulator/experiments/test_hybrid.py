@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from zlib import crc32
 
 import pytest
@@ -10,8 +11,10 @@ from emulator.experiments.claims import World, judge
 from emulator.experiments.criteria import Outcome
 from emulator.experiments.hybrid import PAPER
 from emulator.experiments.hybrid.claims import INSTANT, MALLEABLE, RIGID, TURNAROUND
-from emulator.experiments.hybrid.runs import CORI_SEEDS
+from emulator.experiments.hybrid.runs import CORI_SEEDS, mixes
 from emulator.experiments.paper import Options
+from emulator.sweeps.execute import execute
+from emulator.workload.hybrid_kinds import MIXES
 
 FIGURES = ("turnaround_h", "turnaround_rigid_h", "turnaround_malleable_h", "useful_utilization",
            "instant_start_ratio", "preemption_ratio_rigid", "preemption_ratio_malleable",
@@ -77,6 +80,35 @@ def test_runs_of_a_trace_come_one_after_the_other_and_tell_what_they_cost():
     assert machine_and_seed == sorted(machine_and_seed)
     cost = {run.varied["label"]: run.cost for run in runs}
     assert cost["cori/baseline"] > 10 * cost["theta/baseline"]
+
+
+@pytest.mark.parametrize("machine", ["theta", "cori"])
+@pytest.mark.parametrize("arrival", ["paa", "spaa"])
+def test_without_notices_one_run_stands_for_all_mixes_because_each_mix_gives_the_same(machine, arrival):
+    options = Options(quick=True, seeds=1)
+    runs = {run.varied["label"]: run for run in PAPER.sweep(options).runs}
+    labels = [f"{machine}/{mix}/n+{arrival}" for mix in mixes(options)]
+    assert len({runs[label].key for label in labels}) == 1
+    assert len({runs[f"{machine}/{mix}/cua+{arrival}"].key for mix in mixes(options)}) == len(labels)
+
+    def on_mix(strategy, mix):
+        document = runs[labels[0]].scenario.as_json()
+        document["workload"]["transforms"][0]["hybrid_kinds"]["notices"] = mix
+        (generator,) = document["workload"]["generate"]
+        days = {"theta": 7, "cori": 1}[machine]
+        share = days / generator[next(iter(generator))]["days"]
+        for settings in generator.values():
+            settings |= {"days": days, "jobs": round(settings["jobs"] * share)}
+        document["mechanism"] = {"hybrid": {"strategy": f"{strategy}+{arrival}"}}
+        row = execute(json.dumps(document))
+        return {
+            name: value for name, value in row.items() if not name.endswith(("_s", "_ms")) or "wait" in name
+        }
+
+    for strategy, is_same in (("n", True), ("cup", False)):
+        rows = [on_mix(strategy, mix) for mix in MIXES]
+        assert rows[0]["jobs_in"] > 100
+        assert all(row == rows[0] for row in rows) is is_same
 
 
 def verdicts(change):
