@@ -53,6 +53,7 @@ class _Batches:
 _OF_PROCESSES = _Batches(lasting_us=20_000, most=16)
 _OF_DASK = _Batches(lasting_us=200_000, most=256)
 """A batch goes through two more processes and their sockets: 5 ms."""
+_ALONE = _Batches(lasting_us=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ class Done:
     run: Run
     row: dict[str, Any] | None
     error: str = ""
+
+
+_Finished: TypeAlias = tuple[list[Done], int]
+"""What became of the runs of a batch, and how many microseconds they took; 0: that is not known."""
 
 
 class Pool(Protocol):
@@ -96,7 +101,8 @@ class Cores:
         with tempfile.TemporaryDirectory(prefix="emulator-") as logs:
             pool = _processes(self.jobs, context, stopped, logs)
             try:
-                yield from _handed_over(pool, lambda: self.jobs, runs, stop, _OF_PROCESSES)
+                at_once = self.jobs * (1 + _AHEAD)
+                yield from _handed_over(pool, lambda: at_once, runs, stop, _OF_PROCESSES, _of_process)
             finally:
                 stopped.set()
                 pool.shutdown(cancel_futures=True)
@@ -136,19 +142,23 @@ class DaskCluster:
             client = distributed.Client(self.address, timeout="10s")
         except (OSError, TimeoutError, ValueError) as error:
             raise ScenarioError(f"--dask {self.address}: no scheduler answers there: {error}") from error
+        suspects: list[Run] = []
+
+        def of_batch(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
+            if isinstance(future.exception(), distributed.KilledWorker):
+                suspects.extend(runs)
+                return [], 0
+            return _of_task(future, runs)
+
         with client:
-            yield from _handed_over(
-                client.get_executor(pure=False),
-                _Threads(client),
-                runs,
-                stop,
-                _OF_DASK,
-                distributed.KilledWorker,
-            )
+            pool = client.get_executor(pure=False)
+            yield from _handed_over(pool, _Threads(client), runs, stop, _OF_DASK, of_batch)
+            # What was on workers that died: each with no other run beside it, so that only the cause of it fails.
+            yield from _handed_over(pool, lambda: 1, suspects, stop, _ALONE, _of_task)
 
 
 class _Threads:
-    """How many threads the workers of a cluster have now: workers come and go."""
+    """How many batches the workers of a cluster get now, a few of them ahead: workers come and go."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -157,41 +167,33 @@ class _Threads:
     def __call__(self) -> int:
         if (now_us := wall_us()) > self._asked_us + _ASKED_AGAIN_US:
             self._asked_us, self._found = now_us, sum(self._client.nthreads().values())
-        return max(1, self._found)
+        return max(1, self._found) * (1 + _AHEAD)
 
 
 def _handed_over(  # noqa: PLR0917
     pool: Executor,
-    places: Callable[[], int],
+    at_once: Callable[[], int],
     runs: Iterable[Run],
     stop: Callable[[], bool],
     batches: _Batches,
-    killed: type[Exception] | tuple[()] = (),
+    finished: Callable[[Future[_Outcomes], list[Run]], _Finished],
 ) -> Iterator[Done]:
-    """Give a pool that does `places` batches at a time so many and a few ahead.
-
-    `killed`: what a batch ends with that was its worker's end several times; each of its runs has a batch of its own
-    then, so that only one that ends its worker fails.
-    """
+    """Give a pool `at_once` batches, and another one for each that is over."""
     waiting = iter(runs)
     pending: dict[Future[_Outcomes], list[Run]] = {}
     together = 1
     try:
         while not stop():
-            while len(pending) < places() * (1 + _AHEAD) and (some := [*islice(waiting, together)]):
+            while len(pending) < at_once() and (some := [*islice(waiting, together)]):
                 pending[pool.submit(_work, [_text(run) for run in some])] = some
             if not pending:
                 return
-            finished, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-            for future in finished:
+            over, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for future in over:
                 some = pending.pop(future)
-                if len(some) > 1 and isinstance(future.exception(), killed):
-                    pending |= {pool.submit(_work, [_text(run)]): [run] for run in some}
-                    continue
-                outcomes, lasted_us = _outcomes(future, len(some))
-                together = batches.runs(len(some), lasted_us)
-                for run, (row, error) in zip(some, outcomes, strict=True):
-                    yield Done(run, row, error)
+                found, lasted_us = finished(future, some)
+                together = batches.runs(len(some), lasted_us) if lasted_us else together
+                yield from found
     finally:
         for future in pending:
             future.cancel()
@@ -225,16 +227,24 @@ def _processes(jobs: int, context: Any, stopped: Event, logs: str) -> ProcessPoo
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(stopped, logs))
 
 
-def _outcomes(future: Future[_Outcomes], runs: int) -> _Outcomes:
-    """What became of a batch. Raises ScenarioError if a process of ours died."""
+def _of_process(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
+    """What a process of ours made of its runs. Raises ScenarioError if it died."""
     try:
-        return future.result()
+        outcomes, lasted_us = future.result()
     except BrokenProcessPool as error:
         raise ScenarioError(
             "a worker process died (out of memory?); what is finished is kept: start again with fewer --jobs"
         ) from error
-    except Exception as error:  # noqa: BLE001 - of Dask; one bad run must not end the others; it is reported
-        return [(None, _reason(error))] * runs, 0
+    return [Done(run, row, error) for run, (row, error) in zip(runs, outcomes, strict=True)], lasted_us
+
+
+def _of_task(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
+    """What a task of Dask's made of its runs."""
+    try:
+        outcomes, lasted_us = future.result()
+    except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
+        return [Done(run, None, _reason(error)) for run in runs], 0
+    return [Done(run, row, error) for run, (row, error) in zip(runs, outcomes, strict=True)], lasted_us
 
 
 _stopped: Event | None = None

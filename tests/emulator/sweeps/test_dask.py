@@ -17,9 +17,10 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.sweeps import execute
+from emulator.sweeps import execute, pools
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import DaskCluster, Here
+from emulator.sweeps.pools import _text as text_of
 from emulator.sweeps.store import Store
 from emulator.sweeps.sweep import run_sweep
 
@@ -43,15 +44,16 @@ class Cluster:
         self.address_file = folder / "scheduler.json"
         self.processes: list[subprocess.Popen] = []
 
-    def begin(self) -> None:
+    def begin(self, workers: int = 2) -> None:
         self.start("dask_scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")
         wait_until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
         self.address = json.loads(self.address_file.read_text())["address"]
         self.workers = [
-            self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard") for _ in range(2)
+            self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+            for _ in range(workers)
         ]
         with self.client() as client:
-            client.wait_for_workers(2, timeout=120)
+            client.wait_for_workers(workers, timeout=120)
 
     def start(self, program: str, *options: str) -> subprocess.Popen:
         command = ["-m", f"distributed.cli.{program}", "--host", "127.0.0.1"]
@@ -75,15 +77,21 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, request):
     folder = tmp_path / "dask"
     folder.mkdir()
     found = Cluster(folder)
     try:
-        found.begin()
+        found.begin(getattr(request, "param", 2))
         yield found
     finally:
         found.stop()
+
+
+@pytest.fixture
+def one_death_is_enough(monkeypatch):
+    """A task whose worker has died is not tried on another one."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
 
 
 @pytest.fixture
@@ -136,6 +144,46 @@ def test_a_worker_that_dies_costs_no_run(cluster, grid, tmp_path):
     outcome = run_sweep(load_sweep(grid), store, DaskCluster(cluster.address), on_done=kill_one)
     assert killed
     assert (outcome.rows, outcome.failed) == (8, ())
+
+
+FATAL = """
+import os
+from dataclasses import dataclass
+
+@dataclass
+class Fatal:
+    plugin_kind = "transform"
+    at: int = 37
+    def apply(self, jobs, *, nodes):
+        if nodes == self.at:
+            os._exit(1)
+        return jobs
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [3], indirect=True)
+def test_a_run_that_ends_its_worker_takes_none_of_those_handed_over_with_it(
+    one_death_is_enough, cluster, tmp_path, monkeypatch
+):
+    (tmp_path / "fatal.py").write_text(FATAL)
+    workload = {
+        "generate": [{"daily_batch": {"days": 0.5, "jobs": 20}}],
+        "transforms": ["fatal"],
+    }
+    scenario = {"plugins": [f"{tmp_path / 'fatal.py'}:Fatal"], "workload": workload}
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump({"scenario": scenario, "grid": {"nodes": [*range(8, 48)]}}))
+    handed_over = []
+    monkeypatch.setattr(pools, "_text", lambda run: handed_over.append(run) or text_of(run))
+
+    outcome = run_sweep(load_sweep(path), Store(tmp_path / "out"), DaskCluster(cluster.address))
+
+    assert [(run.scenario.nodes, reason.split(":")[0]) for run, reason in outcome.failed] == [
+        (37, "KilledWorker")
+    ]
+    assert outcome.rows == 39
+    assert len(handed_over) > 40, "it was in a batch, whose runs were given again one by one"
 
 
 @pytest.mark.slow
