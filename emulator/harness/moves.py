@@ -41,6 +41,22 @@ def pool_changes(  # noqa: PLR0917 - compiled code has no keywords
             was[node[at]] = to
 
 
+@compiled
+def come_back(
+    fails: NDArray[np.bool_], first: Ints, many: Ints, node: Ints32, is_down: NDArray[np.bool_]
+) -> None:
+    """Mark in `fails`, where moves are that nodes fail with, also those that have one of these nodes next.
+
+    `is_down`: no node, before.
+    """
+    for k in range(first.shape[0]):
+        goes_down = fails[k]
+        for at in range(first[k], first[k] + many[k]):
+            if is_down[node[at]]:
+                fails[k] = True
+            is_down[node[at]] = goes_down
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MoveTable(Sequence[PoolMove]):
     """Moves as columns. Move k: the nodes `node[first[k]:first[k] + many[k]]` go to `POOLS[pool[k]]` at `at_us[k]`.
@@ -95,6 +111,14 @@ class MoveTable(Sequence[PoolMove]):
     def has(self, *pools: NodePool) -> bool:
         """Whether any node goes to one of these pools."""
         return bool(np.isin(self.pool, [CODE[pool] for pool in pools]).any())
+
+    def are_failures(self) -> NDArray[np.bool_]:
+        """Of each move whether nodes fail with it, or one of its nodes had failed."""
+        fails: NDArray[np.bool_] = self.pool == CODE[NodePool.DOWN]
+        if fails.any():
+            is_down = np.zeros(int(self.node.max(initial=0)) + 1, np.bool_)
+            come_back(fails, self.first, self.many, self.node, is_down)
+        return fails
 
     def changes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(time of each move in order of time, change of each pool's nodes by it: one column a pool).

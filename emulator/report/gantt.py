@@ -104,13 +104,13 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     end_us = np.where(runs.end_us < 0, record.horizon_us, runs.end_us)
     area = (end_us - runs.start_us) * sizes
     chosen = _largest(sizes, area)
-    first, low, count = _boxes(runs.first[chosen], sizes[chosen], runs.node)
-    if len(low) > MOST_BOXES:
+    boxes = _boxes(runs.first[chosen], sizes[chosen], runs.node)
+    if boxes.sum() > MOST_BOXES:
         largest = np.argsort(-area[chosen], kind="stable")
-        is_kept = np.zeros(len(chosen), np.bool_)
-        is_kept[largest[np.cumsum(first[largest]) <= MOST_BOXES]] = True
-        of_kept = np.repeat(is_kept, first)
-        chosen, first, low, count = chosen[is_kept], first[is_kept], low[of_kept], count[of_kept]
+        kept = np.sort(largest[np.cumsum(boxes[largest]) <= MOST_BOXES])
+        chosen, boxes = chosen[kept], boxes[kept]
+    low, count = np.empty((2, boxes.sum()), np.int64)
+    _boxes(runs.first[chosen], sizes[chosen], runs.node, low, count)
     start_s = (runs.start_us[chosen] - record.begin_us) // US
     job = runs.job[chosen]
     wait_s = (runs.start_us[chosen] - jobs.submit_us[job]) // US
@@ -128,7 +128,7 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
         "nodes": sizes[chosen].tolist(),
         "kind": (jobs.kind[job] == Kind.ON_DEMAND).astype(np.int8).tolist(),
         "outcome": runs.outcome[chosen].tolist(),
-        "boxes": first.tolist(),
+        "boxes": boxes.tolist(),
         "low": low.tolist(),
         "count": count.tolist(),
     }
@@ -142,18 +142,20 @@ def _largest(sizes: NDArray[np.int64], area: NDArray[np.int64]) -> NDArray[np.in
     return rows
 
 
+_NOWHERE = np.empty(0, np.int64)
+
+
 def _boxes(
-    first: NDArray[np.int64], sizes: NDArray[np.int64], node: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(boxes of each run, first node of each box, its nodes): neighbouring nodes of a run are one box."""
-    if not len(sizes):
-        return (np.zeros(0, np.int64),) * 3
-    spare, count = np.empty(int(sizes.max()), np.int32), np.empty(len(sizes), np.int64)
-    none = np.empty(0, np.int64)
-    room = intervals(first, sizes, node, spare, count, none, none)
-    low, length = np.empty(room, np.int64), np.empty(room, np.int64)
-    intervals(first, sizes, node, spare, count, low, length)
-    return count, low, length
+    first: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    node: NDArray[np.int32],
+    low: NDArray[np.int64] = _NOWHERE,
+    count: NDArray[np.int64] = _NOWHERE,
+) -> NDArray[np.int64]:
+    """Boxes of each run, neighbouring nodes being one; where there is room, also `low` and `count` of each."""
+    spare, boxes = np.empty(int(sizes.max(initial=0)), np.int32), np.empty(len(sizes), np.int64)
+    intervals(first, sizes, node, spare, boxes, low, count)
+    return boxes
 
 
 _MOST_NAMES = 5000

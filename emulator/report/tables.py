@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,9 @@ import pyarrow as pa
 
 from balancer.clock import US
 from emulator.harness.lease_table import LeaseTable
-from emulator.harness.record import JobState, LeaseOutcome, Mark, NodePool, PoolMove, RunOutcome, RunTable
+from emulator.harness.lists import gather
+from emulator.harness.moves import POOLS, MoveTable
+from emulator.harness.record import JobState, Mark, NodePool, RunOutcome, RunTable
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
@@ -66,7 +67,6 @@ _EVENTS = (
     "mark",
     "suspend",
 )
-_POOLS = {pool: code for code, pool in enumerate(NodePool)}
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
 _RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0])
 
@@ -347,22 +347,12 @@ def _lease_events(record: RunRecord) -> list[_Part]:
 def _move_events(record: RunRecord) -> list[_Part]:
     if not record.moves:
         return []
-    down: set[int] = set()
-    codes = []
-    for move in record.moves:
-        fails = move.pool is NodePool.DOWN
-        codes.append(_EVENT["failure" if fails or not down.isdisjoint(move.nodes) else "move"])
-        down = down.union(move.nodes) if fails else down.difference(move.nodes)
-    first = np.cumsum([0, *(len(move.nodes) for move in record.moves)])
-    node = np.fromiter(chain.from_iterable(move.nodes for move in record.moves), np.int32, first[-1])
-    return [
-        _part(
-            np.array(codes, np.int8),
-            [move.at_us for move in record.moves],
-            pool=np.array([_POOLS[move.pool] for move in record.moves]),
-            nodes=(first.astype(np.int64), node),
-        )
-    ]
+    moves = MoveTable.of(record.moves)
+    first = np.concatenate(([0], np.cumsum(moves.many)))
+    node = np.empty(int(first[-1]), np.int32)
+    gather(moves.node, moves.first, moves.many, node)
+    codes = np.where(moves.are_failures(), _EVENT["failure"], _EVENT["move"]).astype(np.int8)
+    return [_part(codes, moves.at_us, pool=moves.pool, nodes=(first, node))]
 
 
 def _mark_events(record: RunRecord) -> list[_Part]:
@@ -372,28 +362,47 @@ def _mark_events(record: RunRecord) -> list[_Part]:
     )
 
 
-def events_from(
-    table: pa.Table, jobs: JobTable
-) -> tuple[RunTable, tuple[PoolMove, ...], tuple[LeaseOutcome, ...], tuple[Mark, ...]]:
+def events_from(table: pa.Table, jobs: JobTable) -> tuple[RunTable, MoveTable, LeaseTable, tuple[Mark, ...]]:
     """Runs, moves, lease outcomes and marks of `events.parquet`."""
     code = _codes(table["event"], _EVENTS)
 
     def of(*names: str) -> pa.Table:
         return table.filter(pa.array(np.isin(code, [_EVENT[name] for name in names])))
 
-    moves = tuple(
-        PoolMove(row["time_us"], tuple(row["nodes"]), NodePool(row["pool"]))
-        for row in of("move", "failure").select(["time_us", "nodes", "pool"]).to_pylist()
-    )
+    moves = _moves_from(of("move", "failure"))
     decided = of("lease_grant", "lease_reject")
     rows = _row_of_job(decided["job"].to_numpy(), jobs)
-    leases = tuple(
-        LeaseOutcome(int(row), event["event"] == "lease_grant", event["time_us"], event["text"])
-        for row, event in zip(rows, decided.select(["time_us", "event", "text"]).to_pylist(), strict=True)
+    texts = tuple(text or "" for text in decided["text"].to_pylist())
+    leases = LeaseTable(
+        job=rows.astype(np.int64),
+        granted=_codes(decided["event"], _EVENTS) == _EVENT["lease_grant"],
+        decided_us=decided["time_us"].to_numpy(),
+        reason=texts if any(texts) else (),
     )
     marks = tuple(Mark(row["time_us"], row["text"]) for row in of("mark").to_pylist())
     ends = of("end", "kill", "requeue", "cancel", "resize", "preempt", "suspend", "lease_end")
     return _runs_from(of("start", "lease_start"), ends, jobs), moves, leases, marks
+
+
+def _moves_from(table: pa.Table) -> MoveTable:
+    first, node = _nodes_of(table)
+    return MoveTable(
+        at_us=table["time_us"].to_numpy(),
+        pool=_codes(table["pool"], tuple(pool.value for pool in POOLS)).astype(np.int64),
+        first=first[:-1],
+        many=np.diff(first),
+        node=node,
+    )
+
+
+def _nodes_of(table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """As a run table has them: where each event's begin, one more than events, and all of them."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    nodes = table["nodes"].combine_chunks()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(nodes), 0).to_numpy(zero_copy_only=False))
+    node = np.asarray(nodes.flatten().to_numpy(zero_copy_only=False), np.int32)
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))), node
 
 
 def _runs_from(starts: pa.Table, ends: pa.Table, jobs: JobTable) -> RunTable:
@@ -406,17 +415,14 @@ def _runs_from(starts: pa.Table, ends: pa.Table, jobs: JobTable) -> RunTable:
     names |= {name: kind for kind, name in _ENDS.items()}
     by_code = np.array([names.get(name, RunOutcome.RUNNING) for name in _EVENTS], np.int8)
     outcome[run] = by_code[_codes(ends["event"], _EVENTS)]
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    nodes = starts["nodes"].combine_chunks()
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(nodes), 0).to_numpy(zero_copy_only=False))
+    first, node = _nodes_of(starts)
     return RunTable(
         job=_row_of_job(starts["job"].to_numpy(), jobs).astype(np.int32),
         start_us=starts["time_us"].to_numpy(),
         end_us=end_us,
         outcome=outcome,
-        first=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
-        node=np.asarray(nodes.flatten().to_numpy(zero_copy_only=False), np.int32),
+        first=first,
+        node=node,
         **_work_from(starts),
     )
 

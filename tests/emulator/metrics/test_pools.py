@@ -56,6 +56,17 @@ def test_a_table_of_moves_is_the_moves():
         assert list(zip(at_us.tolist(), change.tolist(), strict=True)) == slow_changes(moves)
 
 
+def test_moves_of_nodes_that_fail_or_had_failed_are_failures():
+    for seed in range(60):
+        moves = random_moves(np.random.default_rng(seed), 5)
+        down, expected = set(), []
+        for move in moves:
+            fails = move.pool is NodePool.DOWN
+            expected.append(fails or not down.isdisjoint(move.nodes))
+            down = down | {*move.nodes} if fails else down - {*move.nodes}
+        assert MoveTable.of(moves).are_failures().tolist() == expected
+
+
 def test_no_moves_are_a_table_too():
     assert MoveTable.of(()) == ()
     assert [column.tolist() for column in MoveTable.of(()).changes()] == [[], []]
