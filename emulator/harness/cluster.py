@@ -18,6 +18,7 @@ from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
 from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
+from emulator.harness.columns import fill
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import read_only
 from emulator.schedulers.tiers import with_tiers
@@ -26,7 +27,7 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from emulator.schedulers.config import SchedulerConfig
 
@@ -87,6 +88,7 @@ class Cluster(ClusterViews):
             )
         self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
         self._keys_have_submits = False
+        self._submits_changed = False
         self._returns = 0
         """How often nodes were put back into the pool."""
         self._added: list[tuple[int, ...]] = []
@@ -145,20 +147,23 @@ class Cluster(ClusterViews):
         return np.zeros((3, 2 * len(self._job) + self.node_count + 8 if conservative else 1), np.int64)
 
     def _fill_rows(self, jobs: JobTable, first: int) -> None:
-        rows = slice(first, first + len(jobs))
-        self._job[rows, t.SUBMIT] = jobs.submit_us
-        self._job[rows, t.RUN] = jobs.run_us
-        self._job[rows, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
-        self._job[rows, t.NODES] = jobs.nodes
+        columns: dict[int, ArrayLike] = {
+            t.SUBMIT: jobs.submit_us,
+            t.RUN: jobs.run_us,
+            t.ESTIMATE: np.maximum(jobs.estimate_us, 1),
+            t.NODES: jobs.nodes,
+            t.KIND: jobs.kind,
+            t.START: -1,
+            t.END: -1,
+            t.RUN_ROW: -1,
+        }
         if self._asked is None:
-            self._job[rows, t.KEY] = self._order(jobs, self.scheduler)
+            columns[t.KEY] = self._order(jobs, self.scheduler)
         elif self._chooser is None:
             self._asked.learn(jobs, first)
         if self._chooser is not None:
             self._chooser.learn(jobs, first)
-        self._job[rows, t.KIND] = jobs.kind
-        for row, value in ((t.START, -1), (t.END, -1), (t.RUN_ROW, -1)):
-            self._job[rows, row] = value
+        fill(self._job[first : first + len(jobs)], columns)
 
     def _make_state(self) -> None:
         self._state: Any = (
@@ -279,6 +284,7 @@ class Cluster(ClusterViews):
     def submit(self, job: int, now_us: int) -> None:
         self.must_be(job, JobState.FUTURE, "be submitted")
         self._job[job, t.SUBMIT] = now_us
+        self._submits_changed = True
         self._job[job, t.STATE] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
@@ -301,6 +307,7 @@ class Cluster(ClusterViews):
         """A held job counts as submitted only now, which is no earlier than it did."""
         self.must_be(job, JobState.HELD, "be submitted later")
         self._job[job, t.SUBMIT] = now_us
+        self._submits_changed = True
         if self._asked is None:
             one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
             key = self._order(one, self.scheduler)[0]
@@ -484,7 +491,5 @@ class Cluster(ClusterViews):
 
 
 def no_runs(count: int) -> NDArray[np.int64]:
-    """Empty rows of the run table: nothing has ended."""
-    runs = np.zeros((count, t.RUN_COLUMNS), np.int64)
-    runs[:, t.R_END] = -1
-    return runs
+    """Empty rows of the run table. Memory that is not used costs nothing."""
+    return np.zeros((count, t.RUN_COLUMNS), np.int64)

@@ -36,6 +36,8 @@ class ClusterViews(TableViews):
     _free: NDArray[np.int32]
     _queue: NDArray[np.int32]
     _returns: int
+    _submits_changed: bool
+    """Whether a job was submitted at another time than it was known for."""
     _known: JobTable
     _added: list[tuple[int, ...]]
     node_count: int
@@ -213,9 +215,8 @@ class ClusterViews(TableViews):
             ]
             unknown = np.full(len(self._added), -1)
             extra = {name: np.append(values, unknown) for name, values in extra.items()}
-        submit_us = self._job[: len(self), t.SUBMIT]
-        if not np.array_equal(submit_us, columns[1]):
-            columns[1] = submit_us.copy()
+        if self._submits_changed:
+            columns[1] = self._job[: len(self), t.SUBMIT].copy()
         shown = {name: read_only(values) for name, values in extra.items()}
         return replace(table_of(map(read_only, columns)), extra=shown)
 

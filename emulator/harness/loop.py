@@ -94,6 +94,7 @@ class Loop:
             self._whole = self.decisions.whole_run(self._known)
         if self._whole is not None:
             self.went_whole = True
+            self._known = None  # it has made its own of them
             return self._run_whole(self._whole, on_progress)
         pause_after = _PAUSE_AFTER
         while self.next_us != NEVER_US:

@@ -59,6 +59,7 @@ def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
     reg[RUNS_N] = row + 1
     runs[row, R_JOB] = who
     runs[row, R_START] = now
+    runs[row, R_END] = -1
     runs[row, R_FIRST] = reg[LOG_N]
     job[who, RUN_ROW] = row
     job[who, STATE] = RUNNING

@@ -114,7 +114,6 @@ class PickedCluster(Cluster):
         self._blocks[:] = 0
         self._blocks[:, t.SLOT] = places
         self._runs[:] = 0
-        self._runs[:, t.R_END] = -1
         reg[:] = 0
         self._set_registers(self.scheduler, count, simulated=True)
 

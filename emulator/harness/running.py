@@ -15,6 +15,7 @@ from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.account import Account
 from emulator.harness.cluster_views import IllegalJobTransition
+from emulator.harness.columns import blocks
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import read_only
 
@@ -96,6 +97,8 @@ class RunningJobs:
         self._job = cluster.kernel_table
         self._work = w.work_table(cluster.job_table())
         self._shown = read_only(self._work)
+        self._done_in_last: NDArray[np.int64] | None = None
+        """Of a run that is over: what each job's last run did."""
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
         self._broken_off: list[NDArray[np.int64]] = []
@@ -259,9 +262,11 @@ class RunningJobs:
 
     def _plan_next_runs(self, jobs: NDArray[np.intp]) -> None:
         """What the next runs of these jobs ask of the scheduler: full width, and the wall time of what is left."""
-        run, estimate = np.empty(len(jobs), np.int64), np.empty(len(jobs), np.int64)
-        w.lengths_of_next_runs(self._work, jobs.astype(np.int64), run, estimate)
-        self.cluster.ask(jobs, run_us=run, estimate_us=estimate, nodes=self._work[jobs, w.WIDTH])
+        for rows in blocks(len(jobs)):
+            some = jobs[rows]
+            run, estimate = np.empty(len(some), np.int64), np.empty(len(some), np.int64)
+            w.lengths_of_next_runs(self._work, some.astype(np.int64), run, estimate)
+            self.cluster.ask(some, run_us=run, estimate_us=estimate, nodes=self._work[some, w.WIDTH])
 
     # Changes of a running job.
 
@@ -409,6 +414,23 @@ class RunningJobs:
 
     # Afterwards.
 
+    def all_over(self) -> None:
+        """No job runs, and none will: the work of runs stays known, the table of it goes, which is large."""
+        if self._done_in_last is None:
+            self._done_in_last = self._in_last_runs()
+            self._work = self._work[:0].copy()
+            self._shown = read_only(self._work)
+
+    def _in_last_runs(self) -> NDArray[np.int64]:
+        """What each job's last run does if it goes to the job's end."""
+        found = np.empty(len(self._work), np.int64)
+        for rows in blocks(len(found)):
+            work = self._work[rows]
+            in_phase = work[:, w.ROW] == self._job[rows, t.RUN_ROW] + 1
+            begun = np.where(in_phase, work[:, w.BEGUN], work[:, w.SAVED])
+            found[rows] = work[:, w.RUN_US] * work[:, w.WIDTH] - begun
+        return found
+
     def note_rows(self, rows: NDArray[np.int64]) -> None:
         """Rows of the run table that a compiled run broke off: (row, done in it, thrown away, done in all)."""
         if len(rows):
@@ -420,13 +442,8 @@ class RunningJobs:
         """(done, lost) node-us of each row of the run table. What is lost may have been done in earlier rows."""
         done, lost = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
         last = np.flatnonzero((outcome == RunOutcome.FINISHED) | (outcome == RunOutcome.RUNNING))
-        for_jobs = job[last].astype(np.int64)
-        begun = np.where(
-            self._work[for_jobs, w.ROW] == last + 1,
-            self._work[for_jobs, w.BEGUN],
-            self._work[for_jobs, w.SAVED],
-        )
-        done[last] = self._work[for_jobs, w.RUN_US] * self._work[for_jobs, w.WIDTH] - begun
+        each = self._in_last_runs() if self._done_in_last is None else self._done_in_last
+        done[last] = each[job[last]]
         for row in last[outcome[last] == RunOutcome.RUNNING]:
             who = int(job[row])
             done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self._work, who)[0])

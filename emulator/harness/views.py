@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
+from emulator.harness.columns import copies
 from emulator.harness.record import RunTable
 
 if TYPE_CHECKING:
@@ -69,11 +70,8 @@ class TableViews:
         logged = int(self._reg[t.LOG_N])
         nodes = self._log[:logged]
         nodes.flags.writeable = False
-        return RunTable(
-            job=runs[:, t.R_JOB].astype(np.int32),
-            start_us=runs[:, t.R_START].copy(),
-            end_us=runs[:, t.R_END].copy(),
-            outcome=runs[:, t.R_OUTCOME].astype(np.int8),
-            first=np.append(runs[:, t.R_FIRST], logged),
-            node=nodes,
+        job, start_us, end_us, outcome = copies(
+            runs, {t.R_JOB: np.int32, t.R_START: np.int64, t.R_END: np.int64, t.R_OUTCOME: np.int8}
         )
+        first = np.append(runs[:, t.R_FIRST], logged)
+        return RunTable(job, start_us, end_us, outcome, first, nodes)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import NODES, RUN_ROW, START
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from emulator.harness.tables import Ints
     from emulator.workload.table import JobTable
@@ -37,16 +38,19 @@ Work: TypeAlias = "NDArray[np.int64]"
 def work_table(jobs: JobTable) -> Work:
     """The table of jobs of which none has run. Extra columns read: setup_us, checkpoint_us, checkpoint_interval_us."""
     work = np.zeros((len(jobs), WORK_COLUMNS), np.int64)
-    work[:, RUN_US] = jobs.run_us
-    work[:, WIDTH] = jobs.nodes
-    work[:, ESTIMATE_US] = np.maximum(jobs.estimate_us, 1)
+    columns: dict[int, ArrayLike] = {
+        RUN_US: jobs.run_us,
+        WIDTH: jobs.nodes,
+        ESTIMATE_US: np.maximum(jobs.estimate_us, 1),
+    }
     for column, name in (
         (SETUP, "setup_us"),
         (COST, "checkpoint_us"),
         (INTERVAL, "checkpoint_interval_us"),
     ):
         if name in jobs.extra:
-            np.maximum(jobs.extra[name], 0, out=work[:, column])  # -1: unknown
+            columns[column] = np.maximum(jobs.extra[name], 0)  # -1: unknown
+    fill(work, columns)
     return work
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState, RunOutcome
-from emulator.metrics.runs import ends_us, node_time, widths
+from emulator.harness.record import JobState
+from emulator.mechanisms.hybrid.run_sums import RunSums
+from emulator.metrics.runs import node_time
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import Kind
 
@@ -38,40 +39,41 @@ def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
     on_demand = jobs.kind == Kind.ON_DEMAND
     malleable = ~on_demand & (jobs.column("job_class", 0) == JobClass.MALLEABLE)
     rigid = ~on_demand & ~malleable
-    losses = _losses(mechanism, record)
+    sums = RunSums.of(record)
+    losses = _losses(mechanism, record, sums)
+    done, took_us = record.state == JobState.ENDED, record.end_us - jobs.submit_us
+    preempted = sums.preempted > 0
+    without_guests = _less(sums.preempted, mechanism.tally.evictions) > 0
     used = node_time(record)
     whole = used.nodes * used.makespan_us
     useful = used.batch_node_us + used.ondemand_node_us
     useful -= losses["recomputed"] + losses["restart_setup"] + losses["warning"]
     return {
-        "turnaround_h": _turnaround(record, np.ones(len(jobs), np.bool_)),
+        "turnaround_h": _mean_h(took_us, done),
         **{
-            f"turnaround_{name}_h": _turnaround(record, rows)
+            f"turnaround_{name}_h": _mean_h(took_us, done & rows)
             for name, rows in (("on_demand", on_demand), ("rigid", rigid), ("malleable", malleable))
         },
         "instant_start_ratio": _instant(mechanism, record, on_demand),
         **{
-            f"preemption_ratio_{name}": _preempted(record, rows)
+            f"preemption_ratio_{name}": _share(preempted, rows)
             for name, rows in (("rigid", rigid), ("malleable", malleable))
         },
         **{
-            f"preemption_ratio_{name}_without_guests": _preempted(record, rows, mechanism.tally.evictions)
+            f"preemption_ratio_{name}_without_guests": _share(without_guests, rows)
             for name, rows in (("rigid", rigid), ("malleable", malleable))
         },
         "useful_utilization": useful / whole if whole else None,
         **{f"lost_{name}_node_h": lost / _HOUR_US for name, lost in losses.items()},
-        "longest_wait_h": _longest_wait(record) / _HOUR_US,
+        "longest_wait_h": _longest_wait(record, sums.ran_us) / _HOUR_US,
         **_counts(mechanism),
         **_wall_times("decision", mechanism.tally.decision_us),
         **_wall_times("handling", mechanism.tally.handling_us),
     }
 
 
-def _turnaround(record: RunRecord, rows: NDArray[np.bool_]) -> float | None:
-    done = rows & (record.state == JobState.ENDED)
-    if not done.any():
-        return None
-    return float((record.end_us[done] - record.jobs.submit_us[done]).mean()) / _HOUR_US
+def _mean_h(times_us: NDArray[np.int64], rows: NDArray[np.bool_]) -> float | None:
+    return float(times_us[rows].mean()) / _HOUR_US if rows.any() else None
 
 
 def _instant(mechanism: HybridMechanism, record: RunRecord, on_demand: NDArray[np.bool_]) -> float | None:
@@ -84,55 +86,36 @@ def _instant(mechanism: HybridMechanism, record: RunRecord, on_demand: NDArray[n
     return len(mechanism.tally.instant) / int(arrived.sum())
 
 
-def _preempted(
-    record: RunRecord, rows: NDArray[np.bool_], evictions: Mapping[int, int] | None = None
-) -> float | None:
-    if not rows.any():
-        return None
-    stopped = record.runs.job[record.runs.outcome == RunOutcome.PREEMPTED]
-    times = np.bincount(stopped, minlength=len(record.jobs))
-    for job, evicted in (evictions or {}).items():
-        times[job] -= evicted
-    return float((times[rows] > 0).mean())
+def _share(rows: NDArray[np.bool_], of: NDArray[np.bool_]) -> float | None:
+    """How many of these rows are such rows, too."""
+    whole = np.count_nonzero(of)
+    return np.count_nonzero(rows & of) / whole if whole else None
 
 
-def _losses(mechanism: HybridMechanism, record: RunRecord) -> dict[str, int]:
+def _less(times: NDArray[np.int32], less: Mapping[int, int]) -> NDArray[np.int32]:
+    """How often something happened to each job, without so many times by job."""
+    fewer = times.copy()
+    jobs, many = (np.fromiter(each, np.int64, len(less)) for each in (less.keys(), less.values()))
+    fewer[jobs] -= many
+    return fewer
+
+
+def _losses(mechanism: HybridMechanism, record: RunRecord, sums: RunSums) -> dict[str, int]:
     """Node-us by cause. Checkpoints and idle held nodes are no waste in the paper's utilisation, the rest is."""
-    runs, jobs = record.runs, record.jobs
-    wide = widths(record)
-    setup_us = jobs.column("setup_us", 0)[runs.job]
-    several = np.flatnonzero(np.bincount(runs.job, minlength=len(jobs))[runs.job] > 1)
-    order = several[np.argsort(runs.job[several], kind="stable")]
-    job, outcome = runs.job[order], runs.outcome[order]
-    again, goes_on = np.zeros((2, len(order)), np.bool_)
-    again[1:] = (job[1:] == job[:-1]) & (outcome[:-1] != RunOutcome.RESIZED)
-    goes_on[1:] = (job[1:] == job[:-1]) & ~again[1:]
-    restarted, begun = np.zeros(len(runs.job), np.bool_), np.ones(len(runs.job), np.bool_)
-    restarted[order], begun[order] = again, ~goes_on
-    length_us = ends_us(record) - runs.start_us
-    paid_us = np.minimum(setup_us, length_us) * begun
-    checkpoints = 0
-    if runs.has_work:
-        writes = jobs.column("checkpoint_interval_us", 0)[runs.job] > 0
-        overhead = wide * (length_us - paid_us) - runs.done_node_us
-        checkpoints = int(np.maximum(overhead[writes], 0).sum())
     return {
-        "recomputed": int(runs.lost_node_us.sum()) if runs.has_work else 0,
-        "restart_setup": int((wide * np.minimum(setup_us, length_us))[restarted].sum()),
+        "recomputed": int(record.runs.lost_node_us.sum()) if record.runs.has_work else 0,
+        "restart_setup": sums.setups_again_node_us,
         "warning": mechanism.tally.warning_node_us,
-        "checkpoint": checkpoints,
+        "checkpoint": sums.checkpoints_node_us,
         "held_idle": mechanism.held_idle_node_us(record.horizon_us),
     }
 
 
-def _longest_wait(record: RunRecord) -> int:
+def _longest_wait(record: RunRecord, ran_us: NDArray[np.int64]) -> int:
     """The longest time that a batch job waited in all, its waits after preemptions included; unfinished ones too."""
-    jobs, runs = record.jobs, record.runs
-    ran = np.zeros(len(jobs), np.int64)
-    np.add.at(ran, runs.job, ends_us(record) - runs.start_us)
     end = np.where(record.state == JobState.ENDED, record.end_us, record.horizon_us)
-    known = (jobs.kind == Kind.BATCH) & (record.state != JobState.FUTURE)
-    return int((end - jobs.submit_us - ran)[known].max(initial=0))
+    known = (record.jobs.kind == Kind.BATCH) & (record.state != JobState.FUTURE)
+    return int((end - record.jobs.submit_us - ran_us)[known].max(initial=0))
 
 
 def _counts(mechanism: HybridMechanism) -> dict[str, Any]:

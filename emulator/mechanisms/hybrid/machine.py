@@ -8,6 +8,7 @@ import numpy as np
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop, no_runs
+from emulator.harness.columns import fill, longer
 from emulator.harness.record import RunOutcome
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import reserved as r
@@ -17,7 +18,7 @@ from emulator.mechanisms.hybrid.easy import RESCAN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 _FIRST_ROOM = 64
 LONG_QUEUE = 1024
 """Waiting jobs from which on an index of them pays."""
-_LOG_ROOM = 4
-"""The node log's, over what it has if each job runs once on all its nodes. Memory that is not used costs nothing."""
+_RUNS_ROOM, _LOG_ROOM = 2, 4
+"""Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
 
 
 class HybridCluster(Cluster):
@@ -59,9 +60,11 @@ class HybridCluster(Cluster):
         self._claim = np.zeros((_FIRST_ROOM, r.CLAIM_COLUMNS), np.int64)
         self._claim_order = np.arange(_FIRST_ROOM)
         self._held = np.full((node_count, r.NODE_COLUMNS), -1, np.int64)
-        self._attr = np.full((len(table), r.JOB_COLUMNS), -1, np.int64)
-        self._attr[:, r.CLASS] = table.column("job_class", 0)
-        self._attr[:, r.LEAST] = table.column("min_nodes", table.nodes)
+        self._attr = np.zeros((len(table), r.JOB_COLUMNS), np.int64)
+        columns: dict[int, ArrayLike] = dict.fromkeys(range(r.JOB_COLUMNS), -1)
+        columns[r.CLASS] = table.column("job_class", 0)
+        columns[r.LEAST] = table.column("min_nodes", table.nodes)
+        fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
         self._count[DEEP_FROM] = t.NEVER
@@ -77,6 +80,7 @@ class HybridCluster(Cluster):
         self._look_at_all()
         self._reg[t.ASK_ALWAYS] = 1  # guests start in queue order where the pool has no idle node
         self._work = np.zeros((0, 0), np.int64)
+        self._runs = no_runs(_RUNS_ROOM * len(self._runs))
         self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
         self._make_state()
         self._make_claims()
@@ -156,11 +160,17 @@ class HybridCluster(Cluster):
         """Only what lacks room, and by a quarter: of millions of jobs few run more than once."""
         most = 2 * self.node_count
         if len(self._runs) - self._reg[t.RUNS_N] <= most:
-            self._runs = np.concatenate((self._runs, no_runs(len(self._runs) // 4 + most)))
+            self._runs = longer(self._runs, len(self._runs) // 4 + most)
         if len(self._log) - self._reg[t.LOG_N] <= most:
-            more = np.zeros(len(self._log) // 4 + most, np.int32)
-            self._log = np.concatenate((self._log, more))
+            self._log = longer(self._log, len(self._log) // 4 + most)
         self._make_state()
+
+    def let_go(self) -> None:
+        """The run is over: give back the large tables that only the kernel needs, before figures are made."""
+        self._work, self._attr, self._index = (
+            table[:0].copy() for table in (self._work, self._attr, self._index)
+        )
+        self._make_claims()
 
     @property
     def claims_left(self) -> int:

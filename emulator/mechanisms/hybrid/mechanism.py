@@ -59,6 +59,27 @@ def _no_times() -> array[int]:
     return array("q")
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A column of the job table and what stands for it where it is unknown, without a copy: `known[job]`."""
+
+    values: NDArray[np.int64] | None
+    instead: NDArray[np.int32] | NDArray[np.int64]
+
+    def __getitem__(self, job: int) -> int:
+        known = -1 if self.values is None else int(self.values[job])
+        return int(self.instead[job]) if known < 0 else known
+
+    def where(self, rows: NDArray[np.bool_], other: _Known) -> NDArray[np.int64]:
+        """These of some rows, and the others of the rest."""
+        found = np.empty(len(rows), np.int64)
+        for one, its in ((self, rows), (other, ~rows)):
+            np.copyto(found, one.instead, where=its)
+            if one.values is not None:
+                np.copyto(found, one.values, where=its & (one.values >= 0))
+        return found
+
+
 @dataclass(slots=True)
 class Tally:
     """What is counted on the way."""
@@ -101,16 +122,16 @@ class HybridMechanism:
     _notice: Notice | None = field(init=False, repr=False, default=None)
     _arrival: Arrival | None = field(init=False, repr=False, default=None)
     _cluster: HybridCluster = field(init=False, repr=False)
-    _view: View = field(init=False, repr=False)
+    _view: View | None = field(init=False, repr=False, default=None)
     _claims: dict[int, _Claim] = field(init=False, repr=False, default_factory=dict)
     _leaving: dict[int, _Claim] = field(init=False, repr=False, default_factory=dict)
     _timers: list[tuple[int, int, int]] = field(init=False, repr=False, default_factory=list)
     _seed: int = field(init=False, repr=False, default=0)
     _on_demand: NDArray[np.bool_] = field(init=False, repr=False)
     _malleable: NDArray[np.bool_] = field(init=False, repr=False)
-    _least: NDArray[np.int64] = field(init=False, repr=False)
-    _most: NDArray[np.int64] = field(init=False, repr=False)
-    _predicted_us: NDArray[np.int64] = field(init=False, repr=False)
+    _least: _Known = field(init=False, repr=False)
+    _most: _Known = field(init=False, repr=False)
+    _predicted_us: _Known = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("release_after_s", "warning_s", "mtbf_s"):
@@ -153,15 +174,17 @@ class HybridMechanism:
             for mtbf_s in (0, 1e-5):
                 mechanism = cls(strategy, mtbf_s=mtbf_s)
                 machine = mechanism.make_machine(5, SchedulerConfig(), few_jobs(), 1)
-                Loop(machine, mechanism).run(by_steps=mtbf_s > 0)
+                loop = Loop(machine, mechanism)
+                loop.run(by_steps=mtbf_s > 0)
+                loop.record()
 
     def on_begin(self, act: Actions) -> None:
         table = act.cluster.job_table()
         self._on_demand = table.kind == Kind.ON_DEMAND
         self._malleable = table.column("job_class", 0) == JobClass.MALLEABLE
-        self._least = table.column("min_nodes", table.nodes)
-        self._most = table.column("max_nodes", table.nodes)
-        self._predicted_us = table.column("predicted_us", table.submit_us)
+        self._least = _Known(table.extra.get("min_nodes"), table.nodes)
+        self._most = _Known(table.extra.get("max_nodes"), table.nodes)
+        self._predicted_us = _Known(table.extra.get("predicted_us"), table.submit_us)
         if self.mtbf_s:
             self.failures = Failures(
                 stream(self._seed, "mechanisms.hybrid.failures"),
@@ -173,7 +196,6 @@ class HybridMechanism:
         if not self.is_baseline:
             self._cluster = cast("HybridCluster", act.cluster)
             self._cluster.use_work(act.running.kernel_work)
-            self._view = View(self._cluster, act.running.kernel_work, micros(self.warning_s))
         self._wake(act)
 
     def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
@@ -187,7 +209,7 @@ class HybridMechanism:
             self,
             self._cluster,
             act,
-            known=np.where(self._on_demand, self._predicted_us, self._most).astype(np.int64),
+            known=self._predicted_us.where(self._on_demand, self._most),
             strategies=strategies,
             times_us=(micros(self.release_after_s), warning_us),
             points=points,
@@ -250,6 +272,12 @@ class HybridMechanism:
         self._receive(claim, job, nodes, act)
         self._start_if_complete(claim, act)
 
+    def _seen(self, act: Actions) -> View:
+        """What the strategies see. A compiled run needs no view, and it would keep a large table."""
+        if self._view is None:
+            self._view = View(self._cluster, act.running.kernel_work, micros(self.warning_s))
+        return self._view
+
     # Notice.
 
     def _prepare(self, job: int, act: Actions, notice: Notice) -> None:
@@ -259,7 +287,7 @@ class HybridMechanism:
         predicted_us = int(self._predicted_us[job])
         free = 0 if cluster.on_demand_waits() else cluster.free_count
         began_us = wall_us()
-        preparation = notice.prepare(NoticeOutlook(self._view, now_us, wanted, free, predicted_us))
+        preparation = notice.prepare(NoticeOutlook(self._seen(act), now_us, wanted, free, predicted_us))
         self.tally.decision_us.append(wall_us() - began_us)
         if preparation is None:
             return
@@ -298,7 +326,7 @@ class HybridMechanism:
         cluster.expect_nothing(claim.slot)
         missing = cluster.needed(claim.slot) - sum(claim.leaving.values()) - cluster.free_count
         began_us = wall_us()
-        room = arrival.make_room(self._view.running(now_us), missing) if missing > 0 else Room()
+        room = arrival.make_room(self._seen(act).running(now_us), missing) if missing > 0 else Room()
         self.tally.decision_us.append(wall_us() - began_us)
         if room is None:
             self._close(claim, act)

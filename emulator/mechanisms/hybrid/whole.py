@@ -8,13 +8,14 @@ Those are the reference, and what a live run steps: a run here equals theirs to 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balancer.clock import steady_clock
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
+from emulator.harness.columns import copies, fill, longer
 from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.node_failures import all_to_come
@@ -42,6 +43,8 @@ _POOLS = np.array(
 )
 """By `deeds.ALLOC` and so on."""
 _FIRST_ROOM = 1024
+_ROOM_A_POINT = 1
+"""So much more for each notice and arrival that is known, enough for most runs. What is not used costs nothing."""
 
 
 _NOTICES = {DoNothing: BY_N, CollectUntilActualArrival: BY_CUA, CollectUntilPredictedArrival: BY_CUP}
@@ -52,10 +55,6 @@ def compiled_strategies(notice: object, arrival: object) -> tuple[int, int] | No
     """What the compiled run calls these two strategies; None, if one of them is somebody's own."""
     how = _NOTICES.get(type(notice)), _ARRIVALS.get(type(arrival))
     return None if how[0] is None or how[1] is None else (how[0], how[1])
-
-
-def _longer(table: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate((table, np.zeros_like(table)))
 
 
 class WholeRun:
@@ -77,16 +76,17 @@ class WholeRun:
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
         nodes = cluster.node_count
         cluster.index_long_queues()
-        self._own = np.full((len(known), d.OWN_COLUMNS), -1, np.int64)
-        self._own[:, d.NOTED] = 0
-        self._own[:, d.KNOWN] = known
+        self._own = np.zeros((len(known), d.OWN_COLUMNS), np.int64)
+        fill(self._own, {d.CLAIM: -1, d.WHEN: -1, d.OWES: -1, d.KNOWN: known})
         self._points = np.stack((points[:, 0], (points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1), axis=1)
         self._agenda, self._timers = (np.zeros((nodes + _FIRST_ROOM, 2), np.int64) for _ in range(2))
         self._counts = np.zeros(t.REGISTERS, np.int64)
         self._loans = np.zeros((0, d.LOAN_COLUMNS), np.int64)
-        self._moves, self._times = np.zeros((_FIRST_ROOM, 4), np.int64), np.zeros((_FIRST_ROOM, 2), np.int64)
+        more = _ROOM_A_POINT * len(points)
+        self._moves = np.zeros((2 * more + _FIRST_ROOM, 4), np.int64)
+        self._times = np.zeros((4 * more + _FIRST_ROOM, 2), np.int64)
         self._outages, self._apart = np.zeros((0, 3), np.int64), np.zeros(0, np.int64)
-        self._rows = np.zeros((2 * nodes + _FIRST_ROOM, 4), np.int64)
+        self._rows = np.zeros((more + 2 * nodes + _FIRST_ROOM, 4), np.int64)
         self._room = np.zeros((d.ROOM_ROWS, max(nodes, 2)), np.int64)
         self._mark, self._digits = np.zeros(nodes, np.int64), np.zeros(2048, np.int64)
         reg = self._reg = np.zeros(d.MORE_REGISTERS, np.int64)
@@ -96,7 +96,7 @@ class WholeRun:
         reg[d.CLOCK], reg[d.CLOCK_ID] = steady_clock()
         reg[d.CLOCK_ADDRESS] = self._room[-1].ctypes.data
         reg[d.NEXT_CLAIM] = reg[d.ARRIVING] = -1
-        self._told = 0
+        self._told, self._over = 0, False
         self._grow()
         if failures is not None:
             self._expect(failures)
@@ -117,17 +117,17 @@ class WholeRun:
         if cluster.claims_left == 0:
             cluster.grow_claims()
         if len(self._agenda) - reg[HEAP_N] <= nodes + 2:
-            self._agenda = _longer(self._agenda)
+            self._agenda = longer(self._agenda, len(self._agenda))
         if len(self._timers) - self._counts[HEAP_N] <= nodes + 2:
-            self._timers = _longer(self._timers)
+            self._timers = longer(self._timers, len(self._timers))
         if len(self._moves) - reg[d.MOVES_N] <= MOVES_AN_EVENT:
-            self._moves = _longer(self._moves)
+            self._moves = longer(self._moves, len(self._moves))
         if len(self._rows) - reg[d.ROWS_N] <= 2 * nodes:
-            self._rows = _longer(self._rows)
+            self._rows = longer(self._rows, len(self._rows))
         if len(self._times) - reg[d.TIMES_N] <= TIMES_AN_EVENT:
-            self._times = _longer(self._times)
+            self._times = longer(self._times, len(self._times))
         if len(self._apart) - reg[d.APART_N] <= nodes:
-            self._apart = np.concatenate((self._apart, np.zeros(len(self._apart) + nodes + 1, np.int64)))
+            self._apart = longer(self._apart, len(self._apart) + nodes + 1)
         if reg[d.LOANS_LEFT] <= nodes:
             self._grow_loans(nodes + _FIRST_ROOM)
 
@@ -150,6 +150,7 @@ class WholeRun:
         self._act.granted = int(self._reg[d.GRANTED_N])
         if code == ORDER_RAISED:
             cluster.raise_order()
+        self._over = code == Stop.AT_UNTIL
         return Stop(code)
 
     def _more(self) -> tuple[NDArray[np.int64], ...]:
@@ -162,6 +163,9 @@ class WholeRun:
 
     def tell(self) -> None:
         """Write down what happened since it was told of last."""
+        if self._over:
+            self._cluster.let_go()
+            self._act.running.all_over()
         self._tell_moves()
         rows = int(self._reg[d.ROWS_N])
         self._act.running.note_rows(self._rows[self._told : rows])
@@ -175,19 +179,19 @@ class WholeRun:
 
     def _tell_moves(self) -> None:
         act, cluster = self._act, self._cluster
-        moves, apart = self._moves[: self._reg[d.MOVES_N]], self._apart[: self._reg[d.APART_N]]
-        log = cluster.node_log
-        first = np.where(moves[:, d.FIRST] < 0, len(log) + ~moves[:, d.FIRST], moves[:, d.FIRST])
-        act.moves_told = MoveTable(
-            at_us=moves[:, d.MOVED_US].copy(),
-            pool=_POOLS[moves[:, d.TO]],
-            first=first,
-            many=moves[:, d.MANY].copy(),
-            node=np.concatenate((log, apart.astype(np.int32))) if len(apart) else log,
+        apart, log = self._apart[: self._reg[d.APART_N]], cluster.node_log
+        at_us, to, first, many = copies(
+            self._moves[: self._reg[d.MOVES_N]],
+            dict.fromkeys((d.MOVED_US, d.TO, d.FIRST, d.MANY), np.int64),
         )
-        granted = moves[moves[:, d.TO] == d.ALLOC]
-        act.leases_told = LeaseTable.of_granted(
-            cluster.jobs_of_nodes_at(granted[:, d.FIRST]), granted[:, d.MOVED_US].copy()
+        granted = to == d.ALLOC
+        act.leases_told = LeaseTable.of_granted(cluster.jobs_of_nodes_at(first[granted]), at_us[granted])
+        act.moves_told = MoveTable(
+            at_us=at_us,
+            pool=_POOLS[to],
+            first=np.where(first < 0, len(log) + ~first, first),
+            many=many,
+            node=np.concatenate((log, apart.astype(np.int32))) if len(apart) else log,
         )
 
     def _tell_counts(self) -> None:

@@ -71,7 +71,9 @@ def worlds(count):
 def small_tables(monkeypatch):
     """Tables that have to grow all the time."""
     monkeypatch.setattr(whole, "_FIRST_ROOM", 1)
+    monkeypatch.setattr(whole, "_ROOM_A_POINT", 0)
     monkeypatch.setattr(machine, "_FIRST_ROOM", 1)
+    monkeypatch.setattr(machine, "_RUNS_ROOM", 1)
     monkeypatch.setattr(machine, "_LOG_ROOM", 1)
 
 

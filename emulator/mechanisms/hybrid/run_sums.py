@@ -1,0 +1,103 @@
+"""What the figures need of all runs together, in one pass over them. Compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.harness.compiled import compiled
+from emulator.harness.record import RunOutcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.harness.record import RunRecord
+    from emulator.harness.tables import Ints, Ints32
+
+    Ints8 = NDArray[np.int8]
+
+_PREEMPTED, _RESIZED = int(RunOutcome.PREEMPTED), int(RunOutcome.RESIZED)
+_NO_RUN = -1
+# Registers. SETUPS_AGAIN: node-us that setups of runs took that were not a job's first; WRITES: node-us in which jobs
+# that write checkpoints had nodes and neither set up nor worked.
+SETUPS_AGAIN, WRITES = range(2)
+
+
+@compiled
+def add_up(  # noqa: PLR0917 - compiled code has no keywords
+    job: Ints32,
+    start: Ints,
+    end: Ints,
+    outcome: Ints8,
+    first: Ints,
+    done: Ints,
+    asked: Ints32,
+    setup: Ints,
+    interval: Ints,
+    horizon: int,
+    last: Ints8,
+    ran: Ints,
+    stopped: Ints32,
+    sums: Ints,
+) -> None:
+    """Adds runs in order of start up. `done` is empty where the work of runs is not known.
+
+    Of each job: `last`, the outcome of the run before, _NO_RUN at first; `ran`, its run time; `stopped`, preemptions.
+    """
+    for row in range(job.shape[0]):
+        who = job[row]
+        nodes = first[row + 1] - first[row]
+        if nodes == 0:
+            nodes = asked[who]
+        length = (end[row] if end[row] >= 0 else horizon) - start[row]
+        before = last[who]
+        last[who] = outcome[row]
+        set_up = min(setup[who], length)
+        if before == _RESIZED:  # the same run
+            set_up = 0
+        elif before != _NO_RUN:
+            sums[SETUPS_AGAIN] += nodes * set_up
+        if interval[who] > 0 and done.shape[0] > 0:
+            sums[WRITES] += max(nodes * (length - set_up) - done[row], 0)
+        ran[who] += length
+        if outcome[row] == _PREEMPTED:
+            stopped[who] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunSums:
+    """Node-us of setups that were paid again and of checkpoints; by job its run time and how often it was preempted."""
+
+    setups_again_node_us: int
+    checkpoints_node_us: int
+    ran_us: NDArray[np.int64]
+    preempted: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunSums:
+        """Those of all runs of a record; what goes on counts up to its horizon."""
+        runs, jobs = record.runs, record.jobs
+        ran, stopped, sums = (
+            np.zeros(len(jobs), np.int64),
+            np.zeros(len(jobs), np.int32),
+            np.zeros(2, np.int64),
+        )
+        add_up(
+            runs.job,
+            runs.start_us,
+            runs.end_us,
+            runs.outcome,
+            runs.first,
+            runs.done_node_us if runs.has_work else np.empty(0, np.int64),
+            jobs.nodes.astype(np.int32),
+            jobs.column("setup_us", 0),
+            jobs.column("checkpoint_interval_us", 0),
+            record.horizon_us,
+            np.full(len(jobs), _NO_RUN, np.int8),
+            ran,
+            stopped,
+            sums,
+        )
+        return cls(int(sums[SETUPS_AGAIN]), int(sums[WRITES]), ran, stopped)
