@@ -27,8 +27,9 @@ def class_figures(record: RunRecord) -> dict[str, Any]:
     rows = job_figures.batch_jobs_run(record)
     submit, start, end = record.jobs.submit_us[rows], record.start_us[rows], record.end_us[rows]
     area = record.jobs.run_us[rows] * record.jobs.nodes[rows]
-    length, response = end - start, end - submit
+    length, response, wait = end - start, end - submit, start - submit
     lasting = length > 0
+    width = area[lasting] / length[lasting]
     resized = record.runs.job[record.runs.outcome == RunOutcome.RESIZED]
     changes = np.bincount(resized, minlength=len(record.jobs))[rows]
     kind = record.jobs.column(COLUMN, 0)[rows]
@@ -36,20 +37,29 @@ def class_figures(record: RunRecord) -> dict[str, Any]:
         "slowdown_weighted_by_area": _weighted(area, response, length),
         "mean_queue_at_submit": job_figures.mean(queue_at_submit(submit, start)),
     }
-    for name, chosen in (
-        ("", np.ones(len(rows), np.bool_)),
-        *((f"{c}_", kind == k) for k, c in enumerate(CLASSES)),
-    ):
-        widths = area[chosen & lasting] / length[chosen & lasting]
-        figures |= {
-            f"{name}jobs": int(chosen.sum()),
-            f"{name}mean_wait_s": job_figures.mean_s((start - submit)[chosen]),
-            f"{name}mean_response_s": job_figures.mean_s(response[chosen]),
-            f"{name}mean_width": job_figures.mean(widths),
-            f"{name}mean_changes": job_figures.mean(changes[chosen].astype(np.float64)),
-            f"{name}max_changes": int(changes[chosen].max(initial=0)),
-        }
+    figures |= _of_some("", wait, response, width, changes)
+    for number, name in enumerate(CLASSES):
+        chosen = kind == number
+        some = wait[chosen], response[chosen], width[chosen[lasting]], changes[chosen]
+        figures |= _of_some(f"{name}_", *some)
     return figures
+
+
+def _of_some(
+    name: str,
+    wait: NDArray[np.int64],
+    response: NDArray[np.int64],
+    width: NDArray[np.float64],
+    changes: NDArray[np.int64],
+) -> dict[str, Any]:
+    return {
+        f"{name}jobs": len(wait),
+        f"{name}mean_wait_s": job_figures.mean_s(wait),
+        f"{name}mean_response_s": job_figures.mean_s(response),
+        f"{name}mean_width": job_figures.mean(width),
+        f"{name}mean_changes": job_figures.mean(changes.astype(np.float64)),
+        f"{name}max_changes": int(changes.max(initial=0)),
+    }
 
 
 def queue_at_submit(submit_us: NDArray[np.int64], start_us: NDArray[np.int64]) -> NDArray[np.float64]:

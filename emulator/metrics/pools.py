@@ -11,6 +11,7 @@ from emulator.harness.columns import blocks
 from emulator.harness.moves import CODE, POOLS, MoveTable
 from emulator.harness.record import NodePool
 from emulator.metrics import runs as run_figures
+from emulator.metrics.runs import AT_ONCE
 from emulator.metrics.timeline import timeline
 from emulator.workload.table import Kind
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from emulator.harness.record import RunRecord
 
-_AT_ONCE = 1 << 16
 _MOST = 1 << 62
 _TAKEN = (NodePool.OD_RESERVE, NodePool.OD_ALLOC, NodePool.DOWN)
 """Pools that moves tell of."""
@@ -46,11 +46,11 @@ def node_us_by_pool(record: RunRecord) -> dict[NodePool, int]:
     }
     if moves.has(NodePool.OD_ALLOC):  # the moves tell of leases
         widths[~of_batch] = 0
-    used = widths * (end_us - begin_us)
-    spent[NodePool.OA_BUSY] = int(used.sum(where=of_batch))
-    spent[NodePool.OD_ALLOC] += int(used.sum(where=~of_batch))
+    for rows in blocks(len(widths), AT_ONCE):
+        used, batch = widths[rows] * (end_us[rows] - begin_us[rows]), of_batch[rows]
+        spent[NodePool.OA_BUSY] += int(used.sum(where=batch))
+        spent[NodePool.OD_ALLOC] += int(used.sum(where=~batch))
     spent[NodePool.OA_IDLE] = nodes * (record.horizon_us - record.begin_us) - sum(spent.values())
-    del used, of_batch
     taken = change[:, [CODE[pool] for pool in _TAKEN]].sum(axis=1)
     more = _Steps.of(begin_us, widths), _Steps.of(np.maximum(moved_us, record.begin_us), taken)
     if _most_at_once(more, _Steps.of(end_us, widths), record.horizon_us) > nodes:
@@ -78,6 +78,14 @@ class _Steps:
         value = np.zeros(len(change) + 1, np.int64)
         np.cumsum(change, out=value[1:])
         return cls(at_us, value)
+
+    def last_of_each(self, rows: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Times of these changes and its values then, each time once: with the last change at it."""
+        at_us, value = self.at_us[rows], self.value[1:][rows]
+        is_last = np.ones(len(at_us), np.bool_)
+        behind_us = self.at_us[rows.start + 1 : rows.stop + 1]
+        is_last[: len(behind_us)] = behind_us != at_us[: len(behind_us)]
+        return at_us[is_last], value[is_last]
 
     def at(self, times_us: NDArray[np.int64]) -> NDArray[np.int64]:
         """Its values at these times, after all that changes at them."""
@@ -110,8 +118,10 @@ def _most_at_once(more: tuple[_Steps, ...], less: _Steps, before_us: int) -> int
     """The highest sum of `more` without `less` before a time, where it is 0 at first and `less` never falls."""
     most = 0
     for steps in more:
-        for rows in blocks(int(np.searchsorted(steps.at_us, before_us)), _AT_ONCE):
-            at_us = steps.at_us[rows]
-            height = sum(each.at(at_us) for each in more) - less.at(at_us)
-            most = max(most, int(np.max(height)))
+        others = [each for each in more if each is not steps]
+        for rows in blocks(int(np.searchsorted(steps.at_us, before_us)), AT_ONCE):
+            at_us, height = steps.last_of_each(rows)
+            for each in others:
+                height = height + each.at(at_us)
+            most = max(most, int((height - less.at(at_us)).max(initial=0)))
     return most

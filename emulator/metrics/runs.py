@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from balancer.clock import NEVER_US
+from emulator.harness.columns import blocks
 from emulator.harness.record import RunOutcome
 from emulator.workload.table import Kind
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
+
+
+EVERY = slice(None)
+AT_ONCE = 1 << 15
+"""Runs that are looked at together: what is worked out on the way stays in the processor's own memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +57,17 @@ class NodeTime:
         return node_us / whole if whole else None
 
 
-def widths(record: RunRecord) -> NDArray[np.int64]:
+def widths(record: RunRecord, rows: slice = EVERY) -> NDArray[np.int64]:
     """Nodes of each run: those recorded, or what the job asked for where identities were not recorded."""
-    recorded = np.diff(record.runs.first)
-    return np.where(recorded > 0, recorded, record.jobs.nodes[record.runs.job].astype(np.int64))
+    runs = record.runs
+    recorded = runs.first[1:][rows] - runs.first[:-1][rows]
+    return np.where(recorded > 0, recorded, record.jobs.nodes[runs.job[rows]].astype(np.int64))
 
 
-def ends_us(record: RunRecord) -> NDArray[np.int64]:
+def ends_us(record: RunRecord, rows: slice = EVERY) -> NDArray[np.int64]:
     """End of each run; a run that still goes on counts up to the horizon."""
-    return np.where(record.runs.end_us < 0, record.horizon_us, record.runs.end_us)
+    end_us = record.runs.end_us[rows]
+    return np.where(end_us < 0, record.horizon_us, end_us)
 
 
 def node_time(record: RunRecord) -> NodeTime:
@@ -66,20 +75,24 @@ def node_time(record: RunRecord) -> NodeTime:
 
     makespan = last end - first submit over the jobs that were run, leases included (Hungershoefer 2004, MS).
     """
-    runs = record.runs
-    end = ends_us(record)
-    used = widths(record) * (end - runs.start_us)
-    is_batch = record.jobs.kind[runs.job] == Kind.BATCH
-    makespan_us = int(end.max() - record.jobs.submit_us[runs.job].min()) if len(runs.job) else 0
+    runs, jobs = record.runs, record.jobs
+    batch, ondemand, requeued, first_us, last_us = 0, 0, 0, NEVER_US, -NEVER_US
+    for rows in blocks(len(runs.job), AT_ONCE):
+        job, outcome, end = runs.job[rows], runs.outcome[rows], ends_us(record, rows)
+        used = widths(record, rows) * (end - runs.start_us[rows])
+        is_batch = jobs.kind[job] == Kind.BATCH
+        batch += int(used.sum(where=is_batch))
+        ondemand += int(used.sum(where=~is_batch))
+        requeued += int(used.sum(where=outcome == RunOutcome.REQUEUED))
+        first_us = min(first_us, int(jobs.submit_us[job].min()))
+        last_us = max(last_us, int(end.max()))
     return NodeTime(
-        batch_node_us=int(used[is_batch].sum()),
-        ondemand_node_us=int(used[~is_batch].sum()),
-        lost_node_us=int(
-            runs.lost_node_us.sum() if runs.has_work else used[runs.outcome == RunOutcome.REQUEUED].sum()
-        ),
-        overhead_node_us=int(used.sum() - runs.done_node_us.sum()) if runs.has_work else 0,
+        batch_node_us=batch,
+        ondemand_node_us=ondemand,
+        lost_node_us=int(runs.lost_node_us.sum()) if runs.has_work else requeued,
+        overhead_node_us=batch + ondemand - int(runs.done_node_us.sum()) if runs.has_work else 0,
         nodes=len(record.node_names),
-        makespan_us=makespan_us,
+        makespan_us=last_us - first_us if len(runs.job) else 0,
     )
 
 
