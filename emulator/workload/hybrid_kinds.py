@@ -37,6 +37,7 @@ _WHERE = ("inside", "on_top", "none")
 """Where the time of a setup or of a checkpoint's writes comes from."""
 _ROUNDING = 1e-6
 _DRAWS = 1000
+_FAR_APART = 4
 
 
 class JobClass(IntEnum):
@@ -117,12 +118,12 @@ class HybridKinds:
 
     def count(self, jobs: JobTable) -> dict[str, int]:
         """What a reader of the results should know about the projects."""
-        _, by = self._projects(jobs)
+        by, _ = self._told_by(jobs)
         note = {"user": GROUPED_BY_USER, "shape": GROUPED_BY_SHAPE}.get(by)
         return {note: len(jobs)} if note else {}
 
     def apply_random(self, jobs: JobTable, *, nodes: int, rng: np.random.Generator) -> JobTable:  # noqa: ARG002
-        project, _ = self._projects(jobs)
+        project = self._projects(jobs)
         on_demand, malleable = self._kinds(jobs, project, rng)
         count = len(jobs)
         setup_us = self._setup_us(jobs, on_demand, malleable, rng)
@@ -152,13 +153,20 @@ class HybridKinds:
             predicted_us=predicted_us,
         )
 
-    def _projects(self, jobs: JobTable) -> tuple[NDArray[np.int64], str]:
-        """The project of each job, from 0, and where it comes from."""
+    def _told_by(self, jobs: JobTable) -> tuple[str, NDArray[np.int32] | None]:
+        """What tells projects apart, and the column of it; None: the shape of jobs."""
         for by, column in (("group", jobs.group), ("user", jobs.user)):
             if self.grouping == by or (self.grouping == "auto" and _tells_apart(column)):
-                return np.unique(column, return_inverse=True)[1].astype(np.int64), by
+                return by, column
+        return "shape", None
+
+    def _projects(self, jobs: JobTable) -> NDArray[np.int64]:
+        """The project of each job, from 0."""
+        _, column = self._told_by(jobs)
+        if column is not None:
+            return ranks(column)
         shape = np.stack((jobs.nodes.astype(np.int64), jobs.estimate_us), axis=1)
-        return np.unique(shape, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64), "shape"
+        return np.unique(shape, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def _kinds(
         self, jobs: JobTable, project: NDArray[np.int64], rng: np.random.Generator
@@ -242,6 +250,17 @@ class HybridKinds:
         known = on_demand & (sort > 0)
         notice_us = np.where(known, np.maximum(predicted_us - ahead_us, 0), -1)
         return notice_us, np.where(known, np.maximum(predicted_us, 0), -1)
+
+
+def ranks(values: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The place of each value among the different ones in order, from 0."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if high - low > _FAR_APART * len(values):
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    is_there = np.zeros(high - low + 1, np.bool_)  # a sort of millions of jobs takes ten times as long
+    is_there[values - low] = True
+    place: NDArray[np.int64] = (np.cumsum(is_there) - 1)[values - low]
+    return place
 
 
 def _tells_apart(column: NDArray[np.int32]) -> bool:

@@ -117,6 +117,8 @@ class JobTable:
 
         An extra column that only one of them has is unknown in the other's rows.
         """
+        if not len(self) and not self.extra and other.is_in_order:
+            return other
         joined = {name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS}
         if len(self) and len(other) and _any_of(other.number, self.number):
             numbers = self.number.max() + 1 + np.arange(len(other))
@@ -125,6 +127,14 @@ class JobTable:
         names = [*self.extra, *(name for name in other.extra if name not in self.extra)]
         extra = {name: np.concatenate((self.column(name), other.column(name))) for name in names}
         return JobTable.build(**joined, extra=extra)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the rows are sorted, as they should be, by (submit, number)."""
+        before, after = slice(None, -1), slice(1, None)
+        later = self.submit_us[after] > self.submit_us[before]
+        same = self.submit_us[after] == self.submit_us[before]
+        return bool((later | (same & (self.number[after] >= self.number[before]))).all())
 
     def column(self, name: str, unknown: NDArray[Any] | int = -1) -> NDArray[np.int64]:
         """An extra column as a new array; `unknown` stands where no value is known, also if there is no such column."""

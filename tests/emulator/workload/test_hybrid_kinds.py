@@ -8,7 +8,14 @@ import pytest
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 from emulator.workload.daly import optimum_interval_us
-from emulator.workload.hybrid_kinds import GROUPED_BY_SHAPE, GROUPED_BY_USER, MIXES, HybridKinds, JobClass
+from emulator.workload.hybrid_kinds import (
+    GROUPED_BY_SHAPE,
+    GROUPED_BY_USER,
+    MIXES,
+    HybridKinds,
+    JobClass,
+    ranks,
+)
 from emulator.workload.hybrid_machines import CoriMonths, ThetaYear, figures
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
@@ -24,6 +31,17 @@ def some_jobs(count=4000, projects=40, widest=2000, **columns):
     known = {"group": group, "user": group} | columns
     submit_us = np.arange(count) * 600 * US + 10**10
     return JobTable.build(submit_us=submit_us, run_us=run_us, estimate_us=run_us + US, nodes=width, **known)
+
+
+def test_ranks_are_the_places_among_the_different_values():
+    rng = np.random.default_rng(5)
+    for far in (1, 7, 100, 2**31 - 1):
+        for count in (1, 2, 40):
+            values = rng.integers(-1, far, count).astype(np.int32)
+            places = {value: place for place, value in enumerate(sorted(set(values.tolist())))}
+            assert ranks(values).tolist() == [places[value] for value in values.tolist()]
+    assert ranks(np.empty(0, np.int32)).tolist() == []
+    assert ranks(np.array([-(2**31), 2**31 - 1], np.int32)).tolist() == [0, 1]
 
 
 def transformed(jobs, seed=1, **params):

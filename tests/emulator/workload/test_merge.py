@@ -51,3 +51,26 @@ def test_it_is_so_for_any_numbers():
         clash = bool(set(mine) & set(others))
         expected = [max(mine) + 1 + place for place in range(len(others))] if clash else others
         assert merged(mine, others) == mine + expected
+
+
+def test_an_empty_table_and_another_are_the_other_sorted():
+    empty = JobTable.empty()
+    other = table([2, 5, 1])
+    assert empty.merge(other) is other
+    rows = np.array([2, 0, 1])
+    assert other.number.tolist() == [1, 2, 5]
+    assert empty.merge(other.take(rows)).number.tolist() == [1, 2, 5]
+    known = empty.with_extra(setup_us=np.empty(0, np.int64)).merge(other)
+    assert known.extra["setup_us"].tolist() == [-1, -1, -1]
+
+
+def test_a_table_is_in_order_by_submit_then_number():
+    for rows, is_so in (
+        ([0, 1, 2], True),
+        ([0, 2, 1], False),
+        ([1, 0, 2], False),
+        ([2, 0, 1], False),
+        ([], True),
+    ):
+        jobs = table([1, 2]).merge(table([3], submit_us=1)).take(np.array(rows, np.intp))
+        assert jobs.is_in_order == is_so
