@@ -13,6 +13,7 @@ from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
+from emulator.sweeps.memory import return_large_arrays
 from emulator.workload.table import COLUMNS
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict
     `go_on` is asked now and then; False ends the run. Raises RunStoppedError then, RunBrokenError when a plug-in fails,
     ScenarioError, TraceError or ValueError for input that only the run shows to be wrong.
     """
+    return_large_arrays()
     scenario = from_mapping(json.loads(scenario_json))
     on_progress = None if go_on is None else lambda *_: go_on()
     record = run_virtual(scenario, _prepared_for(scenario), on_progress)
