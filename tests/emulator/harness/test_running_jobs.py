@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.running import RunningJobs, Save
-from emulator.harness.work import WIDTH
+from emulator.harness.work import BEGUN, ROW, RUN_US, SAVED, WIDTH
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
 from oracle.work import TickedJob
@@ -341,3 +343,33 @@ def stand(deed, now, running, slow, pending):
         return pending
     running.suspend_off_nodes(0, now)
     return (FOREVER + pending[0] - now, pending[1]) if pending and now < pending[0] else pending
+
+
+def test_what_last_runs_did_is_known_when_all_is_over_and_the_table_is_gone():
+    """More jobs than a block has; which runs they are at, and what they had done by then, is anything."""
+    rng = np.random.default_rng(0)
+    count = 9000
+    jobs = JobTable.build(
+        submit_us=[0] * count, run_us=rng.integers(1, 9, count), nodes=rng.integers(1, 4, count)
+    )
+    cluster = Cluster(4, SchedulerConfig(), jobs)
+    running = RunningJobs(cluster)
+    rows = rng.permutation(count)
+    cluster.kernel_table[:count, t.RUN_ROW] = rows
+    work = running.kernel_work
+    work[:, ROW] = np.where(rng.random(count) < 0.5, rows + 1, 0)
+    work[:, [BEGUN, SAVED]] = rng.integers(0, 9, (count, 2))
+    begun = [
+        each[BEGUN] if each[ROW] == row + 1 else each[SAVED] for each, row in zip(work, rows, strict=True)
+    ]
+    slow = work[:, RUN_US] * work[:, WIDTH] - begun
+    job = np.argsort(rows).astype(np.int32)
+    finished = np.where(rng.random(count) < 0.9, RunOutcome.FINISHED, RunOutcome.PREEMPTED).astype(np.int8)
+    expected = np.where(finished == RunOutcome.FINISHED, slow[job], 0)
+    for _ in range(2):
+        done, lost = running.work_of_runs(job, finished, 0)
+        assert np.array_equal(done, expected)
+        assert not lost.any()
+        running.all_over()
+        running.all_over()
+        assert len(running.work) == len(running.kernel_work) == 0

@@ -8,6 +8,7 @@ import numpy as np
 
 from emulator.harness.moves import POOLS, MoveTable
 from emulator.harness.record import NodePool, PoolMove
+from emulator.metrics import pools
 from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
@@ -110,3 +111,48 @@ def test_a_node_that_is_taken_twice_is_told_of_as_by_the_steps():
         assert found == told(lambda one: timeline(one).node_us(), broken), seed
         refused += isinstance(found, str)
     assert 5 < refused < 35
+
+
+def slow_most(changes, before_us):
+    """The highest of a sum before a time; what changes at one time is one step."""
+    now, most = 0, 0
+    for at_us in sorted({at for at, _ in changes if at < before_us}):
+        now += sum(change for at, change in changes if at == at_us)
+        most = max(most, now)
+    return most
+
+
+def some_changes(rng, least, most):
+    """Times that often meet, and changes in these bounds."""
+    count = int(rng.integers(0, 12))
+    return rng.integers(0, 8, count) * int(rng.choice([1, 1 << 58])), rng.integers(least, most + 1, count)
+
+
+def test_the_most_at_once_is_that_of_the_changes_one_by_one(monkeypatch):
+    """Blocks of three, so that changes of one time are in two of them; times so far apart that no number holds both."""
+    monkeypatch.setattr(pools, "AT_ONCE", 3)
+    seen = []
+    for seed in range(3000):
+        rng = np.random.default_rng(seed)
+        starts, moves, ends = some_changes(rng, 0, 5), some_changes(rng, -5, 5), some_changes(rng, 0, 5)
+        before_us = int(rng.choice([0, 3, 7, 8, 1 << 60, (1 << 63) - 1]))
+        more = pools._Steps.of(*starts), pools._Steps.of(*moves)
+        found = pools._most_at_once(more, pools._Steps.of(*ends), before_us)
+        changes = [
+            (at, sign * by)
+            for (times, changes), sign in ((starts, 1), (moves, 1), (ends, -1))
+            for at, by in zip(times.tolist(), changes.tolist(), strict=True)
+        ]
+        assert found == slow_most(changes, before_us), seed
+        seen.append(found)
+    assert sum(each > 0 for each in seen) > 1500
+
+
+def test_times_and_changes_are_put_in_order():
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        at_us, change = some_changes(rng, -5, 5)
+        pairs = sorted(zip(at_us.tolist(), change.tolist(), strict=True))
+        found = pools._in_order(at_us - 3, change)
+        assert np.array_equal(found[0], np.sort(at_us) - 3)
+        assert sorted(zip((found[0] + 3).tolist(), found[1].tolist(), strict=True)) == pairs
