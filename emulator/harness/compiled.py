@@ -107,12 +107,12 @@ class Kernel:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's form of it, as Python calls it: kept in the cache with all that it calls."""
-        made = _numba().njit(**_OPTIONS)(self.py_func)
-        if made is self.py_func:  # NUMBA_DISABLE_JIT=1
-            return made
-        from emulator.harness.kernel_cache import keep  # noqa: PLC0415 - it needs Numba
+        numba = _numba()
+        from emulator.harness.compiled_parts import Whole  # noqa: PLC0415 - it needs Numba
+        from emulator.harness.kernel_cache import keep  # noqa: PLC0415
 
-        return keep(made)
+        made = numba.njit(pipeline_class=Whole, **_OPTIONS)(self.py_func)
+        return made if made is self.py_func else keep(made)  # NUMBA_DISABLE_JIT=1
 
     @cached_property
     def part(self) -> Any:

@@ -2,7 +2,9 @@
 
 Numba optimises every function with all that it calls, makes machine code of it, and does both again for each caller:
 in a chain of calls the innermost is compiled as often as the chain is long. A part is left as LLVM's intermediate code
-until the function that Python calls links it; then all of it is optimised, once. Numba knows pipelines of one's own
+until the function that Python calls links it; then all of it is optimised, once. Nobody else calls its parts there: so
+the compiler may leave out arguments that are not used, and put a part that is called once into its caller. A call
+passes a hundred words and more otherwise, for each array is seven. Numba knows pipelines of one's own
 (`pipeline_class`); what a library does when it is linked is its internals.
 """
 
@@ -52,6 +54,17 @@ class _Unlinked(JITCodeLibrary):
         return self._shared_module
 
 
+class _Linked(JITCodeLibrary):
+    """The code of a function that Python calls, with all that it calls."""
+
+    def _optimize_final_module(self) -> None:
+        """What was linked in is for this function only."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _AsPart(LoweringPass):
     """Before the lowering: where it puts its code."""
@@ -66,11 +79,37 @@ class _AsPart(LoweringPass):
         return True
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _AsWhole(LoweringPass):
+    """As `_AsPart`, for a function that Python calls."""
+
+    _name = "as_whole"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Linked(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return True
+
+
+def _usual_passes(compiler: CompilerBase, before_lowering: type[LoweringPass]) -> list[Any]:
+    passes = DefaultPassBuilder.define_nopython_pipeline(compiler.state)
+    passes.add_pass_after(before_lowering, IRLegalization)
+    passes.finalize()
+    return [passes]
+
+
 class Part(CompilerBase):
     """Numba's usual way, but for the last step."""
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_AsPart, IRLegalization)
-        passes.finalize()
-        return [passes]
+        return _usual_passes(self, _AsPart)
+
+
+class Whole(CompilerBase):
+    """Numba's usual way for a function that Python calls, with parts."""
+
+    def define_pipelines(self) -> list[Any]:
+        return _usual_passes(self, _AsWhole)
