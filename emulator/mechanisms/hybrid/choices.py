@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
 from emulator.harness.structures import heap_push
-from emulator.harness.tables import BATCH, EXPECTED, HEAP_N, KIND, NODES, WHO
-from emulator.mechanisms.hybrid.decisions import choose_least, give_evenly
+from emulator.harness.tables import NEVER, NODES
+from emulator.mechanisms.hybrid.decisions import give_evenly
 from emulator.mechanisms.hybrid.deeds import ARRIVAL_BY, WARNING_US
-from emulator.mechanisms.hybrid.reserved import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED, promise
-from emulator.mechanisms.hybrid.view import overhead_at, stop_at
+from emulator.mechanisms.hybrid.givers import (
+    GIVER,
+    SPARE,
+    WIDTH,
+    catch_up,
+    costs_before,
+    costs_now,
+    ends_of_unpromised,
+    nodes_until,
+    pick_least,
+    total_of,
+)
+from emulator.mechanisms.hybrid.reserved import LEAST, promise
+from emulator.mechanisms.hybrid.view import stop_at
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -28,25 +40,19 @@ NOBODY, PREEMPTS, SHRINKS = range(3)
 FOUND, KEY, WIDE, ORDER, PICKED, FEWER = range(6)
 PAIR_SHIFT = 31
 _DIGITS, _DIGIT_BITS = 2048, 11
+_FEW = 64
 
 
 @inner
-def running_jobs(state: State, claims: Claims, unpromised: int, found: Ints) -> int:
-    """Batch jobs on nodes of the pool that are not about to leave them, in no order. How many.
-
-    Each stands once in the heap of ends; who writes a last checkpoint has no end.
-    """
-    job, heap, reg = state[0], state[6], state[11]
-    attr = claims[3]
-    count = 0
-    for k in range(reg[HEAP_N]):
-        who = heap[k, WHO]
-        if job[who, KIND] != BATCH or attr[who, GUEST] >= 0 or attr[who, LEAVING] >= 0:
-            continue
-        if unpromised == 0 or attr[who, PROMISED] < 0:
-            found[count] = who
-            count += 1
-    return count
+def sort_few(values: Ints, count: int) -> None:
+    """Sort the first values, of which there are few."""
+    for k in range(1, count):
+        value = values[k]
+        place = k
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value
 
 
 @inner
@@ -76,36 +82,23 @@ def sort(values: Ints, count: int, other: Ints, tally: Ints) -> None:
 
 
 @inner
-def pick_least(more: More, count: int, needed: int) -> int:
-    """PICKED: jobs of FOUND with the least KEY that have so many nodes (WIDE). How many; -1 if all are too few."""
-    room = more[9]
-    found = room[FOUND]
-    picked = room[PICKED]
-    taken: int = choose_least(room[KEY][:count], found, room[WIDE], needed, room[ORDER], picked)
-    for k in range(taken):
-        picked[k] = found[picked[k]]
-    return taken
-
-
-@inner
-def shrink_evenly(state: State, claims: Claims, more: More, needed: int) -> int:
+def shrink_evenly(state: State, claims: Claims, more: More, many: int, needed: int) -> int:
     """SPAA's first choice: PICKED gives FEWER, in order of rows. How many jobs do; -1 if malleable ones are too few."""
-    job, attr = state[0], claims[3]
+    job, attr, givers = state[0], claims[3], claims[7]
     room = more[9]
     found = room[FOUND]
     spare = room[KEY]
-    count = running_jobs(state, claims, 0, found)
-    kept = 0
-    total = 0
-    for k in range(count):
-        who = found[k]
-        if attr[who, CLASS] == MALLEABLE and job[who, NODES] > attr[who, LEAST]:
-            found[kept] = who
-            kept += 1
-            total += job[who, NODES] - attr[who, LEAST]
-    if total < needed:
+    if total_of(givers[SPARE], many) < needed:
         return -1
-    sort(found, kept, room[WIDE], more[12])
+    kept = 0
+    for place in range(many):
+        if givers[SPARE, place] > 0:
+            found[kept] = givers[GIVER, place]
+            kept += 1
+    if kept <= _FEW:
+        sort_few(found, kept)
+    else:
+        sort(found, kept, room[WIDE], more[12])
     for k in range(kept):
         spare[k] = job[found[k], NODES] - attr[found[k], LEAST]
     give_evenly(spare[:kept], needed, room[WIDE])
@@ -121,19 +114,17 @@ def shrink_evenly(state: State, claims: Claims, more: More, needed: int) -> int:
 @inner
 def make_room(state: State, work: Work, claims: Claims, more: More, needed: int, now: int) -> tuple[int, int]:  # noqa: PLR0917
     """Who gives so many nodes to an on-demand job that is there: (how, how many jobs), NOBODY if they are too few."""
-    job, attr = state[0], claims[3]
+    givers = claims[7]
     room, reg = more[9], more[11]
+    many = catch_up(state, work, claims[3], claims[5], givers, now)
     if reg[ARRIVAL_BY] == BY_SPAA:
-        giving = shrink_evenly(state, claims, more, needed)
+        giving = shrink_evenly(state, claims, more, many, needed)
         if giving >= 0:
             return SHRINKS, giving
-    found = room[FOUND]
-    count = running_jobs(state, claims, 0, found)
-    for k in range(count):
-        room[WIDE, k] = job[found[k], NODES]
-        room[KEY, k] = overhead_at(job, work, attr, found[k], now)
-    picked = pick_least(more, count, needed)
-    return (PREEMPTS, picked) if picked >= 0 else (NOBODY, 0)
+    if total_of(givers[WIDTH], many) < needed:
+        return NOBODY, 0
+    costs_now(givers, many, now, room[KEY])
+    return PREEMPTS, pick_least(givers, many, needed, room[KEY], room[ORDER], room[PICKED])
 
 
 @inner
@@ -141,59 +132,40 @@ def prepare_by_prediction(  # noqa: PLR0917
     state: State, work: Work, claims: Claims, more: More, missing: int, predicted: int, now: int
 ) -> tuple[int, int]:
     """CUP: PICKED are promised first, then stopped at a time of their own (FEWER). How many of each."""
-    job, attr = state[0], claims[3]
+    job, attr, givers = state[0], claims[3], claims[7]
     room, reg = more[9], more[11]
-    found = room[FOUND]
-    count = running_jobs(state, claims, 1, found)
-    later = count  # those that should end in time go to the front
+    key = room[KEY]
+    picked = room[PICKED]
+    many = catch_up(state, work, attr, claims[5], givers, now)
+    ends_of_unpromised(givers, many, key)
+    in_time = nodes_until(givers, many, key, predicted)
+    if in_time >= missing:
+        return pick_least(givers, many, missing, key, room[ORDER], picked), 0
     first = 0
-    while first < later:
-        if job[found[first], EXPECTED] <= predicted:
-            first += 1
-        else:
-            later -= 1
-            found[first], found[later] = found[later], found[first]
-    for k in range(count):
-        room[WIDE, k] = job[found[k], NODES]
-        room[KEY, k] = job[found[k], EXPECTED]
-    promised = pick_least(more, first, missing)
-    if promised >= 0:
-        return promised, 0
-    for k in range(first):
-        room[PICKED, k] = found[k]
-        missing -= room[WIDE, k]
-    count -= first
-    for k in range(count):
-        who = found[first + k]
-        stop = stop_at(job, work, attr, who, now, predicted, reg[WARNING_US])
-        room[KEY, k] = overhead_at(job, work, attr, who, stop)
-        room[WIDE, k] = job[who, NODES]
-    return first, count_stops(state, work, claims, more, first, count, missing, predicted, now)
+    for k in range(many):
+        picked[first] = givers[GIVER, k]
+        first += key[k] <= predicted
+    costs_before(givers, many, max(predicted, now), predicted, key)
+    stops = count_stops(givers, more, first, many, missing - in_time)
+    for k in range(first, first + stops):
+        room[FEWER, k] = stop_at(job, work, attr, picked[k], now, predicted, reg[WARNING_US])
+    return first, stops
 
 
 @inner
-def count_stops(  # noqa: PLR0917
-    state: State,
-    work: Work,
-    claims: Claims,
-    more: More,
-    first: int,
-    count: int,
-    missing: int,
-    predicted: int,
-    now: int,
-) -> int:
-    """The rest of CUP: of FOUND from `first` on those that lose least by a stop, all if they are too few."""
-    job, attr = state[0], claims[3]
-    room, reg = more[9], more[11]
-    found = room[FOUND][first:]
+def count_stops(givers: Ints, more: More, first: int, many: int, missing: int) -> int:
+    """The rest of CUP, PICKED from `first` on: those that lose least by a stop (KEY), all if they are too few."""
+    room = more[9]
+    key = room[KEY]
     picked = room[PICKED][first:]
-    stops: int = choose_least(room[KEY][:count], found, room[WIDE], missing, room[ORDER], picked)
-    for k in range(count if stops < 0 else stops):
-        who = found[k] if stops < 0 else found[picked[k]]
-        picked[k] = who
-        room[FEWER, first + k] = stop_at(job, work, attr, who, now, predicted, reg[WARNING_US])
-    return count if stops < 0 else stops
+    if nodes_until(givers, many, key, NEVER - 1) >= missing:
+        return pick_least(givers, many, missing, key, room[ORDER], picked)
+    stops = 0
+    for k in range(many):
+        if key[k] < NEVER:
+            picked[stops] = givers[GIVER, k]
+            stops += 1
+    return stops
 
 
 @inner

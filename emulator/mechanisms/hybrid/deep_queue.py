@@ -3,10 +3,10 @@
 First come, first served puts jobs that wait in the order of their rows. Rows stand in blocks of 32, these in blocks of
 32, and these again. A line of the index tells of a block the shortest estimate of the jobs in it that wait, for each
 class of width (1, 2 to 3, 4 to 7 nodes, ...), and the least width of its malleable ones. Where nothing in it is within
-the limits of a search, the block is passed over.
+the limits of a search, the block is passed over. A line of a block of rows tells also which of these wait.
 
 A line is never above the truth, and may be below it: a job that leaves the queue changes no line. A search that looks
-through a block for nothing makes its lines true again.
+through a whole block for nothing makes its lines true again.
 
 The index is kept while many jobs wait (DEEP); otherwise looking at each of them is cheaper. On-demand jobs that wait
 before all others are not in it.
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 CLASSES = 16
 OF_MALLEABLE = CLASSES
 COLUMNS = CLASSES + 1
+# Behind them: a bit for each row of a block of rows, set if its job waits.
+WHO_WAITS = COLUMNS
+LINE_COLUMNS = COLUMNS + 1
 SHIFT = 5
 SIZE = 1 << SHIFT
 IN_BLOCK = SIZE - 1
@@ -66,6 +69,32 @@ def class_of(nodes: int) -> int:
         nodes >>= 1
         which += 1
     return which
+
+
+@inner
+def lowest_bit(bits: int) -> int:
+    """The place of the lowest bit that is set, of 32."""
+    place = 0
+    if bits & 0xFFFF == 0:
+        bits >>= 16
+        place = 16
+    if bits & 0xFF == 0:
+        bits >>= 8
+        place += 8
+    if bits & 0xF == 0:
+        bits >>= 4
+        place += 4
+    if bits & 3 == 0:
+        bits >>= 2
+        place += 2
+    return place + 1 - (bits & 1)
+
+
+@inner
+def clear(index: Ints) -> None:
+    """Nobody waits."""
+    index[:] = NEVER
+    index[:, WHO_WAITS] = 0
 
 
 @inner
@@ -104,6 +133,7 @@ def waits_here(job: Ints, attr: Ints, count: Ints, index: Ints, who: int) -> Non
     """A job, which has its place in the queue, is in the index from now on, if one is kept."""
     if count[DEEP] and job[who, KEY] != FRONT:
         tell_of(job, attr, index, who >> SHIFT, who)
+        index[who >> SHIFT, WHO_WAITS] |= 1 << (who & IN_BLOCK)
         tell_of(job, attr, index, second_level(job, who >> SHIFT), who)
         tell_of(job, attr, index, third_level(job, who >> SHIFT), who)
 
@@ -121,7 +151,7 @@ def keep_index(state: State, attr: Ints, count: Ints, index: Ints) -> None:
             if job[who, STATE] == QUEUED:
                 waits_here(job, attr, count, index, who)
     elif waiting >= count[DEEP_FROM]:
-        index[:] = NEVER
+        clear(index)
         count[DEEP] = 1
         for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
             waits_here(job, attr, count, index, queue[place])
@@ -143,9 +173,16 @@ def make_true(job: Ints, attr: Ints, index: Ints, block: int) -> None:
     """The line of a block of rows tells of who waits in it, and of nobody else."""
     for which in range(COLUMNS):
         index[block, which] = NEVER
-    for who in range(block << SHIFT, min((block + 1) << SHIFT, job.shape[0])):
+    bits = index[block, WHO_WAITS]
+    waiting = bits
+    while bits:
+        who = (block << SHIFT) + lowest_bit(bits)
+        bits &= bits - 1
         if job[who, STATE] == QUEUED and job[who, KEY] != FRONT:
             tell_of(job, attr, index, block, who)
+        else:
+            waiting &= ~(1 << (who & IN_BLOCK))
+    index[block, WHO_WAITS] = waiting
 
 
 @inner
@@ -172,37 +209,55 @@ def is_within(job: Ints, attr: Ints, index: Ints, who: int) -> bool:
 
 
 @inner
+def next_in_block(job: Ints, attr: Ints, index: Ints, who: int) -> int:
+    """The first job from row `who` on, in its block, that waits and is within the limits; -1 for none."""
+    block = who >> SHIFT
+    bits = index[block, WHO_WAITS] & (-1 << (who & IN_BLOCK))
+    while bits:
+        one = (block << SHIFT) + lowest_bit(bits)
+        if is_within(job, attr, index, one):
+            return one
+        bits &= bits - 1
+    return -1
+
+
+@inner
 def next_within(job: Ints, attr: Ints, index: Ints, who: int, after: int) -> int:
     """The first job from row `who` on, before row `after`, that waits and is within the limits; -1 for none."""
-    in_second = False  # whether the search was in the blocks of the block of blocks that ends here
+    in_second = (
+        False  # whether the search looked through the block of blocks that ends here, from its begin on
+    )
     in_third = False
+    is_first = True
     while who < after:
         block = who >> SHIFT
-        if who & IN_BLOCK == 0 and block & IN_BLOCK == 0:
+        begins_second = who & ((1 << 2 * SHIFT) - 1) == 0
+        if begins_second or is_first:
             if in_second:
                 make_true_above(index, second_level(job, block - 1), block - SIZE, block)
                 in_second = False
-            if (block >> SHIFT) & IN_BLOCK == 0:
+            begins_third = who & ((1 << 3 * SHIFT) - 1) == 0
+            if begins_third or is_first:
                 if in_third:
                     end = second_level(job, block)
                     make_true_above(index, third_level(job, block - 1), end - SIZE, end)
                     in_third = False
+                is_first = False
                 if not may_be(index, third_level(job, block)):
-                    who += 1 << 3 * SHIFT
+                    who = ((who >> 3 * SHIFT) + 1) << 3 * SHIFT
                     continue
-            in_third = True
+                in_third = begins_third
             if not may_be(index, second_level(job, block)):
-                who += 1 << 2 * SHIFT
+                who = ((who >> 2 * SHIFT) + 1) << 2 * SHIFT
                 continue
-        in_second = True
-        end = (block + 1) << SHIFT
+            in_second = begins_second
         if may_be(index, block):
-            while who < min(end, after):
-                if is_within(job, attr, index, who):
-                    return who
-                who += 1
-            make_true(job, attr, index, block)
-        who = end
+            found = next_in_block(job, attr, index, who)
+            if found >= 0:
+                return found if found < after else -1
+            if who & IN_BLOCK == 0:
+                make_true(job, attr, index, block)
+        who = (block + 1) << SHIFT
     return -1
 
 

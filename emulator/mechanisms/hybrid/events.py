@@ -74,6 +74,7 @@ from emulator.mechanisms.hybrid.deeds import (
     wake,
     wall_us,
 )
+from emulator.mechanisms.hybrid.givers import GIVER, GIVERS_N, PROMISED_TO, enter, leave
 from emulator.mechanisms.hybrid.reserved import (
     ARRIVED,
     C_JOB,
@@ -92,11 +93,11 @@ from emulator.mechanisms.hybrid.reserved import (
     MALLEABLE,
     NEED,
     OWNER,
-    PROMISED,
     PROMISES,
     SERIAL,
     close,
     collect,
+    expect_nothing,
     left,
     on_demand_waits,
     pop_idle,
@@ -115,7 +116,7 @@ if TYPE_CHECKING:
 @inner
 def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int, collects: int) -> int:  # noqa: PLR0917
     """A new claim, behind all others, without nodes. There must be a row for it."""
-    claim, order, _, _, _, count, _ = claims
+    claim, order, _, _, _, count, _, _ = claims
     slot: int = order[count[CLAIMS_N]]
     count[CLAIMS_N] += 1
     one = claim[slot]
@@ -143,7 +144,7 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
     given = more[9][FOUND]
     who = claims[0][slot, C_JOB]
     more[0][who, CLAIM] = -1
-    end_claim(state, claims, slot, now)
+    end_claim(state, work, claims, slot, now)
     many = min(lent_nodes(more, who), reg[FREE])
     for k in range(many):
         given[k] = free[reg[FREE] - 1 - k]
@@ -154,26 +155,26 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
 
 
 @inner
-def take_back_promises(state: State, claims: Claims, slot: int) -> None:
-    """As `unpromise`: whoever is promised has an end to come, for a job that is about to leave is not."""
-    heap, reg = state[6], state[11]
-    attr = claims[3]
-    for k in range(reg[HEAP_N] if claims[0][slot, PROMISES] else 0):
-        if attr[heap[k, WHO], PROMISED] == slot:
-            promise(claims, heap[k, WHO], -1)
+def take_back_promises(claims: Claims, slot: int) -> None:
+    """As `unpromise`: whoever is promised may give nodes, and was among those when the claim was promised it."""
+    claim, count, givers = claims[0], claims[5], claims[7]
+    for place in range(count[GIVERS_N] if claim[slot, PROMISES] else 0):
+        if givers[PROMISED_TO, place] == slot:
+            promise(claims, givers[GIVER, place], -1)
 
 
 @inner
-def end_claim(state: State, claims: Claims, slot: int, now: int) -> None:
+def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> None:
     """The claim is over; guests are found by their ends, but for those that write their last checkpoint (`close`)."""
     job, heap, runs, log, reg = state[0], state[6], state[7], state[8], state[11]
     claim, held, attr = claims[0], claims[2], claims[3]
     claim[slot, SERIAL] = -1
-    take_back_promises(state, claims, slot)
+    take_back_promises(claims, slot)
     for k in range(reg[HEAP_N] if claim[slot, HOSTS] else 0):
         who = heap[k, WHO]
         if attr[who, GUEST] == slot:
             attr[who, GUEST] = -1
+            enter(job, work, attr, claims[5], claims[7], who, now)
             claim[slot, HOSTS] -= 1
             first = runs[job[who, RUN_ROW], R_FIRST]
             for at in range(first, first + job[who, NODES]):
@@ -207,6 +208,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     if malleable and reg[WARNING_US] > 0:
         wanted = claim[slot, NEED] - claim[slot, LEAVING_NODES]
         attr[who, LEAVING] = 1
+        leave(attr, claims[5], claims[7], who)
         leaves_for(claims, more, who, slot)
         own[who, OWES] = 0 if is_guest else max(0, min(wanted, many))
         claim[slot, LEAVERS] += 1
@@ -279,7 +281,7 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
         held[nodes[k], 0] = -1
-    end_claim(state, claims, slot, now)
+    end_claim(state, work, claims, slot, now)
     start_lease(state, work, more, who, nodes[:many], now)
     return True
 
@@ -322,9 +324,8 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
         if slot < 0:
             slot = open_claim(state, claims, more, who, -1, 0)
         claim[slot, ARRIVED] = 1
-        claim[slot, COLLECTS] = 0
-        claim[slot, DEADLINE] = -1
-        take_back_promises(state, claims, slot)
+        expect_nothing(claims, slot)
+        take_back_promises(claims, slot)
         missing = claim[slot, NEED] - claim[slot, LEAVING_NODES] - state[11][FREE]
         how = SHRINKS
         picked = 0

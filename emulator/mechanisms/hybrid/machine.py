@@ -12,8 +12,9 @@ from emulator.harness.columns import fill, longer
 from emulator.harness.record import RunOutcome
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import reserved as r
-from emulator.mechanisms.hybrid.deep_queue import COLUMNS, DEEP_FROM, lines_for
+from emulator.mechanisms.hybrid.deep_queue import DEEP_FROM, LINE_COLUMNS, lines_for
 from emulator.mechanisms.hybrid.easy import RESCAN
+from emulator.mechanisms.hybrid.givers import GIVER_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FIRST_ROOM = 64
 LONG_QUEUE = 1024
 """Waiting jobs from which on an index of them pays."""
-_RUNS_ROOM, _LOG_ROOM = 2, 4
+_RUNS_ROOM, _LOG_ROOM = 2, 8
 """Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
 
 
@@ -66,9 +67,10 @@ class HybridCluster(Cluster):
         columns[r.LEAST] = table.column("min_nodes", table.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
+        self._givers = np.zeros((GIVER_ROWS, node_count), np.int64)
         self._count = np.zeros(r.COUNTERS, np.int64)
         self._count[DEEP_FROM] = t.NEVER
-        self._index = np.zeros((1, COLUMNS), np.int64)
+        self._index = np.zeros((1, LINE_COLUMNS), np.int64)
         self._count[r.IN_ORDER] = scheduler.order_name == "fcfs"
         self._count[r.EASY] = (
             scheduler.order_name == "fcfs"
@@ -97,7 +99,7 @@ class HybridCluster(Cluster):
     def _make_claims(self) -> None:
         self._claims: Any = (
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
-            self._index,
+            self._index, self._givers,
         )  # fmt: skip
 
     # The kernel's loops, with claims.
@@ -145,7 +147,7 @@ class HybridCluster(Cluster):
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
         keys = self._job[: len(self), t.KEY]
         if self._count[r.EASY] and bool((keys[1:] >= keys[:-1]).all()):
-            self._index = np.zeros((lines_for(len(self._job)), COLUMNS), np.int64)
+            self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
             self._count[DEEP_FROM] = LONG_QUEUE
             self._make_claims()
 
@@ -157,12 +159,12 @@ class HybridCluster(Cluster):
         return int(run(self._state, self._work, self._claims, more))
 
     def _grow_runs(self) -> None:
-        """Only what lacks room, and by a quarter: of millions of jobs few run more than once."""
+        """Only what lacks room; runs by a quarter: of millions of jobs few run more than once."""
         most = 2 * self.node_count
         if len(self._runs) - self._reg[t.RUNS_N] <= most:
             self._runs = longer(self._runs, len(self._runs) // 4 + most)
         if len(self._log) - self._reg[t.LOG_N] <= most:
-            self._log = longer(self._log, len(self._log) // 4 + most)
+            self._log = longer(self._log, len(self._log) + most)
         self._make_state()
 
     def let_go(self) -> None:
@@ -222,7 +224,7 @@ class HybridCluster(Cluster):
 
     def expect_nothing(self, slot: int) -> None:
         """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
-        self._claim[slot, [r.COLLECTS, r.DEADLINE]] = 0, -1
+        r.expect_nothing(self._claims, slot)
         r.unpromise(self._state, self._claims, slot)
 
     def take_free(self, slot: int, now_us: int, *, at_most: int = t.NEVER) -> None:

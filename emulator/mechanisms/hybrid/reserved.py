@@ -53,6 +53,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
     place_of,
 )
 from emulator.mechanisms.hybrid.easy import easy_pass, first_new
+from emulator.mechanisms.hybrid.givers import PLACE, PROMISED_TO, leave
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -71,8 +72,9 @@ CLAIM_COLUMNS = 12
 OWNER, BEHIND = range(2)
 NODE_COLUMNS = 2
 # Columns of the jobs, -1 for none. GUEST: the claim on whose nodes it runs; PROMISED: the claim that gets its nodes
-# when it ends; LEAVING: it writes its last checkpoint and goes; SEEN: a mark of loops that meet a job on many nodes.
-CLASS, LEAST, GUEST, PROMISED, LEAVING, SEEN = range(6)
+# when it ends; LEAVING: it writes its last checkpoint and goes. The last one is of compiled runs (`givers.PLACE`); step
+# by step it is a mark of loops that meet a job on many nodes (`view.py`).
+CLASS, LEAST, GUEST, PROMISED, LEAVING = range(5)
 JOB_COLUMNS = 6
 MALLEABLE = 2
 # Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the queue has to be looked through, for
@@ -84,11 +86,14 @@ MALLEABLE = 2
 # (malleable).
 CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER = range(7)
 EASY, GUESTS_SEEN, GUESTS_RESCAN, GUEST_WIDE, GUEST_LONG, GUEST_LEAST = range(12, 18)
-# Then those of `deep_queue.py`.
-COUNTERS = 21
+# Then those of `deep_queue.py` and of `givers.py`.
+# SATED: so many of the earliest claims collect nothing, or need no node any more. MOST_HELD and LATEST_HELD: what
+# `best_hosts` says, if it is KNOWN_HELD.
+SATED, MOST_HELD, LATEST_HELD, KNOWN_HELD = range(23, 27)
+COUNTERS = 27
 
-Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
-"""(claim, order, held, attr, scratch, count, index)"""
+Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+"""(claim, order, held, attr, scratch, count, index, givers)"""
 
 
 @inlined
@@ -102,23 +107,25 @@ def account(count: Ints, now: int, change: int) -> None:
 @inlined
 def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
     """A node of the claim is idle from now on."""
-    claim, _, held, _, _, count, _ = claims
+    claim, _, held, _, _, count, _, _ = claims
     held[which, OWNER] = slot
     held[which, BEHIND] = claim[slot, HEAD]
     claim[slot, HEAD] = which
     claim[slot, IDLE] += 1
     account(count, now, 1)
     count[CHANGED] = 1
+    count[KNOWN_HELD] = 0
 
 
 @inlined
 def pop_idle(claims: Claims, slot: int, now: int) -> int:
     """Take an idle node from the claim's list; it still belongs to the claim."""
-    claim, _, held, _, _, count, _ = claims
+    claim, _, held, _, _, count, _, _ = claims
     which: int = claim[slot, HEAD]
     claim[slot, HEAD] = held[which, BEHIND]
     claim[slot, IDLE] -= 1
     account(count, now, -1)
+    count[KNOWN_HELD] = 0
     return which
 
 
@@ -162,7 +169,7 @@ def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
 @compiled
 def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle held node breaks: the claim needs another one."""
-    claim, _, held, _, _, count, _ = claims
+    claim, _, held, _, _, count, _, _ = claims
     if claim[slot, HEAD] == which:
         claim[slot, HEAD] = held[which, BEHIND]
     else:
@@ -174,6 +181,8 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     claim[slot, IDLE] -= 1
     claim[slot, NEED] += 1
     account(count, now, -1)
+    count[KNOWN_HELD] = 0
+    count[SATED] = 0
 
 
 @compiled
@@ -186,23 +195,25 @@ def on_demand_waits(state: State) -> bool:
 @compiled
 def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
-    claim, order, _, _, _, count, _ = claims
+    claim, order, _, _, _, count, _, _ = claims
     reg = state[11]
-    if reg[FREE] == 0 or count[CLAIMS_N] == 0 or on_demand_waits(state):
+    if reg[FREE] == 0 or count[SATED] == count[CLAIMS_N] or on_demand_waits(state):
         return
-    for k in range(count[CLAIMS_N]):
-        slot = order[k]
+    while count[SATED] < count[CLAIMS_N]:
+        slot = order[count[SATED]]
         if claim[slot, COLLECTS]:
             take_free(state, claims, slot, NEVER, now)
             if reg[FREE] == 0:
                 return
+        count[SATED] += 1
 
 
 @compiled
 def left(state: State, claims: Claims, who: int, now: int) -> None:
     """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
-    claim, _, held, attr, _, _, _ = claims
+    claim, _, held, attr, _, count, _, givers = claims
     job, node, runs, log = state[0], state[1], state[7], state[8]
+    leave(attr, count, givers, who)
     guest = attr[who, GUEST]
     promised = attr[who, PROMISED]
     attr[who, GUEST] = -1
@@ -250,7 +261,9 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
 @inlined
 def best_hosts(claims: Claims) -> tuple[int, int]:
     """Of claims that take guests: the most idle nodes of one, and the latest time at which one with any is due."""
-    claim, order, _, _, _, count, _ = claims
+    claim, order, _, _, _, count, _, _ = claims
+    if count[KNOWN_HELD]:
+        return count[MOST_HELD], count[LATEST_HELD]
     most = 0
     latest = -1
     for k in range(count[CLAIMS_N]):
@@ -258,13 +271,16 @@ def best_hosts(claims: Claims) -> tuple[int, int]:
         if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
             most = max(most, claim[slot, IDLE])
             latest = max(latest, claim[slot, DEADLINE])
+    count[MOST_HELD] = most
+    count[LATEST_HELD] = latest
+    count[KNOWN_HELD] = 1
     return most, latest
 
 
 @inlined
 def host_of(claims: Claims, nodes: int, expected: int) -> int:
     """The first claim with so many idle nodes whose on-demand job is not due before `expected`; -1 for none."""
-    claim, order, _, _, _, count, _ = claims
+    claim, order, _, _, _, count, _, _ = claims
     for k in range(count[CLAIMS_N]):
         slot = order[k]
         if claim[slot, IDLE] >= nodes and claim[slot, DEADLINE] >= expected:
@@ -344,7 +360,7 @@ def start_guests_from(
 @inlined
 def set_limits_of_hosts(claims: Claims, now: int) -> None:
     """Who may run as a guest and end in time, by classes of width."""
-    claim, order, _, _, _, count, index = claims
+    claim, order, _, _, _, count, index, _ = claims
     limits = index.shape[0] - 1
     index[limits, :] = -1
     for k in range(count[CLAIMS_N]):
@@ -474,7 +490,7 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
 @compiled
 def close(state: State, claims: Claims, slot: int, now: int) -> None:
     """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
-    claim, order, held, attr, _, count, _ = claims
+    claim, order, held, attr, _, count, _, _ = claims
     node = state[1]
     while claim[slot, IDLE] > 0:
         which = pop_idle(claims, slot, now)
@@ -489,6 +505,7 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
     place = 0
     while order[place] != slot:
         place += 1
+    count[SATED] -= place < count[SATED]
     count[CLAIMS_N] -= 1
     for k in range(place, count[CLAIMS_N]):
         order[k] = order[k + 1]
@@ -496,9 +513,20 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
 
 
 @compiled
+def expect_nothing(claims: Claims, slot: int) -> None:
+    """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
+    claim, count = claims[0], claims[5]
+    claim[slot, COLLECTS] = 0
+    claim[slot, DEADLINE] = -1
+    count[KNOWN_HELD] = 0
+
+
+@compiled
 def promise(claims: Claims, who: int, slot: int) -> None:
     """The claim gets the running job's nodes when it ends; -1: nobody."""
     claim, attr = claims[0], claims[3]
+    if attr[who, PLACE] >= 0:
+        claims[7][PROMISED_TO, attr[who, PLACE]] = slot
     before = attr[who, PROMISED]
     if before >= 0:
         claim[before, PROMISES] -= 1

@@ -21,6 +21,11 @@ def add_all(job, attr, count, index, rows):
 
 
 @compiled
+def clear(index):
+    q.clear(index)
+
+
+@compiled
 def search(job, attr, index, who, after):
     return q.next_within(job, attr, index, who, after)
 
@@ -39,7 +44,8 @@ class Waiting:
         self.attr[:, r.LEAST] = np.maximum(self.job[:, t.NODES] // 3, 1)
         self.count = np.zeros(r.COUNTERS, np.int64)
         self.count[q.DEEP] = 1
-        self.index = np.full((q.lines_for(ROWS), q.COLUMNS), t.NEVER)
+        self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
+        clear(self.index)
         self.come(np.flatnonzero(rng.random(ROWS) < share))
 
     def come(self, rows):
@@ -61,7 +67,7 @@ class Waiting:
     def limit(self):
         """Limits of a search: of some classes none at all, of the others a time."""
         limits = self.rng.choice([-1, 3, 30, 300, t.NEVER - 1], q.COLUMNS, p=[0.5, 0.2, 0.15, 0.1, 0.05])
-        self.index[-1] = limits
+        self.index[-1, : q.COLUMNS] = limits
         return limits
 
     def within(self, limits):
@@ -111,10 +117,20 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
     assert search(waiting.job, waiting.attr, waiting.index, 0, UP_TO) == who
 
 
+def test_a_search_ends_before_the_row_that_it_ends_at():
+    waiting = Waiting(np.random.default_rng(3), 0)
+    waiting.job[UP_TO, t.KEY] = UP_TO
+    waiting.come(np.array([UP_TO]))
+    waiting.index[-1, : q.COLUMNS] = t.NEVER - 1
+    assert search(waiting.job, waiting.attr, waiting.index, UP_TO - 1, UP_TO) == -1
+    assert search(waiting.job, waiting.attr, waiting.index, UP_TO - 1, ROWS) == UP_TO
+
+
 def test_a_search_for_nobody_makes_the_lines_true():
     waiting = Waiting(np.random.default_rng(11), 0.3)
     waiting.job[:, t.STATE] = t.RUNNING  # all have left, and no line knows
     waiting.index[-1] = t.NEVER - 1
     assert search(waiting.job, waiting.attr, waiting.index, 0, ROWS) == -1
     lines = waiting.index[: ROWS >> q.SHIFT]
-    assert (lines == t.NEVER).all()
+    assert (lines[:, : q.COLUMNS] == t.NEVER).all()
+    assert not lines[:, q.WHO_WAITS].any()

@@ -1,0 +1,89 @@
+"""What is remembered of claims (who collects no more, where guests have room) is what a look at all of them finds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.schedulers.config import SchedulerConfig
+
+NODES = 40
+
+
+class Claims:
+    """A cluster without batch jobs: claims are opened, given nodes, lose some, expect nothing more and are over."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng([seed, 3])
+        self.cluster = HybridCluster(NODES, SchedulerConfig(), None)
+        self.now = 0
+        self.broken = []
+
+    def open(self):
+        count = self.cluster._count
+        return self.cluster._claim_order[: count[r.CLAIMS_N]].tolist()
+
+    def column(self, column):
+        return [int(self.cluster._claim[slot, column]) for slot in self.open()]
+
+    def happens(self):
+        self.now += 1
+        what = self.rng.choice(["open", "open", "break", "mend", "arrive", "take", "close"])
+        slots = self.open()
+        slot = int(self.rng.choice(slots)) if slots else -1
+        cluster = self.cluster
+        if what == "open" and len(slots) < 12:
+            deadline, collects = self.now + int(self.rng.integers(1, 50)), bool(self.rng.integers(0, 4))
+            cluster.open_claim(0, int(self.rng.integers(1, 9)), deadline_us=deadline, collects=collects)
+        elif what == "break":
+            self.breaks(int(self.rng.integers(0, NODES)))
+        elif what == "mend" and self.broken:
+            r.set_online(cluster._state, self.broken.pop(), self.now)
+        elif what == "arrive" and slots:
+            cluster.expect_nothing(slot)
+        elif what == "take" and slots:
+            cluster.take_free(slot, self.now, at_most=int(self.rng.integers(0, 4)))
+        elif what == "close" and slots:
+            cluster.close_claim(slot, self.now)
+
+    def breaks(self, node):
+        if node not in self.broken:
+            self.cluster.drop_idle(node, self.now)
+            r.set_offline(self.cluster._state, node)
+            self.broken.append(node)
+
+    def collected(self):
+        """What each claim needs after free nodes were collected, the earliest claim first."""
+        free = self.cluster.free_count
+        needs = []
+        for slot in self.open():
+            need, collects = self.cluster._claim[slot, [r.NEED, r.COLLECTS]].tolist()
+            took = min(need, free) if collects else 0
+            free -= took
+            needs.append(need - took)
+        return needs
+
+    def hosts(self):
+        """The most idle nodes of a claim that has guests, and the latest deadline of one with any."""
+        hosts = [
+            (idle, deadline)
+            for idle, deadline in zip(self.column(r.IDLE), self.column(r.DEADLINE), strict=True)
+            if idle > 0 and deadline >= 0
+        ]
+        return max((idle for idle, _ in hosts), default=0), max((at for _, at in hosts), default=-1)
+
+
+def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
+    collected = 0
+    for seed in range(10):
+        claims = Claims(seed)
+        for _ in range(300):
+            claims.happens()
+            assert r.best_hosts(claims.cluster._claims) == claims.hosts()
+            before, expected = claims.column(r.NEED), claims.collected()
+            claims.cluster.collect(claims.now)
+            assert claims.column(r.NEED) == expected, (seed, claims.now)
+            assert r.best_hosts(claims.cluster._claims) == claims.hosts()
+            collected += before != expected
+    assert collected > 300

@@ -1,0 +1,231 @@
+"""Who is chosen to give nodes from the table of running jobs is whom the strategies choose from what they see."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from emulator.harness import tables as t
+from emulator.harness import work as w
+from emulator.harness.compiled import compiled
+from emulator.mechanisms.hybrid import choices as c
+from emulator.mechanisms.hybrid import deeds as d
+from emulator.mechanisms.hybrid import givers as g
+from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
+from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
+from emulator.mechanisms.hybrid.decisions import Room, Running
+from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
+from emulator.mechanisms.hybrid.preparing import Candidates
+from emulator.mechanisms.hybrid.view import describe_candidates, describe_running
+
+NODES, ROWS, WARNING_US = 400, 500, 20
+STRATEGIES = {c.BY_PAA: PreemptAtArrival(), c.BY_SPAA: ShrinkPreemptAtArrival()}
+
+
+@compiled
+def leave(attr, count, givers, who):
+    g.leave(attr, count, givers, who)
+
+
+@compiled
+def enter(job, work, attr, count, givers, who, now):  # noqa: PLR0917
+    g.enter(job, work, attr, count, givers, who, now)
+
+
+@compiled
+def make_room(state, work, claims, more, needed, now):  # noqa: PLR0917
+    return c.make_room(state, work, claims, more, needed, now)
+
+
+@compiled
+def prepare(state, work, claims, more, missing, predicted, now):  # noqa: PLR0917
+    return c.prepare_by_prediction(state, work, claims, more, missing, predicted, now)
+
+
+class Machine:
+    """Jobs that come and go, of all kinds, and the tables that choices look at. Few different times: many are alike."""
+
+    def __init__(self, seed):
+        rng = self.rng = np.random.default_rng([seed, 5])
+        self.now = 0
+        self.job = np.zeros((ROWS, t.JOB_COLUMNS), np.int64)
+        self.work = np.zeros((ROWS, w.WORK_COLUMNS), np.int64)
+        self.work[:, w.WIDTH] = rng.choice([1, 1, 1, 2, 5, 30], ROWS)
+        self.work[:, w.RUN_US] = rng.choice([50, 200, 1000], ROWS)
+        self.work[:, w.SETUP] = rng.choice([0, 3, 10], ROWS)
+        self.work[:, w.INTERVAL] = rng.choice([0, 40, 130], ROWS)
+        self.work[:, w.COST] = rng.choice([0, 5, 12], ROWS)
+        self.work[:, w.SAVED] = self.work[:, w.WIDTH] * (
+            self.work[:, w.RUN_US] * rng.choice([0, 0, 0.6], ROWS)
+        ).astype(int)
+        self.attr = np.full((ROWS, r.JOB_COLUMNS), -1, np.int64)
+        self.attr[:, r.CLASS] = rng.choice([0, r.MALLEABLE], ROWS)
+        self.attr[:, r.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
+        self.runs = np.zeros((20_000, t.RUN_COLUMNS), np.int64)
+        self.reg = np.zeros(t.REGISTERS, np.int64)
+        self.count = np.zeros(r.COUNTERS, np.int64)
+        self.givers = np.zeros((g.GIVER_ROWS, NODES), np.int64)
+        self.room = np.zeros((d.ROOM_ROWS, NODES), np.int64)
+        self.mine = np.zeros(d.MORE_REGISTERS, np.int64)
+        self.mine[d.WARNING_US] = WARNING_US
+        self.busy = 0
+
+    @property
+    def state(self):
+        table, plan, words = np.zeros((1, 2), np.int64), np.zeros((1, 1, 2), np.int64), np.zeros(1, np.int32)
+        return self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+
+    @property
+    def claims(self):
+        table, line = np.zeros((1, 12), np.int64), np.zeros(1, np.int64)
+        return table, line, table, self.attr, line, self.count, table, self.givers
+
+    @property
+    def more(self):
+        table, line, digits = np.zeros((1, 2), np.int64), np.zeros(1, np.int64), np.zeros(2048, np.int64)
+        return (
+            table, table, table, table, line, table, table, table, table, self.room, line, self.mine, digits,
+            table, line,
+        )  # fmt: skip
+
+    def begin_run(self, who, nodes):
+        row = self.reg[t.RUNS_N]
+        self.runs[row, t.R_JOB] = who
+        self.reg[t.RUNS_N] += 1
+        self.job[who, [t.RUN_ROW, t.STATE, t.NODES]] = row, t.RUNNING, nodes
+        self.job[who, t.EXPECTED] = self.now + self.rng.choice([40, 90, 300, 2000])
+
+    def starts(self, who):
+        nodes = self.work[who, w.WIDTH]
+        if self.attr[who, r.CLASS] == r.MALLEABLE:
+            nodes = self.rng.integers(self.attr[who, r.LEAST], nodes + 1)
+        if self.busy + self.work[who, w.WIDTH] > NODES:
+            return
+        self.busy += self.work[who, w.WIDTH]
+        self.job[who, t.START] = self.now
+        self.job[who, t.KIND] = self.rng.random() < 0.05
+        self.attr[who, r.GUEST] = 3 if self.rng.random() < 0.1 else -1
+        self.begin_run(who, nodes)
+
+    def ends(self, who):
+        leave(self.attr, self.count, self.givers, who)
+        self.attr[who, [r.GUEST, r.PROMISED, r.LEAVING]] = -1
+        self.job[who, t.STATE] = t.QUEUED
+        self.busy -= self.work[who, w.WIDTH]
+
+    def changes(self, who):
+        """Something that happens to a running job, if it can happen to this one."""
+        is_given = self.attr[who, g.PLACE] >= 0
+        what = self.rng.integers(0, 8)
+        if what == 0 and is_given:
+            self.attr[who, r.LEAVING] = 1
+            leave(self.attr, self.count, self.givers, who)
+        elif what == 1 and self.attr[who, r.CLASS] == r.MALLEABLE and self.attr[who, r.LEAVING] < 0:
+            self.begin_run(who, self.rng.integers(self.attr[who, r.LEAST], self.work[who, w.WIDTH] + 1))
+        elif what == 2 and is_given:
+            slot = -1 if self.attr[who, r.PROMISED] >= 0 else 2
+            self.attr[who, r.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
+        elif what == 3 and self.attr[who, r.GUEST] >= 0:  # its claim is over
+            self.attr[who, r.GUEST] = -1
+            if self.job[who, t.KIND] == t.BATCH:
+                enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
+        elif what > 3:
+            self.ends(who)
+
+    def goes_on(self):
+        self.now += int(self.rng.choice([0, 1, 5, 30, 400]))
+        for who in self.rng.integers(0, ROWS, 60).tolist():
+            if self.job[who, t.STATE] == t.RUNNING:
+                self.changes(who)
+            else:
+                self.starts(who)
+
+    def may_give(self):
+        job, attr = self.job, self.attr
+        return np.flatnonzero(
+            (job[:, t.STATE] == t.RUNNING)
+            & (job[:, t.KIND] == t.BATCH)
+            & (attr[:, r.GUEST] < 0)
+            & (attr[:, r.LEAVING] < 0)
+        )
+
+    def shown(self):
+        who = self.may_give()
+        nodes, overhead, spare = (np.zeros(len(who), np.int64) for _ in range(3))
+        describe_running(self.job, self.work, self.attr, who, self.now, nodes, overhead, spare)
+        return Running(who, nodes, overhead, spare)
+
+    def candidates(self, predicted):
+        who = self.may_give()
+        who = who[self.attr[who, r.PROMISED] < 0]
+        nodes, end, stop, overhead = (np.zeros(len(who), np.int64) for _ in range(4))
+        describe_candidates(
+            self.job, self.work, self.attr, who, self.now, predicted, WARNING_US, nodes, end, stop, overhead
+        )
+        return Candidates(who, nodes, end, stop, overhead)
+
+    def makes_room(self, needed):
+        how, many = make_room(self.state, self.work, self.claims, self.more, needed, self.now)
+        picked = self.room[c.PICKED, :many].tolist()
+        if how == c.NOBODY:
+            return None
+        if how == c.SHRINKS:
+            return Room(shrink=tuple(zip(picked, self.room[c.FEWER, :many].tolist(), strict=True)))
+        return Room(preempt=tuple(picked))
+
+    def prepares(self, missing, predicted):
+        promised, stops = prepare(self.state, self.work, self.claims, self.more, missing, predicted, self.now)
+        picked, when = self.room[c.PICKED].tolist(), self.room[c.FEWER].tolist()
+        after = promised + stops
+        return set(picked[:after]), set(zip(when[promised:after], picked[promised:after], strict=True))
+
+
+@pytest.mark.parametrize("arrival", STRATEGIES)
+def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
+    met = set()
+    for seed in range(6):
+        machine = Machine(seed)
+        machine.mine[d.ARRIVAL_BY] = arrival
+        for _ in range(100):
+            machine.goes_on()
+            shown = machine.shown()
+            all_nodes = max(int(shown.nodes.sum()), 1)
+            needed = int(machine.rng.choice([1, 3, 20, 150, 300, all_nodes]))
+            expected = STRATEGIES[arrival].make_room(shown, needed)
+            assert machine.makes_room(needed) == expected, (seed, machine.now)
+            assert machine.count[g.GIVERS_N] == len(shown.job)
+            met.add("nobody" if expected is None else "shrinks" if expected.shrink else "preempts")
+    assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == c.BY_SPAA else set())
+
+
+def test_a_prediction_promises_and_stops_whom_the_strategy_does():
+    met = set()
+    for seed in range(12):
+        machine = Machine(seed)
+        for _ in range(100):
+            machine.goes_on()
+            predicted = machine.now + int(machine.rng.choice([-20, 0, 30, 150, 500]))
+            missing = int(machine.rng.choice([1, 3, 20, 150, 300, 1000]))
+            candidates = machine.candidates(predicted)
+            outlook = SimpleNamespace(needed=missing, free=0, predicted_us=predicted, candidates=candidates)
+            plan = CollectUntilPredictedArrival().prepare(outlook)
+            promised, stops = set(plan.promised), set(plan.stops)
+            assert machine.prepares(missing, predicted) == (promised | {job for _, job in stops}, stops)
+            is_all = len(promised) + len(stops) == len(candidates.job)
+            met.add("all" if is_all else "stops" if stops else "ends in time")
+    assert met == {"all", "stops", "ends in time"}
+
+
+def test_the_table_has_nobody_that_it_had_twice_or_left():
+    machine = Machine(3)
+    for _ in range(300):
+        machine.goes_on()
+        machine.makes_room(1)
+        many = machine.count[g.GIVERS_N]
+        assert sorted(machine.givers[g.GIVER, :many].tolist()) == machine.may_give().tolist()
+        places = machine.attr[machine.givers[g.GIVER, :many], g.PLACE]
+        assert places.tolist() == list(range(many))
+        assert (machine.attr[:, g.PLACE] >= 0).sum() == many
