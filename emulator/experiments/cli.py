@@ -196,7 +196,7 @@ def _tell(job: _Job, *, quiet: bool) -> tuple[list[Verdict], dict[str, Any]]:
 def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
     """Do what is missing and say what failed. Raises ScenarioError; ends the command when it is interrupted."""
     with (
-        SweepProgress(quiet=quiet, costs=(run.cost for run in plan.runs)) as progress,
+        SweepProgress(quiet=quiet, costs=plan.costs) as progress,
         interruptible() as interrupted,
     ):
         outcome = run_sweep(

@@ -103,6 +103,11 @@ class Sweep:
         """Every varied key, in order of first appearance."""
         return tuple(dict.fromkeys(key for run in self.runs for key in run.varied))
 
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """What each run costs beside the others, in the order in which they are begun; one with several labels once."""
+        return tuple({run.key: run.cost for run in self.runs}.values())
+
 
 def load_sweep(path: Path) -> Sweep:
     """Read a sweep file. Raises ScenarioError that names file and key."""

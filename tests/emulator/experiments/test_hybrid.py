@@ -80,6 +80,10 @@ def test_runs_of_a_trace_come_one_after_the_other_and_tell_what_they_cost():
     assert machine_and_seed == sorted(machine_and_seed)
     cost = {run.varied["label"]: run.cost for run in runs}
     assert cost["cori/baseline"] > 10 * cost["theta/baseline"]
+    different = PAPER.sweep(Options(seeds=2)).costs
+    assert len(different) == len({run.key for run in runs}) < len(runs), "as many as are told to be over"
+    assert different[0] == cost["theta/baseline"]
+    assert different[-1] == cost["cori/baseline"]
 
 
 @pytest.mark.parametrize("machine", ["theta", "cori"])
