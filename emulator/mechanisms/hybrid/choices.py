@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import inner
 from emulator.harness.structures import heap_push
 from emulator.harness.tables import NEVER, NODES
+from emulator.mechanisms.hybrid.claims import LEAST
 from emulator.mechanisms.hybrid.decisions import give_evenly
 from emulator.mechanisms.hybrid.deeds import ARRIVAL_BY, WARNING_US
 from emulator.mechanisms.hybrid.givers import (
@@ -24,14 +25,14 @@ from emulator.mechanisms.hybrid.givers import (
     pick_least,
     total_of,
 )
-from emulator.mechanisms.hybrid.reserved import LEAST, promise
+from emulator.mechanisms.hybrid.reserved import promise
 from emulator.mechanisms.hybrid.view import stop_at
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.deeds import More
-    from emulator.mechanisms.hybrid.reserved import Claims
 
 BY_N, BY_CUA, BY_CUP = range(3)
 BY_PAA, BY_SPAA = range(2)

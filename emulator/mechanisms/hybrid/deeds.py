@@ -52,14 +52,14 @@ from emulator.harness.tables import (
     START,
     STATE,
 )
+from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, NEED, OWNER, PASS_RESCAN, SERIAL
 from emulator.mechanisms.hybrid.deep_queue import waits_here
-from emulator.mechanisms.hybrid.easy import RESCAN
-from emulator.mechanisms.hybrid.reserved import CHANGED, GUESTS_RESCAN, NEED, OWNER, SERIAL, hold, left
+from emulator.mechanisms.hybrid.reserved import hold, left
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
     from emulator.harness.work import Work
-    from emulator.mechanisms.hybrid.reserved import Claims
+    from emulator.mechanisms.hybrid.claims import Claims
 
 # Columns of `own`, one row a job. Of an on-demand job: CLAIM, its claim; WHEN its lease ends; OWES, the last of its
 # loans; NOTED, whether it got its nodes when it came; KNOWN, when it is predicted. Of a batch job: CLAIM that it leaves
@@ -233,7 +233,7 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: 
     occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
-    claims[5][RESCAN] = 1
+    claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
     job[who, STATE] = QUEUED
     job[who, START] = -1
@@ -366,7 +366,7 @@ def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> 
 @inner
 def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
-    claims[5][RESCAN] = 1
+    claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
     job, queue, reg = state[0], state[3], state[11]
     job[who, STATE] = QUEUED

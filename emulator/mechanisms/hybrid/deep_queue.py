@@ -29,6 +29,7 @@ from emulator.harness.tables import (
     QUEUED,
     STATE,
 )
+from emulator.mechanisms.hybrid.claims import CLASS, DEEP, DEEP_FROM, INDEXED, LEAST, MALLEABLE
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32, State
@@ -44,12 +45,6 @@ SHIFT = 5
 SIZE = 1 << SHIFT
 IN_BLOCK = SIZE - 1
 LEVELS = 3
-# Counters (of `reserved.Claims`). DEEP: the index is kept; INDEXED: rows from here on are not in it yet; DEEP_FROM: it
-# is kept from so many waiting jobs on, and given up at a quarter of them.
-DEEP, INDEXED, DEEP_FROM = range(18, 21)
-# Columns of the attributes of jobs, and a class of theirs (`reserved.py`).
-_CLASS, _LEAST = 0, 1
-_MALLEABLE = 2
 
 
 def lines_for(jobs: int) -> int:
@@ -124,8 +119,8 @@ def tell_of(job: Ints, attr: Ints, index: Ints, line: int, who: int) -> None:
     """A line tells also of a job that waits."""
     which = class_of(job[who, NODES])
     index[line, which] = min(index[line, which], job[who, ESTIMATE])
-    if attr[who, _CLASS] == _MALLEABLE:
-        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who, _LEAST])
+    if attr[who, CLASS] == MALLEABLE:
+        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who, LEAST])
 
 
 @inner
@@ -203,7 +198,7 @@ def is_within(job: Ints, attr: Ints, index: Ints, who: int) -> bool:
         and job[who, KEY] != FRONT
         and (
             job[who, ESTIMATE] <= index[limits, class_of(job[who, NODES])]
-            or (attr[who, _CLASS] == _MALLEABLE and attr[who, _LEAST] <= index[limits, OF_MALLEABLE])
+            or (attr[who, CLASS] == MALLEABLE and attr[who, LEAST] <= index[limits, OF_MALLEABLE])
         )
     )
 

@@ -29,9 +29,9 @@ from emulator.harness.tables import (
     SPARE_NODES,
     STARTED_N,
 )
+from emulator.mechanisms.hybrid.claims import DEEP, PASS_LONG, PASS_RESCAN, PASS_SEEN, PASS_SPARE, PASS_WIDE
 from emulator.mechanisms.hybrid.deep_queue import (
     CLASSES,
-    DEEP,
     OF_MALLEABLE,
     first_indexed,
     keep_index,
@@ -41,11 +41,6 @@ from emulator.mechanisms.hybrid.deep_queue import (
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
-
-# Counters (of `reserved.Claims`). SEEN: jobs from this row on, which stand at the end, were not looked at; RESCAN:
-# somebody stands elsewhere who was not. Of the others one would have to have this: WIDE, so many free nodes; LONG, so
-# much time before the head starts; SPARE, so many nodes that the head leaves over.
-SEEN, RESCAN, WIDE, LONG, SPARE = range(7, 12)
 
 
 @inner
@@ -63,22 +58,27 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
     job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
     left = reg[FREE]
-    place = max(first_new(state, count[SEEN]), reg[QUEUE_LO] + 1)
-    count[SEEN] = reg[NEXT_SUBMIT]
+    place = max(first_new(state, count[PASS_SEEN]), reg[QUEUE_LO] + 1)
+    count[PASS_SEEN] = reg[NEXT_SUBMIT]
     if left == 0 or reg[QUEUE_HI] - reg[QUEUE_LO] <= 1:
         for k in range(place, reg[QUEUE_HI]):
-            count[WIDE] = min(count[WIDE], job[queue[k], NODES])
+            count[PASS_WIDE] = min(count[PASS_WIDE], job[queue[k], NODES])
         return
     shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg[QUEUE_LO]], NODES], now)
     if reg[SPARE_NODES] == 0:
         spare = 0
     latest = shadow - now - reg[BEFORE_SHADOW]
-    if count[RESCAN] or left >= count[WIDE] or latest >= count[LONG] or spare >= count[SPARE]:
+    if (
+        count[PASS_RESCAN]
+        or left >= count[PASS_WIDE]
+        or latest >= count[PASS_LONG]
+        or spare >= count[PASS_SPARE]
+    ):
         place = reg[QUEUE_LO] + 1
-        count[RESCAN] = 0
-        count[WIDE] = NEVER
-        count[LONG] = NEVER
-        count[SPARE] = NEVER
+        count[PASS_RESCAN] = 0
+        count[PASS_WIDE] = NEVER
+        count[PASS_LONG] = NEVER
+        count[PASS_SPARE] = NEVER
     while left > 0 and place < reg[QUEUE_HI]:
         who = queue[place]
         needed = job[who, NODES]
@@ -91,13 +91,13 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
                 choose(started, reg, who)
                 place = queue_remove_at(queue, reg, place)
                 continue
-            count[WIDE] = min(count[WIDE], needed)
+            count[PASS_WIDE] = min(count[PASS_WIDE], needed)
         else:
-            count[LONG] = min(count[LONG], job[who, ESTIMATE])
-            count[SPARE] = min(count[SPARE], needed)
+            count[PASS_LONG] = min(count[PASS_LONG], job[who, ESTIMATE])
+            count[PASS_SPARE] = min(count[PASS_SPARE], needed)
         place += 1
     if place < reg[QUEUE_HI]:  # not looked at, for there was no node
-        count[WIDE] = 1
+        count[PASS_WIDE] = 1
 
 
 @inner
@@ -127,7 +127,7 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
     """As `choose_behind`, where many wait."""
     job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
-    count[RESCAN] = 1  # for whoever looks without the index again
+    count[PASS_RESCAN] = 1  # for whoever looks without the index again
     left = reg[FREE]
     if left == 0:
         return

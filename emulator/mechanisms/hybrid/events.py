@@ -35,6 +35,29 @@ from emulator.mechanisms.hybrid.choices import (
     prepare_by_prediction,
     promise_picked,
 )
+from emulator.mechanisms.hybrid.claims import (
+    ARRIVED,
+    C_JOB,
+    CHANGED,
+    CLAIMS_N,
+    CLASS,
+    COLLECTS,
+    DEADLINE,
+    GIVERS_N,
+    GUEST,
+    HEAD,
+    HOSTS,
+    IDLE,
+    LEAVERS,
+    LEAVING,
+    LEAVING_NODES,
+    MALLEABLE,
+    NEED,
+    OWNER,
+    PROMISES,
+    SERIAL,
+    pop_idle,
+)
 from emulator.mechanisms.hybrid.deeds import (
     ARRIVING,
     CHOICE,
@@ -74,33 +97,13 @@ from emulator.mechanisms.hybrid.deeds import (
     wake,
     wall_us,
 )
-from emulator.mechanisms.hybrid.givers import GIVER, GIVERS_N, PROMISED_TO, enter, leave
+from emulator.mechanisms.hybrid.givers import GIVER, PROMISED_TO, enter, leave
 from emulator.mechanisms.hybrid.reserved import (
-    ARRIVED,
-    C_JOB,
-    CHANGED,
-    CLAIMS_N,
-    CLASS,
-    COLLECTS,
-    DEADLINE,
-    GUEST,
-    HEAD,
-    HOSTS,
-    IDLE,
-    LEAVERS,
-    LEAVING,
-    LEAVING_NODES,
-    MALLEABLE,
-    NEED,
-    OWNER,
-    PROMISES,
-    SERIAL,
     close,
     collect,
     expect_nothing,
     left,
     on_demand_waits,
-    pop_idle,
     promise,
     take_free,
 )
@@ -109,8 +112,8 @@ from emulator.mechanisms.hybrid.settling import ANY, DID_NOT_START, WAITS, lent_
 if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.deeds import More
-    from emulator.mechanisms.hybrid.reserved import Claims
 
 
 @inner

@@ -29,6 +29,17 @@ from emulator.harness.tables import (
     START,
     STATE,
 )
+from emulator.mechanisms.hybrid.claims import (
+    CLASS,
+    GIVERS_N,
+    GUEST,
+    LEAST,
+    LEAVING,
+    MALLEABLE,
+    PLACE,
+    PROMISED,
+    RUNS_SEEN,
+)
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -38,11 +49,6 @@ if TYPE_CHECKING:
 # claim that gets its nodes then, -1 for none; SPARE: nodes that it can give and go on.
 GIVER, WIDTH, BASE, LEAST_COST, MOST_COST, CHANGES, ENDS, PROMISED_TO, SPARE = range(9)
 GIVER_ROWS = 9
-# Columns of the attributes of jobs (`reserved.py`), whose PLACE is that in the table, -1 for none; and a class.
-_CLASS, _LEAST, _GUEST, _PROMISED, _LEAVING, PLACE = range(6)
-_MALLEABLE = 2
-# Counters (of `reserved.Claims`): jobs in the table; runs from this row on were not looked at.
-GIVERS_N, RUNS_SEEN = range(21, 23)
 _BLOCK_SHIFT = 5
 
 
@@ -56,7 +62,7 @@ def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: i
     least = setup
     most = setup
     changes = NEVER
-    if attr[who, _CLASS] != _MALLEABLE:
+    if attr[who, CLASS] != MALLEABLE:
         if interval == 0:
             base = job[who, START]
             least = 0
@@ -87,9 +93,9 @@ def enter(job: Ints, work: Work, attr: Ints, count: Ints, givers: Ints, who: int
     givers[GIVER, place] = who
     givers[WIDTH, place] = job[who, NODES]
     givers[ENDS, place] = job[who, EXPECTED]
-    givers[PROMISED_TO, place] = attr[who, _PROMISED]
-    is_malleable = attr[who, _CLASS] == _MALLEABLE
-    givers[SPARE, place] = max(job[who, NODES] - attr[who, _LEAST], 0) if is_malleable else 0
+    givers[PROMISED_TO, place] = attr[who, PROMISED]
+    is_malleable = attr[who, CLASS] == MALLEABLE
+    givers[SPARE, place] = max(job[who, NODES] - attr[who, LEAST], 0) if is_malleable else 0
     set_cost(job, work, attr, givers, place, now)
 
 
@@ -117,7 +123,7 @@ def catch_up(state: State, work: Work, attr: Ints, count: Ints, givers: Ints, no
     for row in range(count[RUNS_SEEN], reg[RUNS_N]):
         who = runs[row, R_JOB]
         runs_here = job[who, RUN_ROW] == row and job[who, STATE] == RUNNING and job[who, KIND] == BATCH
-        if runs_here and attr[who, _GUEST] < 0 and attr[who, _LEAVING] < 0:
+        if runs_here and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
             enter(job, work, attr, count, givers, who, now)
     count[RUNS_SEEN] = reg[RUNS_N]
     many: int = count[GIVERS_N]

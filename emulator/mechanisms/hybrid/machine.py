@@ -11,9 +11,10 @@ from emulator.harness.cluster import Cluster, Stop, no_runs
 from emulator.harness.columns import fill, longer
 from emulator.harness.record import RunOutcome
 from emulator.harness.views import read_only
+from emulator.mechanisms.hybrid import claims as c
+from emulator.mechanisms.hybrid import guests
 from emulator.mechanisms.hybrid import reserved as r
-from emulator.mechanisms.hybrid.deep_queue import DEEP_FROM, LINE_COLUMNS, lines_for
-from emulator.mechanisms.hybrid.easy import RESCAN
+from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
 from emulator.mechanisms.hybrid.givers import GIVER_ROWS
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _RUNS_ROOM, _LOG_ROOM = 2, 8
 
 
 class HybridCluster(Cluster):
-    """Whole nodes, a batch queue, and claims of on-demand jobs on nodes (`reserved.py`).
+    """Whole nodes, a batch queue, and claims of on-demand jobs on nodes (`claims.py`).
 
     The kernel collects freed nodes for claims and starts guests on idle held nodes by itself, so that nothing of Python
     runs between the decision points of on-demand jobs. Raises ValueError for a scheduler with a pass after each event.
@@ -58,21 +59,21 @@ class HybridCluster(Cluster):
             )
         super().__init__(node_count, scheduler, jobs, simulated=simulated)
         table = self.job_table()
-        self._claim = np.zeros((_FIRST_ROOM, r.CLAIM_COLUMNS), np.int64)
+        self._claim = np.zeros((_FIRST_ROOM, c.CLAIM_COLUMNS), np.int64)
         self._claim_order = np.arange(_FIRST_ROOM)
-        self._held = np.full((node_count, r.NODE_COLUMNS), -1, np.int64)
-        self._attr = np.zeros((len(table), r.JOB_COLUMNS), np.int64)
-        columns: dict[int, ArrayLike] = dict.fromkeys(range(r.JOB_COLUMNS), -1)
-        columns[r.CLASS] = table.column("job_class", 0)
-        columns[r.LEAST] = table.column("min_nodes", table.nodes)
+        self._held = np.full((node_count, c.NODE_COLUMNS), -1, np.int64)
+        self._attr = np.zeros((len(table), c.JOB_COLUMNS), np.int64)
+        columns: dict[int, ArrayLike] = dict.fromkeys(range(c.JOB_COLUMNS), -1)
+        columns[c.CLASS] = table.column("job_class", 0)
+        columns[c.LEAST] = table.column("min_nodes", table.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
         self._givers = np.zeros((GIVER_ROWS, node_count), np.int64)
-        self._count = np.zeros(r.COUNTERS, np.int64)
-        self._count[DEEP_FROM] = t.NEVER
+        self._count = np.zeros(c.COUNTERS, np.int64)
+        self._count[c.DEEP_FROM] = t.NEVER
         self._index = np.zeros((1, LINE_COLUMNS), np.int64)
-        self._count[r.IN_ORDER] = scheduler.order_name == "fcfs"
-        self._count[r.EASY] = (
+        self._count[c.IN_ORDER] = scheduler.order_name == "fcfs"
+        self._count[c.EASY] = (
             scheduler.order_name == "fcfs"
             and (scheduler.backfill, scheduler.choice) == ("easy", "first_fit")
             and scheduler.estimates == "user"
@@ -90,7 +91,7 @@ class HybridCluster(Cluster):
 
     def _look_at_all(self) -> None:
         """Whoever waits was perhaps never seen by a pass."""
-        self._count[[RESCAN, r.GUESTS_RESCAN]] = 1
+        self._count[[c.PASS_RESCAN, c.GUESTS_RESCAN]] = 1
 
     def use_work(self, work: NDArray[np.int64]) -> None:
         """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
@@ -134,7 +135,7 @@ class HybridCluster(Cluster):
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
         r.left(self._state, self._claims, job, now_us)
-        self._count[r.CHANGED] = 1  # it may wait again, and run as a guest
+        self._count[c.CHANGED] = 1  # it may wait again, and run as a guest
         self._look_at_all()
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
@@ -146,9 +147,9 @@ class HybridCluster(Cluster):
     def index_long_queues(self) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
         keys = self._job[: len(self), t.KEY]
-        if self._count[r.EASY] and bool((keys[1:] >= keys[:-1]).all()):
+        if self._count[c.EASY] and bool((keys[1:] >= keys[:-1]).all()):
             self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
-            self._count[DEEP_FROM] = LONG_QUEUE
+            self._count[c.DEEP_FROM] = LONG_QUEUE
             self._make_claims()
 
     def run_whole(
@@ -177,7 +178,7 @@ class HybridCluster(Cluster):
     @property
     def claims_left(self) -> int:
         """Claims that can be opened before their table has to grow."""
-        return len(self._claim) - int(self._count[r.CLAIMS_N])
+        return len(self._claim) - int(self._count[c.CLAIMS_N])
 
     @property
     def node_log(self) -> NDArray[np.int32]:
@@ -194,11 +195,11 @@ class HybridCluster(Cluster):
 
     def open_claim(self, job: int, nodes: int, *, deadline_us: int, collects: bool) -> int:
         """A new claim, behind all others, without nodes. Returns its slot."""
-        active = int(self._count[r.CLAIMS_N])
+        active = int(self._count[c.CLAIMS_N])
         if active == len(self._claim):
             self.grow_claims()
         slot = int(self._claim_order[active])
-        self._count[r.CLAIMS_N] += 1
+        self._count[c.CLAIMS_N] += 1
         self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0, 0, 0, 0, -1)
         return slot
 
@@ -216,11 +217,11 @@ class HybridCluster(Cluster):
 
     def needed(self, slot: int) -> int:
         """Nodes that the claim still wants."""
-        return int(self._claim[slot, r.NEED])
+        return int(self._claim[slot, c.NEED])
 
     def idle_held(self, slot: int) -> int:
         """Idle nodes that the claim holds."""
-        return int(self._claim[slot, r.IDLE])
+        return int(self._claim[slot, c.IDLE])
 
     def expect_nothing(self, slot: int) -> None:
         """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
@@ -248,16 +249,16 @@ class HybridCluster(Cluster):
 
     def drop_idle(self, node: int, now_us: int) -> None:
         """A node breaks. If a claim holds it, the claim needs another one."""
-        slot = int(self._held[node, r.OWNER])
+        slot = int(self._held[node, c.OWNER])
         if slot >= 0:
             r.drop(self._claims, slot, node, now_us)
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
-        if not self._claim[slot, r.HOSTS]:
+        if not self._claim[slot, c.HOSTS]:
             return []
         found = np.zeros(self.node_count, np.int64)
-        count = r.guests_of(self._state, self._claims, slot, found)
+        count = guests.guests_of(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
@@ -266,14 +267,14 @@ class HybridCluster(Cluster):
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""
-        self._attr[job, r.LEAVING] = 1
+        self._attr[job, c.LEAVING] = 1
 
     def is_guest(self, job: int) -> bool:
-        return bool(self._attr[job, r.GUEST] >= 0)
+        return bool(self._attr[job, c.GUEST] >= 0)
 
     def held_of(self, slot: int, nodes: Iterable[int]) -> int:
         """How many of these nodes the claim holds."""
-        return int((self._held[t.node_array(nodes), r.OWNER] == slot).sum())
+        return int((self._held[t.node_array(nodes), c.OWNER] == slot).sum())
 
     def some_free(self, count: int, *, besides: set[int]) -> list[int]:
         """Idle nodes of the pool, none of `besides`; there must be so many."""
@@ -297,14 +298,14 @@ class HybridCluster(Cluster):
 
     @property
     def attributes(self) -> NDArray[np.int64]:
-        """One row a job: class, least width, guest of, promised to (`reserved.py`). A live view."""
+        """One row a job: class, least width, guest of, promised to (`claims.py`). A live view."""
         return self._attr
 
     def idle_held_node_us(self, now_us: int) -> int:
         """Node-time up to now that nodes were held and idle."""
         count = self._count
-        return int(count[r.IDLE_NODE_US] + count[r.IDLE_N] * (now_us - count[r.IDLE_AT_US]))
+        return int(count[c.IDLE_NODE_US] + count[c.IDLE_N] * (now_us - count[c.IDLE_AT_US]))
 
     @property
     def guest_starts(self) -> int:
-        return int(self._count[r.GUESTS_N])
+        return int(self._count[c.GUESTS_N])

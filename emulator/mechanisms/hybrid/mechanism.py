@@ -15,12 +15,12 @@ from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Failures
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
+from emulator.mechanisms.hybrid.claims import LEAVING, PROMISED
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook
 from emulator.mechanisms.hybrid.machine import HybridCluster
-from emulator.mechanisms.hybrid.reserved import LEAVING, PROMISED
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin

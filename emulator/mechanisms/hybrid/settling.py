@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import inner
 from emulator.harness.tables import FREE, NODES, QUEUED, RUNNING, START, STATE
 from emulator.mechanisms.hybrid.choices import WIDE
+from emulator.mechanisms.hybrid.claims import CLASS, LEAST, LEAVING, MALLEABLE
 from emulator.mechanisms.hybrid.deeds import (
     EXPANDED_N,
     KNOWN,
@@ -22,13 +23,12 @@ from emulator.mechanisms.hybrid.deeds import (
     settle_one,
     start_waiting,
 )
-from emulator.mechanisms.hybrid.reserved import CLASS, LEAST, LEAVING, MALLEABLE
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.deeds import More
-    from emulator.mechanisms.hybrid.reserved import Claims
 
 # Reasons, as places in `deeds.REASONS`; ANY: preempted lenders may resume.
 DID_NOT_START, WAITS, RUNS_NO_MORE, HAS_ALL, BROKE, WAITS_NO_MORE, TOO_FEW, LEASE_BROKE = range(8)

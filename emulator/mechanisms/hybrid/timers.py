@@ -10,9 +10,7 @@ from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import AT, BATCH, FRONT, HEAP_N, JOB, KEY, KIND, NODES, R_FIRST, RUN_ROW
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
-from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
-from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
-from emulator.mechanisms.hybrid.reserved import (
+from emulator.mechanisms.hybrid.claims import (
     ARRIVED,
     C_JOB,
     CLAIMS_N,
@@ -26,16 +24,17 @@ from emulator.mechanisms.hybrid.reserved import (
     NEED,
     OWNER,
     PROMISED,
-    drop,
-    promise,
 )
+from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
+from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
+from emulator.mechanisms.hybrid.reserved import drop, promise
 from emulator.mechanisms.hybrid.settling import LEASE_BROKE, settle
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.deeds import More
-    from emulator.mechanisms.hybrid.reserved import Claims
 
 
 @inner

@@ -11,10 +11,10 @@ import numpy as np
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import BATCH, EXPECTED, JOB, KIND, NODES, START
+from emulator.mechanisms.hybrid.claims import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED
+from emulator.mechanisms.hybrid.claims import PLACE as SEEN
 from emulator.mechanisms.hybrid.decisions import Running
-from emulator.mechanisms.hybrid.givers import PLACE as SEEN
 from emulator.mechanisms.hybrid.preparing import Candidates
-from emulator.mechanisms.hybrid.reserved import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints

@@ -19,15 +19,16 @@ from emulator.harness.tables import (
     RUNS_N,
     WHO,
 )
+from emulator.mechanisms.hybrid.claims import CLAIMS_N
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
-from emulator.mechanisms.hybrid.reserved import CLAIMS_N, advance, finish_instant
+from emulator.mechanisms.hybrid.reserved import advance, finish_instant
 from emulator.mechanisms.hybrid.timers import on_timer
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.deeds import More
-    from emulator.mechanisms.hybrid.reserved import Claims
 
 ORDER_RAISED = 100
 """Why `run` came back, beside what `kernel.advance` says."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from emulator.mechanisms.hybrid import reserved as r
+from emulator.harness.occupancy import set_offline, set_online
+from emulator.mechanisms.hybrid import claims as c
+from emulator.mechanisms.hybrid import guests
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.schedulers.config import SchedulerConfig
 
@@ -22,7 +24,7 @@ class Claims:
 
     def open(self):
         count = self.cluster._count
-        return self.cluster._claim_order[: count[r.CLAIMS_N]].tolist()
+        return self.cluster._claim_order[: count[c.CLAIMS_N]].tolist()
 
     def column(self, column):
         return [int(self.cluster._claim[slot, column]) for slot in self.open()]
@@ -39,7 +41,7 @@ class Claims:
         elif what == "break":
             self.breaks(int(self.rng.integers(0, NODES)))
         elif what == "mend" and self.broken:
-            r.set_online(cluster._state, self.broken.pop(), self.now)
+            set_online(cluster._state, self.broken.pop(), self.now)
         elif what == "arrive" and slots:
             cluster.expect_nothing(slot)
         elif what == "take" and slots:
@@ -50,7 +52,7 @@ class Claims:
     def breaks(self, node):
         if node not in self.broken:
             self.cluster.drop_idle(node, self.now)
-            r.set_offline(self.cluster._state, node)
+            set_offline(self.cluster._state, node)
             self.broken.append(node)
 
     def collected(self):
@@ -58,7 +60,7 @@ class Claims:
         free = self.cluster.free_count
         needs = []
         for slot in self.open():
-            need, collects = self.cluster._claim[slot, [r.NEED, r.COLLECTS]].tolist()
+            need, collects = self.cluster._claim[slot, [c.NEED, c.COLLECTS]].tolist()
             took = min(need, free) if collects else 0
             free -= took
             needs.append(need - took)
@@ -68,7 +70,7 @@ class Claims:
         """The most idle nodes of a claim that has guests, and the latest deadline of one with any."""
         hosts = [
             (idle, deadline)
-            for idle, deadline in zip(self.column(r.IDLE), self.column(r.DEADLINE), strict=True)
+            for idle, deadline in zip(self.column(c.IDLE), self.column(c.DEADLINE), strict=True)
             if idle > 0 and deadline >= 0
         ]
         return max((idle for idle, _ in hosts), default=0), max((at for _, at in hosts), default=-1)
@@ -80,10 +82,10 @@ def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
         claims = Claims(seed)
         for _ in range(300):
             claims.happens()
-            assert r.best_hosts(claims.cluster._claims) == claims.hosts()
-            before, expected = claims.column(r.NEED), claims.collected()
+            assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
+            before, expected = claims.column(c.NEED), claims.collected()
             claims.cluster.collect(claims.now)
-            assert claims.column(r.NEED) == expected, (seed, claims.now)
-            assert r.best_hosts(claims.cluster._claims) == claims.hosts()
+            assert claims.column(c.NEED) == expected, (seed, claims.now)
+            assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
             collected += before != expected
     assert collected > 300

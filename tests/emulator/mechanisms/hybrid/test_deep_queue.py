@@ -7,8 +7,8 @@ import pytest
 
 from emulator.harness import tables as t
 from emulator.harness.compiled import compiled
+from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deep_queue as q
-from emulator.mechanisms.hybrid import reserved as r
 
 ROWS = 3 << 3 * q.SHIFT  # three blocks of the highest level
 UP_TO = ROWS - 100
@@ -39,10 +39,10 @@ class Waiting:
         self.job[:, t.NODES] = np.minimum(rng.geometric(0.1, ROWS) * rng.choice([1, 1, 400], ROWS), 100_000)
         self.job[:, t.ESTIMATE] = rng.integers(1, 10_000, ROWS)
         self.job[:, t.KEY] = np.where(rng.random(ROWS) < 0.01, t.FRONT, np.arange(ROWS))
-        self.attr = np.full((ROWS, r.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, r.CLASS] = rng.choice([0, r.MALLEABLE], ROWS)
-        self.attr[:, r.LEAST] = np.maximum(self.job[:, t.NODES] // 3, 1)
-        self.count = np.zeros(r.COUNTERS, np.int64)
+        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
+        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr[:, c.LEAST] = np.maximum(self.job[:, t.NODES] // 3, 1)
+        self.count = np.zeros(c.COUNTERS, np.int64)
         self.count[q.DEEP] = 1
         self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
         clear(self.index)
@@ -75,7 +75,7 @@ class Waiting:
         job, attr = self.job[:UP_TO], self.attr[:UP_TO]
         which = np.minimum(np.floor(np.log2(job[:, t.NODES])).astype(np.int64), q.CLASSES - 1)
         fits = job[:, t.ESTIMATE] <= limits[which]
-        fits |= (attr[:, r.CLASS] == r.MALLEABLE) & (attr[:, r.LEAST] <= limits[q.OF_MALLEABLE])
+        fits |= (attr[:, c.CLASS] == c.MALLEABLE) & (attr[:, c.LEAST] <= limits[q.OF_MALLEABLE])
         return np.flatnonzero(fits & (job[:, t.STATE] == t.QUEUED) & (job[:, t.KEY] != t.FRONT))
 
 
@@ -107,7 +107,7 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
     who, gone = size + (edge % size), size + size // 2
     waiting.job[[who, gone], t.KEY] = who, gone
     waiting.job[[who, gone], t.NODES] = 1, 64
-    waiting.attr[[who, gone], r.CLASS] = 0
+    waiting.attr[[who, gone], c.CLASS] = 0
     waiting.come(np.array([who, gone]))
     waiting.job[gone, t.STATE] = t.RUNNING
     waiting.index[-1] = -1

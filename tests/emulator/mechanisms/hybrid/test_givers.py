@@ -10,10 +10,10 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled
-from emulator.mechanisms.hybrid import choices as c
+from emulator.mechanisms.hybrid import choices
+from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid import givers as g
-from emulator.mechanisms.hybrid import reserved as r
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
 from emulator.mechanisms.hybrid.decisions import Room, Running
@@ -22,7 +22,7 @@ from emulator.mechanisms.hybrid.preparing import Candidates
 from emulator.mechanisms.hybrid.view import describe_candidates, describe_running
 
 NODES, ROWS, WARNING_US = 400, 500, 20
-STRATEGIES = {c.BY_PAA: PreemptAtArrival(), c.BY_SPAA: ShrinkPreemptAtArrival()}
+STRATEGIES = {choices.BY_PAA: PreemptAtArrival(), choices.BY_SPAA: ShrinkPreemptAtArrival()}
 
 
 @compiled
@@ -37,12 +37,12 @@ def enter(job, work, attr, count, givers, who, now):  # noqa: PLR0917
 
 @compiled
 def make_room(state, work, claims, more, needed, now):  # noqa: PLR0917
-    return c.make_room(state, work, claims, more, needed, now)
+    return choices.make_room(state, work, claims, more, needed, now)
 
 
 @compiled
 def prepare(state, work, claims, more, missing, predicted, now):  # noqa: PLR0917
-    return c.prepare_by_prediction(state, work, claims, more, missing, predicted, now)
+    return choices.prepare_by_prediction(state, work, claims, more, missing, predicted, now)
 
 
 class Machine:
@@ -61,12 +61,12 @@ class Machine:
         self.work[:, w.SAVED] = self.work[:, w.WIDTH] * (
             self.work[:, w.RUN_US] * rng.choice([0, 0, 0.6], ROWS)
         ).astype(int)
-        self.attr = np.full((ROWS, r.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, r.CLASS] = rng.choice([0, r.MALLEABLE], ROWS)
-        self.attr[:, r.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
+        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
+        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr[:, c.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
         self.runs = np.zeros((20_000, t.RUN_COLUMNS), np.int64)
         self.reg = np.zeros(t.REGISTERS, np.int64)
-        self.count = np.zeros(r.COUNTERS, np.int64)
+        self.count = np.zeros(c.COUNTERS, np.int64)
         self.givers = np.zeros((g.GIVER_ROWS, NODES), np.int64)
         self.room = np.zeros((d.ROOM_ROWS, NODES), np.int64)
         self.mine = np.zeros(d.MORE_REGISTERS, np.int64)
@@ -100,19 +100,19 @@ class Machine:
 
     def starts(self, who):
         nodes = self.work[who, w.WIDTH]
-        if self.attr[who, r.CLASS] == r.MALLEABLE:
-            nodes = self.rng.integers(self.attr[who, r.LEAST], nodes + 1)
+        if self.attr[who, c.CLASS] == c.MALLEABLE:
+            nodes = self.rng.integers(self.attr[who, c.LEAST], nodes + 1)
         if self.busy + self.work[who, w.WIDTH] > NODES:
             return
         self.busy += self.work[who, w.WIDTH]
         self.job[who, t.START] = self.now
         self.job[who, t.KIND] = self.rng.random() < 0.05
-        self.attr[who, r.GUEST] = 3 if self.rng.random() < 0.1 else -1
+        self.attr[who, c.GUEST] = 3 if self.rng.random() < 0.1 else -1
         self.begin_run(who, nodes)
 
     def ends(self, who):
         leave(self.attr, self.count, self.givers, who)
-        self.attr[who, [r.GUEST, r.PROMISED, r.LEAVING]] = -1
+        self.attr[who, [c.GUEST, c.PROMISED, c.LEAVING]] = -1
         self.job[who, t.STATE] = t.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
@@ -121,15 +121,15 @@ class Machine:
         is_given = self.attr[who, g.PLACE] >= 0
         what = self.rng.integers(0, 8)
         if what == 0 and is_given:
-            self.attr[who, r.LEAVING] = 1
+            self.attr[who, c.LEAVING] = 1
             leave(self.attr, self.count, self.givers, who)
-        elif what == 1 and self.attr[who, r.CLASS] == r.MALLEABLE and self.attr[who, r.LEAVING] < 0:
-            self.begin_run(who, self.rng.integers(self.attr[who, r.LEAST], self.work[who, w.WIDTH] + 1))
+        elif what == 1 and self.attr[who, c.CLASS] == c.MALLEABLE and self.attr[who, c.LEAVING] < 0:
+            self.begin_run(who, self.rng.integers(self.attr[who, c.LEAST], self.work[who, w.WIDTH] + 1))
         elif what == 2 and is_given:
-            slot = -1 if self.attr[who, r.PROMISED] >= 0 else 2
-            self.attr[who, r.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
-        elif what == 3 and self.attr[who, r.GUEST] >= 0:  # its claim is over
-            self.attr[who, r.GUEST] = -1
+            slot = -1 if self.attr[who, c.PROMISED] >= 0 else 2
+            self.attr[who, c.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
+        elif what == 3 and self.attr[who, c.GUEST] >= 0:  # its claim is over
+            self.attr[who, c.GUEST] = -1
             if self.job[who, t.KIND] == t.BATCH:
                 enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
         elif what > 3:
@@ -148,8 +148,8 @@ class Machine:
         return np.flatnonzero(
             (job[:, t.STATE] == t.RUNNING)
             & (job[:, t.KIND] == t.BATCH)
-            & (attr[:, r.GUEST] < 0)
-            & (attr[:, r.LEAVING] < 0)
+            & (attr[:, c.GUEST] < 0)
+            & (attr[:, c.LEAVING] < 0)
         )
 
     def shown(self):
@@ -160,7 +160,7 @@ class Machine:
 
     def candidates(self, predicted):
         who = self.may_give()
-        who = who[self.attr[who, r.PROMISED] < 0]
+        who = who[self.attr[who, c.PROMISED] < 0]
         nodes, end, stop, overhead = (np.zeros(len(who), np.int64) for _ in range(4))
         describe_candidates(
             self.job, self.work, self.attr, who, self.now, predicted, WARNING_US, nodes, end, stop, overhead
@@ -169,16 +169,16 @@ class Machine:
 
     def makes_room(self, needed):
         how, many = make_room(self.state, self.work, self.claims, self.more, needed, self.now)
-        picked = self.room[c.PICKED, :many].tolist()
-        if how == c.NOBODY:
+        picked = self.room[choices.PICKED, :many].tolist()
+        if how == choices.NOBODY:
             return None
-        if how == c.SHRINKS:
-            return Room(shrink=tuple(zip(picked, self.room[c.FEWER, :many].tolist(), strict=True)))
+        if how == choices.SHRINKS:
+            return Room(shrink=tuple(zip(picked, self.room[choices.FEWER, :many].tolist(), strict=True)))
         return Room(preempt=tuple(picked))
 
     def prepares(self, missing, predicted):
         promised, stops = prepare(self.state, self.work, self.claims, self.more, missing, predicted, self.now)
-        picked, when = self.room[c.PICKED].tolist(), self.room[c.FEWER].tolist()
+        picked, when = self.room[choices.PICKED].tolist(), self.room[choices.FEWER].tolist()
         after = promised + stops
         return set(picked[:after]), set(zip(when[promised:after], picked[promised:after], strict=True))
 
@@ -198,7 +198,7 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
             assert machine.makes_room(needed) == expected, (seed, machine.now)
             assert machine.count[g.GIVERS_N] == len(shown.job)
             met.add("nobody" if expected is None else "shrinks" if expected.shrink else "preempts")
-    assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == c.BY_SPAA else set())
+    assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == choices.BY_SPAA else set())
 
 
 def test_a_prediction_promises_and_stops_whom_the_strategy_does():

@@ -12,7 +12,7 @@ from emulator.harness import loop as loops
 from emulator.harness.laws import check
 from emulator.harness.loop import Loop
 from emulator.harness.tables import NEVER
-from emulator.mechanisms.hybrid import HybridMechanism, machine, reserved, whole
+from emulator.mechanisms.hybrid import HybridMechanism, claims, machine, whole
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
@@ -99,7 +99,7 @@ def test_every_deed_of_a_failure_is_met():
     take_from, fail = HybridMechanism._take_from, HybridMechanism._fail
 
     def watched_fail(self, node, act):
-        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held[node, reserved.OWNER])
+        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held[node, claims.OWNER])
         seen["idle, held" if job < 0 and slot >= 0 else "idle" if job < 0 else "busy"] += 1
         fail(self, node, act)
 
@@ -110,7 +110,7 @@ def test_every_deed_of_a_failure_is_met():
             what = "lease" if act.is_lease(job) else "on-demand job from the queue"
         elif self._cluster.is_guest(job):
             what = "guest"
-        elif attr[reserved.LEAVING] >= 0:
+        elif attr[claims.LEAVING] >= 0:
             what = "leaving"
         elif self._malleable[job]:
             what = "malleable" if act.cluster.nodes_wanted(job) > self._least[job] else "at its least"
@@ -179,9 +179,9 @@ def run_looking_at_all(make_jobs, seed, *, looks_at_all, by_steps=None):
         repair_s=1e-5,
     )
     cluster = mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1)
-    assert cluster._count[reserved.EASY]
+    assert cluster._count[claims.EASY]
     if looks_at_all:
-        cluster._count[[reserved.EASY, reserved.IN_ORDER]] = 0
+        cluster._count[[claims.EASY, claims.IN_ORDER]] = 0
     loop = Loop(cluster, mechanism)
     loop.run(by_steps=bool(seed // 7 % 2) if by_steps is None else by_steps)
     return everything(loop.record(), mechanism)
