@@ -145,19 +145,27 @@ class DaskCluster:
         suspects: list[Run] = []
 
         def of_batch(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
+            if future.cancelled():
+                raise OSError("it took back what it was given")
             if isinstance(future.exception(), distributed.KilledWorker):
                 suspects.extend(runs)
                 return [], 0
             return _of_task(future, runs)
 
-        with client:
-            pool = client.get_executor(pure=False)
-            yield from _handed_over(pool, _Threads(client), runs, stop, _OF_DASK, of_batch)
-            # What was on workers that died: each with no other run beside it, so that only the cause of it fails.
-            yield from _handed_over(pool, lambda: 1, suspects, stop, _ALONE, _of_task)
+        try:
+            with client:
+                pool = client.get_executor(pure=False)
+                yield from _handed_over(pool, _AtOnce(client), runs, stop, _OF_DASK, of_batch)
+                # What was on workers that died: each with no other run beside it, so that only the cause fails.
+                yield from _handed_over(pool, lambda: 1, suspects, stop, _ALONE, _of_task)
+        except OSError as error:
+            raise ScenarioError(
+                f"--dask {self.address}: the scheduler is gone ({error}); what is finished is kept: "
+                "the same command goes on once there is one"
+            ) from error
 
 
-class _Threads:
+class _AtOnce:
     """How many batches the workers of a cluster get now, a few of them ahead: workers come and go."""
 
     def __init__(self, client: Any) -> None:
@@ -230,20 +238,23 @@ def _processes(jobs: int, context: Any, stopped: Event, logs: str) -> ProcessPoo
 def _of_process(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
     """What a process of ours made of its runs. Raises ScenarioError if it died."""
     try:
-        outcomes, lasted_us = future.result()
+        return _finished(future, runs)
     except BrokenProcessPool as error:
         raise ScenarioError(
             "a worker process died (out of memory?); what is finished is kept: start again with fewer --jobs"
         ) from error
-    return [Done(run, row, error) for run, (row, error) in zip(runs, outcomes, strict=True)], lasted_us
 
 
 def _of_task(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
     """What a task of Dask's made of its runs."""
     try:
-        outcomes, lasted_us = future.result()
+        return _finished(future, runs)
     except Exception as error:  # noqa: BLE001 - one bad run must not end the others; it is reported
         return [Done(run, None, _reason(error)) for run in runs], 0
+
+
+def _finished(future: Future[_Outcomes], runs: list[Run]) -> _Finished:
+    outcomes, lasted_us = future.result()
     return [Done(run, row, error) for run, (row, error) in zip(runs, outcomes, strict=True)], lasted_us
 
 

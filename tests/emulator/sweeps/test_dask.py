@@ -17,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.scenario import ScenarioError
 from emulator.sweeps import execute, pools
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import DaskCluster, Here
@@ -197,6 +198,23 @@ def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluste
     assert done.exit_code == 1, done.output
     assert "static_reserve is 9, the cluster has 8 nodes" in done.stderr
     assert len(rows(tmp_path / "out")) == 1
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_ends_the_sweep_with_a_reason_and_what_is_finished_is_kept(
+    cluster, grid, tmp_path
+):
+    grid.write_text(yaml.safe_dump(yaml.safe_load(grid.read_text()) | {"seeds": 40}))
+    store, killed = Store(tmp_path / "out"), []
+
+    def kill_it(over, _):
+        if over == 2 and not killed:
+            killed.append(cluster.processes[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pytest.raises(ScenarioError, match=r"the scheduler is gone .* the same command goes on"):
+        run_sweep(load_sweep(grid), store, DaskCluster(cluster.address), on_done=kill_it)
+    assert 2 <= len(rows(tmp_path / "out")) < 80
 
 
 @pytest.mark.slow
