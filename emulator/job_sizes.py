@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from emulator.harness.mechanism import plugin_name
 from emulator.scenario import Scenario, ScenarioError
 from emulator.workload.files import TraceError
-from emulator.workload.sizes import with_sizes
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
@@ -22,6 +21,8 @@ def sized(scenario: Scenario, jobs: JobTable, nodes: int, counted: dict[str, int
     part: MoldablePart | None = scenario.moldable
     if part is None:
         return jobs
+    from emulator.workload.sizes import with_sizes  # noqa: PLC0415 - and a mechanism's parts with it
+
     try:
         return with_sizes(
             jobs,

@@ -13,7 +13,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -312,6 +311,8 @@ def of_trace(path: Path) -> dict[str, Any]:
 
 def read_document(path: Path) -> dict[str, Any]:
     """The keys of a scenario file. Raises ScenarioError."""
+    import yaml  # noqa: PLC0415 - a run of a job log needs none
+
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -364,6 +365,8 @@ def apply_change(document: dict[str, Any], change: str) -> None:
     path = key.strip().split(".")
     if not equals or not all(path):
         raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example mechanism.balancer.wait_s=300")
+    import yaml  # noqa: PLC0415 - as above
+
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -48,10 +49,47 @@ def kernel_sources(package: Path) -> list[Path]:
     return sorted(found)
 
 
+def version_of(package: Path, known: Path) -> str:
+    """What the kernels of a package were made of: a hash of all their sources.
+
+    Reading these takes longer than the schedule of a small log. The file `known` says the version as long as no
+    module is another one by size and time (Python goes by these for its byte code).
+    """
+    asked = _looks(package)
+    try:
+        looks, version = known.read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        looks = version = ""  # not there, or not ours
+    if looks != asked:
+        sources = kernel_sources(package)
+        version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+        with suppress(OSError):  # a folder that cannot be written: read again the next time
+            known.parent.mkdir(parents=True, exist_ok=True)
+            mine = known.with_name(f"{known.name}.{os.getpid()}")
+            mine.write_text(f"{asked} {version}\n", encoding="utf-8")
+            mine.replace(known)
+    return version
+
+
+def _looks(package: Path) -> str:
+    """Where all modules are, how long they are and when they were written, in short."""
+    found = hashlib.sha256()
+    folders = [str(package)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name.endswith(".py"):
+                    seen = entry.stat()
+                    found.update(f"{entry.path} {seen.st_size} {seen.st_mtime_ns}\n".encode())
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return found.hexdigest()
+
+
 @cache
-def _version() -> str:
-    sources = kernel_sources(Path(__file__).parents[1])
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+def _folder(base: Path) -> Path:
+    package = Path(__file__).parents[1]
+    return base / version_of(package, base / ".version")
 
 
 def cache_folder() -> Path:
@@ -64,7 +102,7 @@ def cache_folder() -> Path:
         base = prefix / "var" / "emulator-kernels"
     else:
         base = Path.home() / ".cache" / "emulator-kernels"
-    return base / _version()
+    return _folder(base)
 
 
 def is_first_time() -> bool:
@@ -83,7 +121,8 @@ def _numba() -> Any:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return numba  # a read-only home: Numba compiles at every start, which is slow and right
-    stale = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-32]
+    versions = [path for path in folder.parent.iterdir() if path.is_dir()]
+    stale = sorted(versions, key=lambda path: path.stat().st_mtime)[:-32]
     for old in stale:
         shutil.rmtree(old, ignore_errors=True)
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from emulator.harness.compiled import kernel_sources
+import pytest
+
+from emulator.harness import compiled
+from emulator.harness.compiled import kernel_sources, version_of
+
+COMPILED = "from emulator.harness.compiled import compiled\n"
 
 
 def package_of(tmp_path: Path, **texts: str) -> Path:
@@ -33,3 +38,44 @@ def test_the_loops_of_this_package_do_not_depend_on_the_plain_code_that_calls_th
     found = {str(path.relative_to(package)) for path in kernel_sources(package)}
     assert {"harness/tables.py", "harness/passes.py", "mechanisms/malleable/planning.py"} <= found
     assert not {"harness/loop.py", "harness/cluster.py", "mechanisms/malleable/mechanism.py"} & found
+
+
+def test_the_version_of_the_kernels_is_read_anew_only_when_a_module_is_another_one(tmp_path, monkeypatch):
+    package = package_of(
+        tmp_path,
+        harness__compiled="",
+        harness__kernel="from emulator.harness.compiled import compiled\n",
+        other="",
+    )
+    known = tmp_path / "cache" / "version"
+    first = version_of(package, known)
+    monkeypatch.setattr(compiled, "kernel_sources", lambda _: pytest.fail("the sources were read"))
+    assert version_of(package, known) == first
+    monkeypatch.undo()
+
+    (package / "harness" / "kernel.py").write_text("from emulator.harness.compiled import inlined\n")
+    second = version_of(package, known)
+    assert second != first
+    (package / "other.py").write_text("A = 1\n")  # read anew, and the same
+    assert version_of(package, known) == second
+    (package / "harness" / "added.py").write_text(COMPILED)
+    assert version_of(package, known) not in {first, second}
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"one two three\n", b"\xff\xfe"], ids=["empty", "three words", "no text"]
+)
+def test_a_damaged_note_of_the_version_is_written_anew(tmp_path, text):
+    package = package_of(tmp_path, harness__compiled="", harness__kernel=COMPILED)
+    known = tmp_path / "version"
+    version = version_of(package, known)
+    good = known.read_bytes()
+    known.write_bytes(text)
+    assert version_of(package, known) == version
+    assert known.read_bytes() == good
+
+
+def test_a_cache_that_cannot_be_written_costs_a_look_at_the_sources_and_no_more(tmp_path):
+    package = package_of(tmp_path, harness__compiled="", harness__kernel=COMPILED)
+    (tmp_path / "file").write_text("")
+    assert version_of(package, tmp_path / "file" / "version") == version_of(package, tmp_path / "version")
