@@ -1,11 +1,12 @@
 """What a run of a sweep costs beside its simulation: processor time of all processes, the parent's included.
 
-python benchmarks/sweep_overhead.py [--runs 2000] [--jobs 2] [--dask] [--trace LOG]
+python benchmarks/sweep_overhead.py [--runs 2000] [--jobs 2] [--dask [--whole-runs 400]] [--trace LOG]
 
 A log of 1,000 jobs is swept with two backfill rules and many seeds; two sweeps of different length, so that what is
 paid once cancels out. `simulate` is timed on the same jobs in this process. With --dask two sweeps are also done by one
 and by two workers of a Dask cluster in turns, and the wall times compared: the longer one of these, whose runs cost
-hardly more than what client and scheduler do for them on the same cores, and one of whole logs.
+hardly more than what client and scheduler do for them on the same cores, and one of whole logs. What two cores can give
+at most is measured beside it: the same simulations by bare processes that know nothing of each other.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import multiprocessing
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workloads import LOGS, TRACES, synthetic_jobs
 
@@ -28,11 +31,15 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Barrier
+
 EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
 RULES = ("fcfs+easy", "fcfs+easy+best_fit")
 JOBS = 1000
-WHOLE_RULES, WHOLE_RUNS = ("fcfs+conservative", "sjf+conservative"), 400
-"""Of a whole log, with --dask."""
+REPEATS = 3
+"""Of each measurement with --dask."""
+WHOLE_RULES = ("fcfs+conservative", "sjf+conservative")
 _SUBREAPER = 36
 """Of `prctl`: processes whose parent ends become ours, and their times with them."""
 
@@ -105,7 +112,8 @@ def by_dask(log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: st
     import distributed  # noqa: PLC0415 - an optional extra
 
     few = min(40, runs // 4)
-    for _ in range(3):
+    for _ in range(REPEATS):
+        bare_s = [bare_wall_s(log, rules, runs // processes, processes) for processes in (1, 2)]
         walls = []
         for workers in (1, 2):
             with distributed.LocalCluster(
@@ -118,8 +126,33 @@ def by_dask(log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: st
         one_s, two_s = walls
         print(
             f"Dask, {runs} runs of {what}: one worker {one_s:.2f} s, two workers {two_s:.2f} s: "
-            f"{one_s / two_s:.2f} times as fast"
+            f"{one_s / two_s:.2f} times as fast; bare processes {bare_s[0]:.2f} and {bare_s[1]:.2f} s: "
+            f"{bare_s[0] / bare_s[1]:.2f}"
         )
+
+
+def bare_wall_s(log: Path, rules: tuple[str, ...], runs: int, processes: int) -> float:
+    """Wall seconds in which each of so many processes simulates so many runs of a log, once all are ready."""
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(processes + 1)
+    bare = [context.Process(target=_simulate, args=(log, rules, runs, ready)) for _ in range(processes)]
+    for each in bare:
+        each.start()
+    ready.wait()
+    begin_us = wall_us()
+    for each in bare:
+        each.join()
+    return (wall_us() - begin_us) / US
+
+
+def _simulate(log: Path, rules: tuple[str, ...], runs: int, ready: Barrier) -> None:
+    work = to_jobs(load(log), nodes=None)
+    several = [SchedulerConfig.parse(rule) for rule in rules]
+    for rule in several:
+        simulate(work.jobs, work.nodes, rule)
+    ready.wait()
+    for which in range(runs):
+        simulate(work.jobs, work.nodes, several[which % len(several)])
 
 
 def main() -> None:
@@ -127,6 +160,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--whole-runs", type=int, default=400, help="of the whole log, with --dask")
     parser.add_argument("--trace", type=Path, default=TRACES / LOGS["KTH"])
     chosen = parser.parse_args()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -147,7 +181,7 @@ def main() -> None:
         )
         if chosen.dask:
             by_dask(log, folder, chosen.runs, RULES, f"{JOBS} jobs")
-            by_dask(chosen.trace.resolve(), folder, WHOLE_RUNS, WHOLE_RULES, "the whole log")
+            by_dask(chosen.trace.resolve(), folder, chosen.whole_runs, WHOLE_RULES, "the whole log")
 
 
 if __name__ == "__main__":
