@@ -125,4 +125,37 @@ def random_case(rng: np.random.Generator, *, most_jobs: int = 25) -> tuple[Machi
     return machine, jobs
 
 
+def dense_case(
+    rng: np.random.Generator, nodes: int, *, jobs: int, slots: tuple[int, ...] = (1, 1, 2, 3)
+) -> tuple[Machine, list[SharedJob]]:
+    """Far more jobs than there is room for, of whole nodes and of parts, that ask for too much time or too little."""
+    plain = rng.random() < 0.7
+    machine = Machine(
+        nodes=nodes,
+        cores=int(rng.integers(1, 5)),
+        slots=int(rng.choice(slots)),
+        memory=0 if plain else int(rng.choice((0, 8))),
+        gpus=0 if plain else int(rng.choice((0, 1))),
+    )
+    made, submit_s = [], 0
+    for number in range(1, jobs + 1):
+        submit_s += int(rng.integers(0, 3)) if rng.random() < 0.5 else 0
+        run_s = int(rng.integers(1, 30))
+        widest = nodes if rng.random() < 0.3 else max(1, nodes // 4)
+        made.append(
+            SharedJob(
+                number=number,
+                submit_us=submit_s * S,
+                phases_us=(run_s * S,),
+                estimate_us=max(1, int(run_s * S * rng.choice((0.3, 1, 1, 2, 6)))),
+                nodes=int(rng.integers(1, widest + 1)),
+                cores=machine.cores if rng.random() < 0.6 else int(rng.integers(1, machine.cores + 1)),
+                memory=int(rng.integers(0, 9)) if machine.memory else 0,
+                gpus=int(rng.integers(0, machine.gpus + 1)),
+                limit=1 << 20 if plain or rng.random() < 0.7 else int(rng.integers(1, 4)),
+            )
+        )
+    return machine, made
+
+
 HALF = Fraction(1, 2)

@@ -33,7 +33,7 @@ from emulator.harness.tables import (
 )
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
-from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle
+from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
 from emulator.mechanisms.oversubscribe.tables import (
     EVENT,
     FIRST_SLOT,
@@ -65,17 +65,18 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
 @compiled
 def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
-    job, _, slot_job, slot_next, _, _, _, phases, _, _, _, _, _, _, _, _, _, reg = state
+    job, _, slot_job, slot_next, _, _, _, phases, _, _, touched, _, _, _, _, _, _, reg = state
     settle(job, who, now)
     job[who, PHASE] += 1
     job[who, PHASE_LEFT] = phases[job[who, PHASE]] * reg[FULL]
     job[who, IS_IDLE] ^= 1
     job[who, RATE] = 0
+    touch(job, touched, reg, who)
     by = -1 if job[who, IS_IDLE] else 1
     units = slot_job.shape[1]
     slots = slot_job.shape[2]
     place = job[who, FIRST_SLOT]
-    while place >= 0:
+    while place >= 0 and slots > 1:
         change_active(state, place // (units * slots), (place // slots) % units, by)
         place = slot_next[place]
     refresh(state, now)

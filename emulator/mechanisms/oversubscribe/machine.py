@@ -175,7 +175,8 @@ class SharedCluster(TableViews):
 
     @property
     def free_memory_kib(self) -> NDArray[np.int64]:
-        return self._room.node[:, s.FREE_MEMORY]
+        free: NDArray[np.int64] = self._room.node[s.FREE_MEMORY]
+        return free
 
     @property
     def full_speed(self) -> int:
@@ -329,9 +330,9 @@ def _make_room(
     units = shape.cores + shape.gpus
     slots = max(shape.slots, shape.gpu_slots)
     job = _job_rows(jobs, demands, static_keys(jobs, scheduler, "oversubscribe"))
-    node = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
-    node[:, s.OPEN] = shape.cores
-    node[:, s.FREE_MEMORY] = shape.memory_kib
+    node = np.zeros((s.NODE_ROWS, node_count), np.int64)
+    node[s.OPEN] = node[s.MOST_OPEN] = shape.cores
+    node[s.FREE_MEMORY] = shape.memory_kib
     open_nodes = np.zeros(shape.cores + 1, np.int32)
     open_nodes[shape.cores] = node_count
     unit = np.zeros((s.PLANES, node_count, units), np.int32)
@@ -354,7 +355,7 @@ def _make_room(
     reg[s.CORE_SLOTS] = shape.slots
     reg[s.GPU_SLOTS] = shape.gpu_slots
     reg[s.FULL] = full
-    reg[s.HEAD] = -1
+    reg[s.HEAD] = reg[s.ENOUGH_AT] = -1
     reg[s.HAS_MEMORY] = shape.memory_kib > 0
     state = (
         job, node, slot_job, slot_next, unit, np.zeros((max(count, 1), 2 * (slots + 1)), np.int32),

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def pin_head(state: State, head: int, at: int) -> None:
     """Choose the head's nodes for its start: those with the most free cores then, the lower number first."""
     job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    for n in range(node.shape[0]):
+    for n in range(node.shape[1]):
         then = 0
         for u in range(reg[NODE_CORES]):
             other = slot_job[n, u, 0]
             then += other < 0 or job[other, EXPECTED] <= at
-        node[n, THEN] = then
-        node[n, IS_PINNED] = 0
+        node[THEN, n] = then
+        node[IS_PINNED, n] = 0
     wanted = job[head, NODES]
     for level in range(reg[NODE_CORES], job[head, CORES] - 1, -1):
-        for n in range(node.shape[0]):
-            if wanted > 0 and node[n, THEN] == level:
-                node[n, IS_PINNED] = 1
+        for n in range(node.shape[1]):
+            if wanted > 0 and node[THEN, n] == level:
+                node[IS_PINNED, n] = 1
                 wanted -= 1
 
 
@@ -52,16 +52,16 @@ def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> boo
     wanted = job[who, NODES]
     free = scratch[0]
     good = 0
-    for n in range(node.shape[0]):
-        free[n] = node[n, OPEN]
-        if crosses and node[n, IS_PINNED]:
-            free[n] = min(free[n], node[n, THEN] - head_cores)
+    for n in range(node.shape[1]):
+        free[n] = node[OPEN, n]
+        if crosses and node[IS_PINNED, n]:
+            free[n] = min(free[n], node[THEN, n] - head_cores)
         good += free[n] >= job[who, CORES]
     if good < wanted:
         return False
     found = 0
     for level in range(reg[NODE_CORES], job[who, CORES] - 1, -1):
-        for n in range(node.shape[0]):
+        for n in range(node.shape[1]):
             if found < wanted and free[n] == level:
                 chosen[found] = n
                 found += 1
@@ -77,7 +77,7 @@ def backfill_beside(state: State, now: int) -> None:
     at = planned_start(state, head, now)
     pin_head(state, head, at)
     place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[0]:
+    while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[1]:
         who = queue[place]
         crosses = now + job[who, ESTIMATE] > at
         if choose_beside(state, who, job[head, CORES], crosses):
@@ -85,7 +85,7 @@ def backfill_beside(state: State, now: int) -> None:
             book(state, who, now)
             if crosses:
                 for k in range(reg[CHOSEN_N]):
-                    node[chosen[k], THEN] -= job[who, CORES]
+                    node[THEN, chosen[k]] -= job[who, CORES]
             place = queue_remove_at(queue, reg, place)
         else:
             place += 1

@@ -17,7 +17,7 @@ from emulator.harness.tables import (
 )
 from emulator.mechanisms.oversubscribe.named import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
-from emulator.mechanisms.oversubscribe.plan import planned_start, still_starts
+from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by
 from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
     CORE_SLOTS,
@@ -43,13 +43,15 @@ def backfill(state: State, now: int) -> None:
     would have, and is taken off again if the head could no longer start as planned. Candidates of the same shape
     that last as long as one that failed, or longer, fail as well as long as nobody has started.
     """
-    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, failed, open_nodes, _, reg = state
+    job, node, slot_job, _, _, _, _, _, _, queue, _, _, _, _, failed, open_nodes, _, reg = state
     head = queue[reg[QUEUE_LO]]
+    is_certain = slot_job.shape[2] == 1 and job[head, GPUS] == 0 and reg[HAS_MEMORY] == 0
     at = -1
+    ready = -1  # nodes that the head could use then
     reg[STAMP] += 1
     stamp = reg[STAMP]
     place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and open_nodes[0] < state[1].shape[0]:
+    while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[1]:
         who = queue[place]
         is_plain = job[who, GPUS] == 0 and job[who, LIMIT] >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
         n = job[who, NODES] - 1
@@ -65,13 +67,17 @@ def backfill(state: State, now: int) -> None:
         if good:
             if at < 0:
                 at = planned_start(state, head, now)
+            if ready < 0:
+                ready = ready_by(state, head, at)
+            good = leaves_enough(state, who, head, at, ready, now)
+        if good:
             occupy(state, who, now)
-            good = still_starts(state, head, at)
-            if good:
+            if is_certain or ready_by(state, head, at) >= job[head, NODES]:
                 book(state, who, now)
                 place = queue_remove_at(queue, reg, place)
                 reg[STAMP] += 1
                 stamp = reg[STAMP]
+                ready = -1
                 continue
             vacate(state, who, now)
         if is_plain:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import (
-    ESTIMATE,
-    NODES,
-)
-from emulator.mechanisms.oversubscribe.speeds import change_active, heap_drop, refresh
+from emulator.harness.tables import ESTIMATE, NEVER, NODES
+from emulator.mechanisms.oversubscribe.speeds import change_active, heap_drop, mark_node, refresh, touch
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE,
+    BLOCK,
     CAP,
     CHOSEN_N,
     CORE_SLOTS,
     CORES,
-    DIRTY,
     ESTIMATE_LEFT,
     FIRST_SLOT,
     FREE_MEMORY,
@@ -27,6 +24,7 @@ from emulator.mechanisms.oversubscribe.tables import (
     IS_IDLE,
     LIMIT,
     MEMORY,
+    MOST_OPEN,
     NODE_CORES,
     OCCUPIED,
     OPEN,
@@ -38,7 +36,6 @@ from emulator.mechanisms.oversubscribe.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints32
     from emulator.mechanisms.oversubscribe.tables import State
 
 
@@ -52,25 +49,38 @@ def count_open(state: State, node_: int) -> None:
     open_ = 0
     for u in range(reg[NODE_CORES]):
         open_ += unit[TAKEN, node_, u] < unit[CAP, node_, u]
-    open_nodes[node[node_, OPEN]] -= 1
+    before = node[OPEN, node_]
+    open_nodes[before] -= 1
     open_nodes[open_] += 1
-    node[node_, OPEN] = open_
-    node[node_, DIRTY] = 1
+    node[OPEN, node_] = open_
+    block = node_ // BLOCK
+    if open_ > node[MOST_OPEN, block]:
+        node[MOST_OPEN, block] = open_
+    elif before == node[MOST_OPEN, block]:
+        most = 0
+        for n in range(block * BLOCK, min((block + 1) * BLOCK, node.shape[1])):
+            most = max(most, node[OPEN, n])
+        node[MOST_OPEN, block] = most
+    mark_node(node, reg, node_)
 
 
 @compiled
 def take_units(state: State, who: int, node_: int, first: int, last: int, wanted: int) -> None:
     """Put the job on the `wanted` least taken units of `first..last - 1`, the lower number first."""
-    job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, _, _ = state
+    job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, scratch, _ = state
     slots = slot_job.shape[2]
     base = rate.shape[1] if first > 0 else 0
     limit = job[who, LIMIT]
-    level = 0
+    before = scratch[2]  # how many were there; NEVER: it is not open to the job
+    level = NEVER
+    for u in range(first, last):
+        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], limit)
+        before[u] = unit[TAKEN, node_, u] if is_open else NEVER
+        level = min(level, before[u])
+    node[OCCUPIED, node_] += wanted
     while wanted > 0:
         for u in range(first, last):
-            if unit[TAKEN, node_, u] == level and wanted > 0 and level < min(unit[CAP, node_, u], limit):
-                if slot_holds(slot_job, node_, u, who):
-                    continue
+            if before[u] == level and wanted > 0:
                 k = 0
                 while slot_job[node_, u, k] >= 0:
                     k += 1
@@ -80,26 +90,19 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
                 job[who, FIRST_SLOT] = place
                 unit[TAKEN, node_, u] += 1
                 unit[CAP, node_, u] = min(unit[CAP, node_, u], limit)
-                count[who, base + unit[ACTIVE, node_, u]] += 1
-                node[node_, OCCUPIED] += 1
-                change_active(state, node_, u, 1)
+                if slots > 1:  # otherwise nobody is there whose speed could change
+                    count[who, base + unit[ACTIVE, node_, u]] += 1
+                    change_active(state, node_, u, 1)
                 wanted -= 1
         level += 1
-
-
-@inlined
-def slot_holds(slot_job: Ints32, node_: int, unit_: int, who: int) -> bool:
-    holds = False
-    for k in range(slot_job.shape[2]):
-        holds |= slot_job[node_, unit_, k] == who
-    return holds
 
 
 @compiled
 def occupy(state: State, who: int, now: int) -> None:
     """Put the job onto the nodes that were chosen for it, at the speed that it has there."""
-    job, node, _, _, _, _, _, phases, _, _, _, chosen, _, _, _, _, _, reg = state
+    job, node, _, _, _, _, _, phases, _, _, touched, chosen, _, _, _, _, _, reg = state
     cores = reg[NODE_CORES]
+    touch(job, touched, reg, who)
     job[who, FIRST_SLOT] = -1
     job[who, IS_IDLE] = 0
     job[who, RATE] = 0
@@ -111,7 +114,7 @@ def occupy(state: State, who: int, now: int) -> None:
         take_units(state, who, n, 0, cores, job[who, CORES])
         if job[who, GPUS] > 0:
             take_units(state, who, n, cores, state[2].shape[1], job[who, GPUS])
-        node[n, FREE_MEMORY] -= job[who, MEMORY]
+        node[FREE_MEMORY, n] -= job[who, MEMORY]
         count_open(state, n)
     refresh(state, now)
 
@@ -119,36 +122,47 @@ def occupy(state: State, who: int, now: int) -> None:
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
     """Take the job off its nodes and give the neighbours the speed that follows."""
-    job, node, slot_job, slot_next, unit, count, rate, _, heap, _, _, _, _, _, _, _, _, reg = state
-    units = slot_job.shape[1]
+    job, node, slot_job, slot_next, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
     slots = slot_job.shape[2]
+    on_node = slot_job.shape[1] * slots
     heap_drop(job, heap, reg, who)
     place = job[who, FIRST_SLOT]
     job[who, FIRST_SLOT] = -1
-    last = -1
     while place >= 0:
-        n = place // (units * slots)
-        u = (place // slots) % units
+        n = place // on_node
+        end = (n + 1) * on_node
+        u = slot_job.shape[1] - 1
+        while place >= end - on_node and place < end:  # its slots on a node follow one another
+            while place < (n * slot_job.shape[1] + u) * slots:
+                u -= 1
+            while place >= (n * slot_job.shape[1] + u + 1) * slots:
+                u += 1
+            leave_unit(state, who, n, u, place - (n * slot_job.shape[1] + u) * slots)
+            place = slot_next[place]
+        node[OCCUPIED, n] -= job[who, CORES] + job[who, GPUS]
+        node[FREE_MEMORY, n] += job[who, MEMORY]
+        count_open(state, n)
+    refresh(state, now)
+
+
+@inlined
+def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> None:
+    """Take the job out of a slot."""
+    job, _, slot_job, _, unit, count, rate, _, _, _, _, _, _, _, _, _, _, reg = state
+    is_gpu = unit_ >= reg[NODE_CORES]
+    if slot_job.shape[2] > 1:
         if job[who, IS_IDLE] == 0:
-            change_active(state, n, u, -1)
-        count[who, (rate.shape[1] if u >= reg[NODE_CORES] else 0) + unit[ACTIVE, n, u]] -= 1
-        slot_job[n, u, place % slots] = -1
-        unit[TAKEN, n, u] -= 1
-        cap = reg[GPU_SLOTS] if u >= reg[NODE_CORES] else reg[CORE_SLOTS]
-        for k in range(slots):
-            other = slot_job[n, u, k]
+            change_active(state, node_, unit_, -1)
+        count[who, (rate.shape[1] if is_gpu else 0) + unit[ACTIVE, node_, unit_]] -= 1
+    slot_job[node_, unit_, slot] = -1
+    unit[TAKEN, node_, unit_] -= 1
+    cap = reg[GPU_SLOTS] if is_gpu else reg[CORE_SLOTS]
+    if job[who, LIMIT] < cap:  # otherwise it was not the one that bore the least
+        for k in range(slot_job.shape[2]):
+            other = slot_job[node_, unit_, k]
             if other >= 0:
                 cap = min(cap, job[other, LIMIT])
-        unit[CAP, n, u] = cap
-        node[n, OCCUPIED] -= 1
-        if n != last:
-            if last >= 0:
-                count_open(state, last)
-            node[n, FREE_MEMORY] += job[who, MEMORY]
-            last = n
-        place = slot_next[place]
-    count_open(state, last)
-    refresh(state, now)
+        unit[CAP, node_, unit_] = cap
 
 
 # Who fits where.
@@ -169,9 +183,9 @@ def suits(state: State, node_: int, who: int) -> bool:
     job = state[0]
     node = state[1]
     reg = state[17]
-    good = node[node_, OPEN] >= job[who, CORES]
+    good = node[OPEN, node_] >= job[who, CORES]
     if good and reg[HAS_MEMORY]:
-        good = node[node_, FREE_MEMORY] >= job[who, MEMORY]
+        good = node[FREE_MEMORY, node_] >= job[who, MEMORY]
     if good and job[who, LIMIT] < reg[CORE_SLOTS]:
         good = has_units(state, node_, who, 0, reg[NODE_CORES], job[who, CORES])
     if good and job[who, GPUS] > 0:
@@ -198,32 +212,30 @@ def choose_nodes(state: State, who: int) -> bool:
         return False
     wanted = job[who, NODES]
     by_occupied = scratch[1]
-    most = state[2].shape[1] * state[2].shape[2]
-    for k in range(most + 1):
-        by_occupied[k] = 0
     good = scratch[0]
     suiting = 0
-    for n in range(node.shape[0]):
-        good[n] = suits(state, n, who)
-        if good[n]:
-            by_occupied[node[n, OCCUPIED]] += 1
-            suiting += 1
-    if suiting < wanted:
-        return False
+    block = 0
+    while block * BLOCK < node.shape[1] and by_occupied[0] < wanted:
+        if node[MOST_OPEN, block] >= job[who, CORES]:
+            for n in range(block * BLOCK, min((block + 1) * BLOCK, node.shape[1])):
+                if suits(state, n, who):
+                    by_occupied[node[OCCUPIED, n]] += 1
+                    good[suiting] = n
+                    suiting += 1
+        block += 1
     edge = 0
     below = 0
-    while below + by_occupied[edge] < wanted:
+    while suiting >= wanted and below + by_occupied[edge] < wanted:
         below += by_occupied[edge]
         edge += 1
     at_edge = wanted - below
     found = 0
-    for n in range(node.shape[0]):
-        if good[n] and node[n, OCCUPIED] <= edge:
-            if node[n, OCCUPIED] == edge:
-                if at_edge == 0:
-                    continue
-                at_edge -= 1
+    for k in range(suiting):
+        n = good[k]
+        by_occupied[node[OCCUPIED, n]] = 0
+        if node[OCCUPIED, n] < edge or (node[OCCUPIED, n] == edge and at_edge > 0):
+            at_edge -= node[OCCUPIED, n] == edge
             chosen[found] = n
             found += 1
     reg[CHOSEN_N] = found
-    return True
+    return bool(suiting >= wanted)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.tables import (
-    NEVER,
-    NODES,
-)
+from emulator.harness.compiled import compiled, inlined
+from emulator.harness.tables import ESTIMATE, NEVER, NODES
 from emulator.mechanisms.oversubscribe.tables import (
     CAP,
+    CHANGED,
+    CHANGED_N,
+    CHOSEN_N,
     CORE_SLOTS,
     CORES,
     DIRTY,
+    ENOUGH_AT,
     EXPECTED,
     FREE_MEMORY,
     GPU_SLOTS,
@@ -41,6 +42,8 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
     limit = job[who, LIMIT]
     if unit[TAKEN, node_, unit_] < min(unit[CAP, node_, unit_], limit):
         return 0
+    if slot_job.shape[2] == 1:
+        return int(job[slot_job[node_, unit_, 0], EXPECTED])
     limit = min(limit, reg[GPU_SLOTS] if unit_ >= reg[NODE_CORES] else reg[CORE_SLOTS])
     at = -1
     while True:
@@ -80,7 +83,7 @@ def units_ready(state: State, node_: int, who: int, first: int, last: int, wante
 def memory_ready(state: State, node_: int, who: int) -> int:
     """When the node has the memory that the job wants."""
     job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    free = node[node_, FREE_MEMORY]
+    free = node[FREE_MEMORY, node_]
     at = 0
     while free < job[who, MEMORY]:
         after = NEVER
@@ -104,18 +107,33 @@ def memory_ready(state: State, node_: int, who: int) -> int:
 def update_ready(state: State, head: int) -> None:
     """READY of the nodes on which something has changed."""
     job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    everything = reg[HEAD] != head
+    everything = not is_alike(job, reg[HEAD], head)
     reg[HEAD] = head
-    for n in range(node.shape[0]):
-        if everything or node[n, DIRTY]:
-            node[n, DIRTY] = 0
-            ready = units_ready(state, n, head, 0, reg[NODE_CORES], job[head, CORES])
-            if job[head, GPUS] > 0:
-                gpus = units_ready(state, n, head, reg[NODE_CORES], slot_job.shape[1], job[head, GPUS])
-                ready = max(ready, gpus)
-            if reg[HAS_MEMORY]:
-                ready = max(ready, memory_ready(state, n, head))
-            node[n, READY] = ready
+    for k in range(node.shape[1] if everything else reg[CHANGED_N]):
+        n = k if everything else node[CHANGED, k]
+        node[DIRTY, n] = 0
+        ready = units_ready(state, n, head, 0, reg[NODE_CORES], job[head, CORES])
+        if job[head, GPUS] > 0:
+            gpus = units_ready(state, n, head, reg[NODE_CORES], slot_job.shape[1], job[head, GPUS])
+            ready = max(ready, gpus)
+        if reg[HAS_MEMORY]:
+            ready = max(ready, memory_ready(state, n, head))
+        if ready != node[READY, n]:
+            node[READY, n] = ready
+            reg[ENOUGH_AT] = -1
+    reg[CHANGED_N] = 0
+
+
+@inlined
+def is_alike(job: Ints, one: int, other: int) -> bool:
+    """Whether two jobs want the same of a node."""
+    return bool(
+        one >= 0
+        and job[one, CORES] == job[other, CORES]
+        and job[one, GPUS] == job[other, GPUS]
+        and job[one, MEMORY] == job[other, MEMORY]
+        and job[one, LIMIT] == job[other, LIMIT]
+    )
 
 
 @compiled
@@ -148,20 +166,66 @@ def smallest(values: Ints, count: int, which: int) -> int:
 @compiled
 def planned_start(state: State, head: int, now: int) -> int:
     """When the head could start if nobody else began: by expected ends at the present speeds."""
-    node = state[1]
+    node, reg = state[1], state[17]
     values = state[16][0]
+    wanted = state[0][head, NODES]
+    if reg[HEAD] < 0 or state[0][reg[HEAD], NODES] != wanted:
+        reg[ENOUGH_AT] = -1
     update_ready(state, head)
-    for n in range(node.shape[0]):
-        values[n] = node[n, READY]
-    return max(now, smallest(values, node.shape[0], state[0][head, NODES] - 1))
+    if reg[ENOUGH_AT] < 0:
+        for n in range(node.shape[1]):
+            values[n] = node[READY, n]
+        reg[ENOUGH_AT] = smallest(values, node.shape[1], wanted - 1)
+    return max(now, int(reg[ENOUGH_AT]))
 
 
 @compiled
-def still_starts(state: State, head: int, at: int) -> bool:
-    """Whether the head could start at this time as things are now."""
+def ready_by(state: State, head: int, at: int) -> int:
+    """How many nodes the head could use at this time as things are now."""
     node = state[1]
     update_ready(state, head)
-    wanted = state[0][head, NODES]
-    for n in range(node.shape[0]):
-        wanted -= node[n, READY] <= at
-    return bool(wanted <= 0)
+    ready = 0
+    for n in range(node.shape[1]):
+        ready += node[READY, n] <= at
+    return ready
+
+
+@inlined
+def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
+    """Whether a node that the head could use at a time is none any more with a candidate that stays longer.
+
+    At the least: its cores are those that cost the head nothing as far as there are such, and nobody is slowed down.
+    Where each core has one job that is all there is to it.
+    """
+    job, _, slot_job, _, unit, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
+    ready = 0
+    harmless = 0
+    for u in range(reg[NODE_CORES]):
+        stay = 0
+        cap = min(reg[CORE_SLOTS], job[head, LIMIT])
+        for k in range(slot_job.shape[2]):
+            other = slot_job[node_, u, k]
+            if other >= 0 and job[other, EXPECTED] > at:
+                stay += 1
+                cap = min(cap, job[other, LIMIT])
+        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], job[who, LIMIT])
+        ready += stay < cap
+        harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[who, LIMIT]))
+    return bool(ready - max(0, job[who, CORES] - harmless) < job[head, CORES])
+
+
+@compiled
+def leaves_enough(state: State, who: int, head: int, at: int, ready: int, now: int) -> bool:
+    """Whether the head may still start at a time with a candidate on its chosen nodes; `ready` could be used so far.
+
+    False is certain; True is where each core has one job, and nothing else is wanted of a node.
+    """
+    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, _, reg = state
+    if now + job[who, ESTIMATE] <= at:
+        return True
+    for k in range(reg[CHOSEN_N]):
+        if ready < job[head, NODES]:
+            break
+        n = chosen[k]
+        ready -= node[READY, n] <= at and loses_node(state, n, who, head, at)
+    return bool(ready >= job[head, NODES])

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import (
-    HEAP_N,
-)
+from emulator.harness.tables import HEAP_N, NODES, R_FIRST, RUN_ROW
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE,
+    CHANGED,
+    CHANGED_N,
+    CORES,
     DIRTY,
     ESTIMATE_LEFT,
     EVENT,
     EXPECTED,
     FIRST_SLOT,
     FULL,
+    GPUS,
     HEAD,
     HEAP_AT,
     IS_IDLE,
@@ -24,6 +26,7 @@ from emulator.mechanisms.oversubscribe.tables import (
     PHASE_LEFT,
     RATE,
     SETTLED,
+    TAKEN,
     TOUCHED_N,
 )
 
@@ -119,6 +122,15 @@ def speed_of(job: Ints, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
     return int(speed)
 
 
+@inlined
+def touch(job: Ints, touched: Ints32, reg: Ints, who: int) -> None:
+    """The speed of the job may be another one."""
+    if job[who, MARK] == 0:
+        job[who, MARK] = 1
+        touched[reg[TOUCHED_N]] = who
+        reg[TOUCHED_N] += 1
+
+
 @compiled
 def change_active(state: State, node_: int, unit_: int, by: int) -> None:
     """One job more or fewer computes on a unit: note it with everybody there."""
@@ -126,31 +138,47 @@ def change_active(state: State, node_: int, unit_: int, by: int) -> None:
     before = unit[ACTIVE, node_, unit_]
     unit[ACTIVE, node_, unit_] = before + by
     base = rate.shape[1] if unit_ >= reg[NODE_CORES] else 0
-    for k in range(slot_job.shape[2]):
+    there = unit[TAKEN, node_, unit_]
+    k = 0
+    while there > 0:
         who = slot_job[node_, unit_, k]
         if who >= 0:
+            there -= 1
             count[who, base + before] -= 1
             count[who, base + before + by] += 1
-            if job[who, MARK] == 0:
-                job[who, MARK] = 1
-                touched[reg[TOUCHED_N]] = who
-                reg[TOUCHED_N] += 1
+            touch(job, touched, reg, who)
+        k += 1
+
+
+@inlined
+def mark_node(node: Ints, reg: Ints, node_: int) -> None:
+    """What the node has to offer, or when, may have changed."""
+    if node[DIRTY, node_] == 0:
+        node[DIRTY, node_] = 1
+        node[CHANGED, reg[CHANGED_N]] = node_
+        reg[CHANGED_N] += 1
 
 
 @compiled
-def mark_nodes(job: Ints, node: Ints, slot_job: Ints32, slot_next: Ints32, who: int) -> None:
-    """The expected end of a job has changed: so may what its nodes have to offer, and when."""
+def mark_nodes(state: State, who: int) -> None:
+    """The expected end of a job has changed: so may what its nodes have to offer, and when.
+
+    It has as many slots on each of its nodes. Those of a job that is only tried are marked as it takes them.
+    """
+    job, node, slot_job, _, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
+    if job[who, RUN_ROW] < 0:
+        return
     on_node = slot_job.shape[1] * slot_job.shape[2]
-    place = job[who, FIRST_SLOT]
-    while place >= 0:
-        node[place // on_node, DIRTY] = 1
-        place = slot_next[place]
+    first = runs[job[who, RUN_ROW], R_FIRST]
+    apart = job[who, CORES] + job[who, GPUS]
+    for k in range(job[who, NODES]):
+        mark_node(node, reg, log[first + k * apart] // on_node)
 
 
 @compiled
 def refresh(state: State, now: int) -> None:
     """Give everybody who was touched the speed that follows from who computes where."""
-    job, node, slot_job, slot_next, _, count, rate, _, heap, _, touched, _, _, _, _, _, _, reg = state
+    job, _, _, _, _, count, rate, _, heap, _, touched, _, _, _, _, _, _, reg = state
     for k in range(reg[TOUCHED_N]):
         who = touched[k]
         job[who, MARK] = 0
@@ -164,5 +192,5 @@ def refresh(state: State, now: int) -> None:
             job[who, EXPECTED] = now + whole_us(job[who, ESTIMATE_LEFT], speed)
             heap_set(job, heap, reg, who)
             if reg[HEAD] >= 0:
-                mark_nodes(job, node, slot_job, slot_next, who)
+                mark_nodes(state, who)
     reg[TOUCHED_N] = 0

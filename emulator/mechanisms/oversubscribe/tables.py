@@ -22,21 +22,25 @@ if TYPE_CHECKING:
     HEAP_AT, FIRST_SLOT, IS_IDLE, MARK, SEEN,
 ) = range(t.JOB_COLUMNS, t.JOB_COLUMNS + 17)  # fmt: skip
 JOB_COLUMNS = t.JOB_COLUMNS + 17
-# Columns of the node table. OCCUPIED: slots; OPEN: cores that can take one more job that bears any number;
-# FREE_MEMORY: KiB; READY: when the head of the queue could use the node; DIRTY: READY is to be computed anew;
-# IS_PINNED: the head is planned on it; THEN: free cores when the head is planned to start, without it.
-OCCUPIED, OPEN, FREE_MEMORY, READY, DIRTY, IS_PINNED, THEN = range(7)
-NODE_COLUMNS = 7
+# Rows of the node table, a column a node. OCCUPIED: slots; OPEN: cores that can take one more job that bears any
+# number; FREE_MEMORY: KiB; READY: when the head of the queue could use the node; DIRTY: READY is to be computed anew;
+# IS_PINNED: the head is planned on it; THEN: free cores when the head is planned to start, without it. Two are lists:
+# CHANGED, of the nodes that are DIRTY; MOST_OPEN, of each BLOCK of nodes, the most that is OPEN on one of them.
+OCCUPIED, OPEN, FREE_MEMORY, READY, DIRTY, IS_PINNED, THEN, CHANGED, MOST_OPEN = range(9)
+NODE_ROWS = 9
+BLOCK = 32
 # Planes of the unit table. TAKEN: slots; ACTIVE: jobs on it that compute now; CAP: the least LIMIT of those on it.
 TAKEN, ACTIVE, CAP = range(3)
 PLANES = 3
 # Registers behind the harness's own. NODE_CORES: units that are cores; CORE_SLOTS, GPU_SLOTS: of one unit;
 # FULL: speed of a job alone; HEAD: whose READY times are kept; TOUCHED_N; STAMP; HAS_MEMORY;
-# PAUSE_AT: nothing later happens; PROGRAM: the rules of the authors' program.
+# PAUSE_AT: nothing later happens; PROGRAM: the rules of the authors' program; CHANGED_N: DIRTY nodes; ENOUGH_AT: when
+# the head has its nodes by READY, -1 if that is to be computed.
 (
     NODE_CORES, CORE_SLOTS, GPU_SLOTS, FULL, HEAD, TOUCHED_N, STAMP, HAS_MEMORY, CHOSEN_N, PAUSE_AT, PROGRAM,
-) = range(t.REGISTERS, t.REGISTERS + 11)  # fmt: skip
-REGISTERS = t.REGISTERS + 11
+    CHANGED_N, ENOUGH_AT,
+) = range(t.REGISTERS, t.REGISTERS + 13)  # fmt: skip
+REGISTERS = t.REGISTERS + 13
 # Planes of the memory of failed candidates: the pass's stamp and the least estimate that failed.
 FAILED_STAMP, FAILED_ESTIMATE = range(2)
 

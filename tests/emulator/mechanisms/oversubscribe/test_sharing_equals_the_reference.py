@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emulator.harness.cluster import Stop
 from emulator.mechanisms.oversubscribe.contention import EqualShares, Overhead, PartialUse
 from gates import GATE
-from oracle.sharing import cluster_of, random_case, reference_of, schedule_of
+from oracle.sharing import cluster_of, dense_case, random_case, reference_of, schedule_of
 from oracle.workloads import smallest_part
 
 if TYPE_CHECKING:
@@ -56,6 +56,30 @@ def compare_many(scheduler: str, contention: Contention, *, workloads: int, seed
 @pytest.mark.parametrize("scheduler", ["fcfs+none", "fcfs+easy"])
 def test_every_job_starts_and_ends_when_it_does_in_the_reference(scheduler, contention):
     compare_many(scheduler, contention, workloads=60, seed=1)
+
+
+@pytest.mark.parametrize("nodes", [3, 6])
+def test_whoever_backfills_before_a_full_queue_does_so_in_the_reference(nodes):
+    rng = np.random.default_rng(nodes)
+    for _ in range(40):
+        machine, jobs = dense_case(rng, nodes, jobs=40)
+        compare(machine, jobs, "fcfs+easy", EqualShares())
+
+
+def test_and_on_a_machine_of_many_nodes():
+    rng = np.random.default_rng(70)
+    for _ in range(6):
+        machine, jobs = dense_case(rng, 70, jobs=30)
+        compare(machine, jobs, "fcfs+easy", EqualShares())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_full_queues_of_hundreds_of_workloads_run_as_in_the_reference():
+    rng = np.random.default_rng(3)
+    for _ in range(GATE.reference_workloads):
+        machine, jobs = dense_case(rng, int(rng.integers(2, 9)), jobs=40)
+        compare(machine, jobs, "fcfs+easy", EqualShares())
 
 
 @pytest.mark.slow
