@@ -12,6 +12,7 @@ import numpy as np
 
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.columns import longer
 from emulator.harness.record import JobState, RunTable
 from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
@@ -193,8 +194,11 @@ class PlanningMachine(TableViews):
         self._job[job, t.END] = now_us
 
     def _grow(self) -> None:
-        self._runs = np.concatenate((self._runs, np.zeros_like(self._runs)))
-        self._log = np.concatenate((self._log, np.zeros_like(self._log)))
+        """Twice the rows where an instant might not find as many as it needs."""
+        if len(self._runs) - self._reg[t.RUNS_N] < self.node_count:
+            self._runs = longer(self._runs, len(self._runs))
+        if len(self._log) - self._reg[t.LOG_N] < self.node_count:
+            self._log = longer(self._log, len(self._log))
         self._make_state()
 
     # Afterwards.

@@ -20,8 +20,8 @@ NEARLY = 1.0 - 1e-9
 @inlined
 def length_us(work: int, speed: int, tick: int) -> int:
     """Time that work takes at a speed, in whole ticks."""
-    time = (work + speed - 1) // speed
-    return (time + tick - 1) // tick * tick
+    time = work if speed == 1 else (work + speed - 1) // speed
+    return time if tick == 1 else (time + tick - 1) // tick * tick
 
 
 @inlined

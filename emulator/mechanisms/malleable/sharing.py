@@ -9,14 +9,16 @@ from emulator.mechanisms.malleable.tables import (
     CLASS,
     FLOOR,
     MALLEABLE,
+    MALLEABLE_N,
     MAX,
+    NEVER,
     RUNNING_N,
     TARGET,
     WIDTH,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints, State
+    from emulator.mechanisms.malleable.tables import Ints, Ints32, State
 
 
 @inlined
@@ -24,6 +26,24 @@ def share_of(job: Ints, who: int, even: int) -> int:
     """An even share within what the job may have."""
     mine: int = max(job[who, FLOOR], min(job[who, MAX], even))
     return mine
+
+
+@inlined
+def even_share(job: Ints, running: Ints32, count: int, nodes: int) -> int:
+    """The largest even share for which there are nodes, where not all can have the same."""
+    even = 0
+    too_much = nodes + 1
+    while too_much - even > 1:
+        middle = (even + too_much) >> 1
+        wanted = 0
+        for k in range(count):
+            if job[running[k], CLASS] == MALLEABLE:
+                wanted += share_of(job, running[k], middle)
+        if wanted <= nodes:
+            even = middle
+        else:
+            too_much = middle
+    return even
 
 
 @compiled
@@ -35,21 +55,18 @@ def share(state: State) -> None:
     """
     job, _, running, _, _, _, _, _, free, _, _, _, reg, _ = state
     nodes = free.shape[0]
+    floor = 0
+    most = NEVER
     for k in range(reg[RUNNING_N]):
-        if job[running[k], CLASS] != MALLEABLE:
-            nodes -= job[running[k], WIDTH]
-    even = 0
-    too_much = nodes + 1
-    while too_much - even > 1:
-        middle = (even + too_much) >> 1
-        wanted = 0
-        for k in range(reg[RUNNING_N]):
-            if job[running[k], CLASS] == MALLEABLE:
-                wanted += share_of(job, running[k], middle)
-        if wanted <= nodes:
-            even = middle
+        who = running[k]
+        if job[who, CLASS] != MALLEABLE:
+            nodes -= job[who, WIDTH]
         else:
-            too_much = middle
+            floor = max(floor, job[who, FLOOR])
+            most = min(most, job[who, MAX])
+    even = nodes // reg[MALLEABLE_N]
+    if even < floor or even >= most:  # otherwise all may have that, and one of them one more
+        even = even_share(job, running, reg[RUNNING_N], nodes)
     rest = nodes
     for k in range(reg[RUNNING_N]):
         who = running[k]
