@@ -56,12 +56,12 @@ class NodeShape:
         core = place // self.slots
         return node * self.cores + core if core < self.cores else -1
 
-    def slot_names(self, node: str) -> Iterator[str]:
-        """Of the slots of a node, in order: `n001/c03.2` is the second slot of core 3."""
+    def slot_names(self) -> Iterator[str]:
+        """Of the slots of a node, in order, behind its name: `n001/c03.2` is the second slot of core 3."""
         for kind, units, slots in (("c", self.cores, self.slots), ("g", self.gpus, self.gpu_slots)):
             for unit in range(units):
                 for slot in range(1, slots + 1):
-                    yield f"{node}/{kind}{unit:02d}.{slot}"
+                    yield f"/{kind}{unit:02d}.{slot}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +263,13 @@ class SharedCluster(TableViews):
 
     def _done_us(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """What these jobs have done of their run times so far, in whole microseconds."""
-        job, reg = self._room.job[rows], self._room.reg
-        done = job[:, t.RUN].copy()
+        reg = self._room.reg
+        done: NDArray[np.int64] = self._room.job[rows, t.RUN]
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
-        for k in np.flatnonzero(job[:, t.STATE] == t.RUNNING):
-            left = job[k, s.PHASE_LEFT] - (reg[t.NOW] - job[k, s.SETTLED]) * job[k, s.RATE]
-            rest = later[job[k, s.PHASE_END]] - later[job[k, s.PHASE] + 1]
+        for k in np.flatnonzero(self._room.job[rows, t.STATE] == t.RUNNING):
+            job = self._room.job[rows[k]]
+            left = job[s.PHASE_LEFT] - (reg[t.NOW] - job[s.SETTLED]) * job[s.RATE]
+            rest = later[job[s.PHASE_END]] - later[job[s.PHASE] + 1]
             done[k] -= -(-max(left, 0) // reg[s.FULL]) + rest
         return done
 
@@ -281,7 +282,8 @@ def in_slots(jobs: JobTable, demands: Demands) -> JobTable:
 
 def slot_names(nodes: int, shape: NodeShape) -> tuple[str, ...]:
     """The slots of all nodes, in order."""
-    return tuple(name for node in default_node_names(nodes) for name in shape.slot_names(node))
+    of_a_node = [*shape.slot_names()]
+    return tuple([node + slot for node in default_node_names(nodes) for slot in of_a_node])
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:

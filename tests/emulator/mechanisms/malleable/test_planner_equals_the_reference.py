@@ -155,6 +155,19 @@ def test_work_is_conserved_to_the_node_microsecond_and_no_node_is_given_twice(na
         assert all(one[0] != two[0] or one[2] <= two[1] for one, two in pairwise(stays))
 
 
+def test_the_tables_of_a_run_grow_and_keep_what_is_in_them():
+    long = [Flexible(number, number, 4000 * US, 4000 * US, 3, MALLEABLE, 1, 12) for number in range(3)]
+    short = [
+        Flexible(number, number * 10 * US, 9 * US, 9 * US, 1, MALLEABLE, 1, 3) for number in range(3, 60)
+    ]
+    machine = planned(long + short, 12, Reading())
+    runs = machine.run_table()
+    assert len(runs.job) > 2 * (60 + 2 * 12 + 8)
+    assert len(runs.node) > 2 * (sum(job.nodes for job in long + short) + 2 * 12 + 8)
+    assert segments(machine) == reference_plan(long + short, 12, Reading())
+    assert np.bincount(runs.job, runs.done_node_us).tolist() == [12_000 * US] * 3 + [9 * US] * 57
+
+
 def test_only_malleable_jobs_change_and_their_segments_follow_one_another():
     jobs, nodes = flexible_jobs(np.random.default_rng(7))
     machine = planned(jobs, nodes, Reading())
