@@ -125,15 +125,17 @@ def random_case(rng: np.random.Generator, *, most_jobs: int = 25) -> tuple[Machi
     return machine, jobs
 
 
-def dense_case(rng: np.random.Generator, nodes: int, *, jobs: int) -> tuple[Machine, list[SharedJob]]:
+def dense_case(
+    rng: np.random.Generator, nodes: int, *, jobs: int, gpus: int = 0
+) -> tuple[Machine, list[SharedJob]]:
     """Far more jobs than there is room for, of whole nodes and of parts, that ask for too much time or too little."""
-    plain = rng.random() < 0.7
+    plain = gpus > 0 or rng.random() < 0.7
     machine = Machine(
         nodes=nodes,
         cores=int(rng.integers(1, 5)),
         slots=int(rng.choice((1, 1, 2, 3))),
         memory=0 if plain else int(rng.choice((0, 8))),
-        gpus=0 if plain else int(rng.choice((0, 1))),
+        gpus=gpus if plain else int(rng.choice((0, 1))),
     )
     made, submit_s = [], 0
     for number in range(1, jobs + 1):

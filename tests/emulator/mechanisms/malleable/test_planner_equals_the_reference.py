@@ -155,6 +155,16 @@ def test_work_is_conserved_to_the_node_microsecond_and_no_node_is_given_twice(na
         assert all(one[0] != two[0] or one[2] <= two[1] for one, two in pairwise(stays))
 
 
+def test_what_limited_jobs_may_not_have_goes_to_the_others_where_the_even_share_is_their_limit():
+    limits = (2, 2, 8)
+    jobs = [
+        Flexible(number, 0, 60 * US, 60 * US, 2, MALLEABLE, 1, most) for number, most in enumerate(limits)
+    ]
+    found = segments(planned(jobs, 8, Reading()))
+    assert [found[number][0].nodes for number in range(3)] == [2, 2, 4]
+    assert found == reference_plan(jobs, 8, Reading())
+
+
 def test_the_tables_of_a_run_grow_and_keep_what_is_in_them():
     long = [Flexible(number, number, 4000 * US, 4000 * US, 3, MALLEABLE, 1, 12) for number in range(3)]
     short = [

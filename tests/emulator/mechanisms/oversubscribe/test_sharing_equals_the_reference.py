@@ -66,6 +66,13 @@ def test_whoever_backfills_before_a_full_queue_does_so_in_the_reference(nodes):
         compare(machine, jobs, "fcfs+easy", EqualShares())
 
 
+def test_and_where_the_head_waits_for_gpus():
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        machine, jobs = dense_case(rng, 4, jobs=30, gpus=2)
+        compare(machine, jobs, "fcfs+easy", EqualShares())
+
+
 def test_and_on_a_machine_of_many_nodes():
     rng = np.random.default_rng(70)
     for _ in range(6):
