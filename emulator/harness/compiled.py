@@ -132,7 +132,7 @@ def _numba() -> Any:
 # Numba counts the references of arrays at each use, with an atomic instruction, unless told that nothing is
 # allocated (`_nrt`, an option it has but does not declare). The loops work on the caller's arrays only, and are
 # three times faster without.
-_OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nopython": True, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 class Kernel:
@@ -147,19 +147,20 @@ class Kernel:
     def dispatcher(self) -> Any:
         """Numba's form of it, as Python calls it: kept in the cache with all that it calls."""
         numba = _numba()
-        from emulator.harness.compiled_parts import Whole  # noqa: PLC0415 - it needs Numba
+        from emulator.harness.compiled_parts import Whole, WholeDispatcher  # noqa: PLC0415 - it needs Numba
         from emulator.harness.kernel_cache import keep  # noqa: PLC0415
 
-        made = numba.njit(pipeline_class=Whole, **_OPTIONS)(self.py_func)
-        return made if made is self.py_func else keep(made)  # NUMBA_DISABLE_JIT=1
+        if numba.config.DISABLE_JIT:
+            return self.py_func
+        return keep(WholeDispatcher(self.py_func, targetoptions=dict(_OPTIONS), pipeline_class=Whole))
 
     @cached_property
     def part(self) -> Any:
         """Numba's form of it, as other compiled functions call it (`compiled_parts.py`)."""
-        from emulator.harness.compiled_parts import Part  # noqa: PLC0415 - only to compile
+        from emulator.harness.compiled_parts import Part, PartDispatcher  # noqa: PLC0415 - only to compile
 
         options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": self._always_inline}
-        return _numba().njit(pipeline_class=Part, **options)(self.py_func)
+        return PartDispatcher(self.py_func, targetoptions=options, pipeline_class=Part)
 
     @property
     def _numba_type_(self) -> Any:
