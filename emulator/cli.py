@@ -51,9 +51,9 @@ _COMMANDS = {
 
 
 _OBJECTS = 400_000
-"""New ones before garbage is looked for. Imports make hundreds of thousands, all to stay; 700 is Python's default."""
+"""New ones before garbage is looked for. Imports make more than 100,000, all to stay; 700 is Python's default."""
 
-# Python ends with a last look for garbage, at all there is: a quarter of the time of a small run.
+# Python ends with a last look for garbage, at all there is: a fifth of the time of a small run.
 atexit.register(gc.freeze)
 
 _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}

@@ -147,14 +147,14 @@ class Whole(CompilerBase):
 
 
 def _plain(kind: Any) -> Any:
-    """A number is a number, whether it is known, comes of a narrow array, or neither."""
+    """A whole number is one, whether it is known, comes of a narrow array, or neither."""
     if isinstance(kind, types.IntegerLiteral) or kind in types.signed_domain:
         return types.int64
     return kind
 
 
 class PartDispatcher(CPUDispatcher):
-    """A part, compiled once for all numbers."""
+    """A part, compiled once for whole numbers of all widths."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What Numba asks at each call."""

@@ -88,10 +88,10 @@ def test_a_function_that_only_others_call_is_kept_in_no_file_of_its_own(tmp_path
     assert not [path for path in (tmp_path / "kept").rglob("*") if "twice" in path.name]
 
 
-def test_a_part_is_compiled_once_for_numbers_of_all_kinds_and_sees_of_arrays_what_they_are(tmp_path):
+def test_a_part_is_compiled_once_for_whole_numbers_of_all_widths_and_sees_of_arrays_what_they_are(tmp_path):
     *found, many = run(tmp_path, NUMBERS_AND_ARRAYS)
     of_wide = [6, 3, 3, 3, 4, 8, 24, 8]
     of_narrow = [6, 3, 3, 3, 4, 4, 12, 4]
-    of_turned = [6, 2, 2, 2, 4, 8, 8, 24]  # not without gaps: passed as Numba does
+    of_turned = [6, 2, 2, 2, 4, 8, 8, 24]  # not without gaps: another kind of table
     assert json.loads("".join(found)) == [of_wide, of_wide, of_wide, of_narrow, of_turned]
     assert many == "3", "one for each kind of table"

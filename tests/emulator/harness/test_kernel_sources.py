@@ -44,7 +44,7 @@ def test_the_version_of_the_kernels_is_read_anew_only_when_a_module_is_another_o
     package = package_of(
         tmp_path,
         harness__compiled="",
-        harness__kernel="from emulator.harness.compiled import compiled\n",
+        harness__kernel=COMPILED,
         other="",
     )
     known = tmp_path / "cache" / "version"
