@@ -24,7 +24,9 @@ from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRew
 from numba.core.untyped_passes import FindLiterallyCalls, InlineInlinables, LiteralUnroll, WithLifting
 
 
-class _Library(JITCodeLibrary):
+class Library(JITCodeLibrary):
+    """Code on its way to its callers."""
+
     def _optimize_functions(self, ll_module: Any) -> None:
         """Simplify each function; what is only declared is nothing to simplify."""
         ll_module.data_layout = self._codegen._data_layout  # noqa: SLF001
@@ -34,7 +36,7 @@ class _Library(JITCodeLibrary):
                 manager.run(function, builder)
 
 
-class _Unlinked(_Library):
+class _Unlinked(Library):
     """The code of a part, and what it calls."""
 
     @property
@@ -47,6 +49,7 @@ class _Unlinked(_Library):
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
+        self._reload_init.update(library._reload_init)  # noqa: SLF001 - what has to be there for it (`compiled_apart.py`)
 
     def get_pointer_to_function(self, _name: str) -> int:
         """It is nowhere."""
@@ -68,7 +71,7 @@ class _Unlinked(_Library):
         return self._shared_module
 
 
-class _Linked(_Library):
+class _Linked(Library):
     """The code of a function that Python calls, with all that it calls."""
 
     def _optimize_final_module(self) -> None:
@@ -77,6 +80,8 @@ class _Linked(_Library):
             if not function.is_declaration and function.linkage.name == "linkonce_odr":
                 function.linkage = "internal"
         super()._optimize_final_module()
+        for reach in self._reload_init:  # what it calls by address: waited for as late as can be
+            reach()
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)

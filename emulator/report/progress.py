@@ -55,6 +55,7 @@ class RunProgress:
         self._begin_us = wall()
         self._due_us = self._begin_us + _SILENT_US
         self._first_us: int | None = None
+        self._compiled = False
         self._bar: Progress | None = None
         self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
 
@@ -68,6 +69,9 @@ class RunProgress:
         """Where the run is now: cluster time, jobs ended, on-demand requests granted and rejected so far."""
         if self._first_us is None:
             self._first_us = cluster_us
+            if self._compiled:  # that took its time, which says nothing of what is to come
+                self._begin_us = self._wall()
+                self._due_us = self._begin_us + _SILENT_US
         self._last = (cluster_us, jobs_done, granted, rejected)
         if not self._quiet and self._wall() >= self._due_us:
             self._show()
@@ -77,6 +81,7 @@ class RunProgress:
         from emulator.harness.compiled import is_first_time  # noqa: PLC0415 - for a run only
 
         if not self._quiet and is_first_time():
+            self._compiled = True
             from rich.console import Console  # noqa: PLC0415 - as below
 
             self._console = self._console or Console(stderr=True)

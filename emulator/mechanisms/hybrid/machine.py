@@ -112,14 +112,14 @@ class HybridCluster(Cluster):
             raise ValueError("hybrid: passes are not watched, guests start in the kernel")
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := r.advance(self._state, self._work, self._claims, until_us)) == t.NEEDS_ROOM:
+        while (code := r.go_on(self._state, self._work, self._claims, until_us, 0)) == t.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
-        r.finish_instant(self._state, self._work, self._claims, now_us)
+        r.go_on(self._state, self._work, self._claims, now_us, 1)
         self._check_order()
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness import passes
-from emulator.harness.compiled import compiled
+from emulator.harness.compiled import apart, compiled
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.stepping import next_submit, step_to
@@ -219,6 +219,15 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         submit_due(job, queue, reg, now, NEVER)
         one_pass(state, claims, now)
         start_guests(state, work, claims, now)
+
+
+@apart
+def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int:
+    """Until `at` (`advance`), or what comes last then (`finish_instant`): half of the program of a whole run."""
+    if closes:
+        finish_instant(state, work, claims, at)
+        return AT_UNTIL
+    return advance(state, work, claims, at)
 
 
 @compiled

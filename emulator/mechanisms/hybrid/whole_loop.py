@@ -21,7 +21,7 @@ from emulator.harness.tables import (
 )
 from emulator.mechanisms.hybrid.claims import CLAIMS_N
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
-from emulator.mechanisms.hybrid.reserved import advance, finish_instant
+from emulator.mechanisms.hybrid.reserved import go_on
 from emulator.mechanisms.hybrid.timers import on_timer
 
 if TYPE_CHECKING:
@@ -112,25 +112,22 @@ def run(state: State, work: Work, claims: Claims, more: More) -> int:
     while True:
         if not has_room(state, claims, more):
             return NEEDS_ROOM
-        if mine[d.ARRIVING] >= 0:
-            on_arrival(state, work, claims, more, reg[NOW])
-            continue
-        if mine[d.AT_TIMER]:
-            on_timer(state, work, claims, more, reg[NOW])
-            continue
-        at, key = next_point(more)
-        if mine[d.AT_POINT]:
-            if at == reg[NOW]:
+        if mine[d.ARRIVING] < 0 and mine[d.AT_TIMER] == 0:
+            at, key = next_point(more)
+            if mine[d.AT_POINT] == 0:
+                code = go_on(state, work, claims, at, 0)
+                if code != AT_UNTIL or at == NEVER:
+                    return int(code)
+                mine[d.AT_POINT] = 1
+            elif at != reg[NOW]:
+                mine[d.AT_POINT] = 0
+                go_on(state, work, claims, reg[NOW], 1)
+            else:
                 handle(state, work, claims, more, key, at)
                 continue
-            mine[d.AT_POINT] = 0
-            finish_instant(state, work, claims, reg[NOW])
+            if reg[ORDER_FAILED]:
+                return ORDER_RAISED
+        elif mine[d.ARRIVING] >= 0:
+            on_arrival(state, work, claims, more, reg[NOW])
         else:
-            code = advance(state, work, claims, at)
-            if code != AT_UNTIL:
-                return int(code)
-            if at == NEVER:
-                return AT_UNTIL
-            mine[d.AT_POINT] = 1
-        if reg[ORDER_FAILED]:
-            return ORDER_RAISED
+            on_timer(state, work, claims, more, reg[NOW])

@@ -87,6 +87,18 @@ def test_the_first_run_of_a_version_says_that_it_compiles(wall, tmp_path, monkey
     assert out.file.getvalue() == ""
 
 
+def test_what_compiling_took_is_no_measure_of_the_time_left(wall, tmp_path, monkeypatch):
+    monkeypatch.setattr("emulator.harness.compiled.cache_folder", lambda: tmp_path / "none")
+    out = console(terminal=False)
+    with RunProgress(jobs=100, console=out, wall=wall) as progress:
+        progress.announce_compiling()
+        for wall.now_us, done in ((20 * US, 10), (21 * US, 20), (24 * US, 50)):
+            progress.update(wall.now_us, done)
+
+    _, *shown = out.file.getvalue().splitlines()
+    assert shown == ["cluster time 00:00:24, 50 of 100 jobs done, about 4 s to go"]
+
+
 def test_quiet_is_quiet(wall):
     out = console(terminal=True)
     with RunProgress(jobs=10, console=out, wall=wall, quiet=True) as progress:
