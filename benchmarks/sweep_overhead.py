@@ -5,8 +5,9 @@ python benchmarks/sweep_overhead.py [--runs 2000] [--jobs 2] [--dask [--whole-ru
 A log of 1,000 jobs is swept with two backfill rules and many seeds; two sweeps of different length, so that what is
 paid once cancels out. `simulate` is timed on the same jobs in this process. With --dask two sweeps are also done by one
 and by two workers of a Dask cluster in turns, and the wall times compared: the longer one of these, whose runs cost
-hardly more than what client and scheduler do for them on the same cores, and one of whole logs. What two cores can give
-at most is measured beside it: the same simulations by bare processes that know nothing of each other.
+hardly more than what client and scheduler do for them on the same cores, and one of whole logs. One worker is given one
+core, which it shares with client and scheduler, or both: then these have a core for nothing. What two cores can give at
+most is measured beside it: the same simulations by bare processes that know nothing of each other.
 """
 
 from __future__ import annotations
@@ -108,27 +109,44 @@ def simulate_s(log: Path) -> float:
 
 
 def by_dask(log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: str) -> None:
-    """The same sweep by one and by two workers, in turns; the first few runs pay for the start and are not counted."""
-    import distributed  # noqa: PLC0415 - an optional extra
-
-    few = min(40, runs // 4)
+    """The same sweep by one and by two workers, in turns; and by one that has one core for itself and all else."""
+    cores = os.sched_getaffinity(0)
+    one_core = {min(cores)}
     for _ in range(REPEATS):
         bare_s = [bare_wall_s(log, rules, runs // processes, processes) for processes in (1, 2)]
-        walls = []
-        for workers in (1, 2):
-            with distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None
-            ) as cluster:
-                options = ["--dask", cluster.scheduler_address]
-                sweep_wall_s(log, folder, few, options, rules)
-                few_s = sweep_wall_s(log, folder, few, options, rules)
-                walls.append(sweep_wall_s(log, folder, runs + few, options, rules) - few_s)
-        one_s, two_s = walls
-        print(
-            f"Dask, {runs} runs of {what}: one worker {one_s:.2f} s, two workers {two_s:.2f} s: "
-            f"{one_s / two_s:.2f} times as fast; bare processes {bare_s[0]:.2f} and {bare_s[1]:.2f} s: "
-            f"{bare_s[0] / bare_s[1]:.2f}"
+        core_s, one_s, two_s = (
+            dask_wall_s(log, folder, runs, rules, workers, on)
+            for workers, on in ((1, one_core), (1, cores), (2, cores))
         )
+        print(
+            f"Dask, {runs} runs of {what}: two workers on two cores {two_s:.2f} s, one on one core {core_s:.2f} s: "
+            f"{core_s / two_s:.2f} times as fast; one worker on two cores {one_s:.2f} s: {one_s / two_s:.2f}; "
+            f"bare processes {bare_s[0]:.2f} and {bare_s[1]:.2f} s: {bare_s[0] / bare_s[1]:.2f}"
+        )
+
+
+def dask_wall_s(  # noqa: PLR0917
+    log: Path, folder: Path, runs: int, rules: tuple[str, ...], workers: int, cores: set[int]
+) -> float:
+    """Wall seconds of a sweep by so many workers, which with scheduler and client have these cores.
+
+    The first few runs pay for the start and are not counted.
+    """
+    import distributed  # noqa: PLC0415 - an optional extra
+
+    had = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    few = min(40, runs // 4)
+    try:
+        with distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None
+        ) as cluster:
+            options = ["--dask", cluster.scheduler_address]
+            sweep_wall_s(log, folder, few, options, rules)
+            few_s = sweep_wall_s(log, folder, few, options, rules)
+            return sweep_wall_s(log, folder, runs + few, options, rules) - few_s
+    finally:
+        os.sched_setaffinity(0, had)
 
 
 def bare_wall_s(log: Path, rules: tuple[str, ...], runs: int, processes: int) -> float:

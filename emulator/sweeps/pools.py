@@ -11,9 +11,10 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
+from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from balancer.clock import wall_us
 from emulator.scenario import ScenarioError
@@ -40,20 +41,26 @@ _ASKED_AGAIN_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """Short runs are handed over together, as many as take so long: handing one over costs as much as doing it."""
+    """Short runs are handed over together: handing one over costs as much as doing it.
 
-    lasting_us: int
+    They are as many as take from `least_us` to `most_us`: the latter as long as many are left, so that at the end
+    nobody has much to do that others could do.
+    """
+
+    least_us: int
+    most_us: int
     most: int
 
-    def runs(self, done: int, lasted_us: int) -> int:
-        """How many make a batch, where so many took so long."""
-        return max(1, min(self.most, self.lasting_us * done // max(lasted_us, 1)))
+    def runs(self, done: int, lasted_us: int, left: int) -> int:
+        """How many make a batch, where so many took so long, and so many are left for each batch at a time."""
+        in_time = min(max(left, self.least_us * done // lasted_us), self.most_us * done // lasted_us)
+        return max(1, min(self.most, in_time))
 
 
-_OF_PROCESSES = _Batches(lasting_us=20_000, most=16)
-_OF_DASK = _Batches(lasting_us=200_000, most=256)
-"""A batch goes through two more processes and their sockets: 5 ms."""
-_ALONE = _Batches(lasting_us=0, most=1)
+_OF_PROCESSES = _Batches(least_us=20_000, most_us=20_000, most=16)
+_OF_DASK = _Batches(least_us=200_000, most_us=1_000_000, most=1024)
+"""A batch goes through two more processes and their sockets: 5 ms of a processor that has runs to do."""
+_ALONE = _Batches(least_us=0, most_us=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +124,10 @@ class LiveToo:
     def done(self, runs: Iterable[Run], stop: Callable[[], bool]) -> Iterator[Done]:
         from emulator.sweeps.execute import execute_live  # noqa: PLC0415 - compiles kernels
 
-        live: list[Run] = []
-        others = _without_live(runs, live)
-        first = next(others, None)
-        if first is not None:
-            yield from self.virtual.done(chain((first,), others), stop)
-        yield from _one_by_one(live, stop, execute_live)
+        others = _WithoutLive(runs)
+        if others.are_there():
+            yield from self.virtual.done(others, stop)
+        yield from _one_by_one(others.live, stop, execute_live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +205,41 @@ def _handed_over(  # noqa: PLR0917
             for future in over:
                 some = pending.pop(future)
                 found, lasted_us = finished(future, some)
-                together = batches.runs(len(some), lasted_us) if lasted_us else together
+                if lasted_us:
+                    together = batches.runs(len(some), lasted_us, length_hint(waiting) // at_once())
                 yield from found
     finally:
         for future in pending:
             future.cancel()
 
 
-def _without_live(runs: Iterable[Run], live: list[Run]) -> Iterator[Run]:
-    """The runs of virtual time; the others are put into `live`."""
-    for run in runs:
-        if run.is_live:
-            live.append(run)
-        else:
-            yield run
+class _WithoutLive:
+    """The runs of virtual time, each taken when it is asked for; the others are put aside, in `live`."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._runs = iter(runs)
+        self._first: list[Run] = []
+        self.live: list[Run] = []
+
+    def are_there(self) -> bool:
+        """Whether there is one."""
+        self._first = [*islice(self, 1)]
+        return bool(self._first)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Run:
+        if self._first:
+            return self._first.pop()
+        for run in self._runs:
+            if not run.is_live:
+                return run
+            self.live.append(run)
+        raise StopIteration
+
+    def __length_hint__(self) -> int:
+        return len(self._first) + length_hint(self._runs)
 
 
 def on_cores(function: Callable[[_Given], _Found], given: Sequence[_Given], jobs: int) -> list[_Found]:
