@@ -65,9 +65,7 @@ def write(
     check_target(out_dir)
     summary = summarize(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
     with folder_for(out_dir) as partial:
-        _write_files(record, summary, partial)
-        if report:
-            (partial / REPORT).write_text(_page(record, summary), encoding="utf-8")
+        _write_files(record, summary, partial, report=report)
         if logs is not None:
             shutil.copytree(logs, partial / LOGS)
     return summary
@@ -171,15 +169,21 @@ def load(out_dir: Path) -> RunRecord:
     )
 
 
-def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path) -> None:
+def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path, *, report: bool) -> None:
     _ = record.runs.node  # laid out when it is first looked at: not by both threads
     # The text of numbers and their packing are other programs' code, which lets a second thread work.
     with ThreadPoolExecutor(1) as beside:
-        csv = beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV)
+        others = [beside.submit(_write_page, record, summary, folder / REPORT)] if report else []
+        others.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
         _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
         _write_parquet(tables.events_table(record), folder / EVENTS)
-        csv.result()
+        for other in others:
+            other.result()
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
+
+
+def _write_page(record: RunRecord, summary: dict[str, Any], path: Path) -> None:
+    path.write_text(_page(record, summary), encoding="utf-8")
 
 
 def _page(record: RunRecord, summary: dict[str, Any]) -> str:
