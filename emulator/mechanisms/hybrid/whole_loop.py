@@ -113,6 +113,7 @@ def run(state: State, work: Work, claims: Claims, more: More) -> int:
         if not has_room(state, claims, more):
             return NEEDS_ROOM
         if mine[d.ARRIVING] < 0 and mine[d.AT_TIMER] == 0:
+            # Stands first, so that another processor begins with `go_on` at once.
             at, key = next_point(more)
             if mine[d.AT_POINT] == 0:
                 code = go_on(state, work, claims, at, 0)
