@@ -14,7 +14,7 @@ import pyarrow as pa
 from emulator.metrics import summarize
 from emulator.metrics.timeline import timeline
 from emulator.report import files, tables
-from emulator.report.progress import summary_rows
+from emulator.report.summary_text import summary_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

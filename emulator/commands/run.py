@@ -191,14 +191,12 @@ def run(  # noqa: PLR0917
         click.echo("emulator: stopped at once; no results were written", err=True)
         sys.exit(SIGNAL + signal.SIGINT)
     from emulator.report.files import to_json  # noqa: PLC0415
-    from emulator.report.progress import render_summary  # noqa: PLC0415
+    from emulator.report.summary_text import print_summary  # noqa: PLC0415
 
     if as_json:
         click.echo(to_json(summary), nl=False)
     else:
-        from rich.console import Console  # noqa: PLC0415
-
-        Console().print(render_summary(summary, folder, has_report=not no_report))
+        print_summary(summary, folder, has_report=not no_report)
     if with_traceback and (traceback := getattr(record, "traceback", "")):
         click.echo(traceback, err=True, nl=False)
     if summary["interrupted"]:

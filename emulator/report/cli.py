@@ -12,7 +12,7 @@ from rich.console import Console
 from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
-from emulator.report.progress import render_summary
+from emulator.report.summary_text import print_summary
 
 if TYPE_CHECKING:
     from emulator.metrics.heat import Average
@@ -40,7 +40,7 @@ def report(folder: Path, as_json: bool) -> None:
     if as_json:
         click.echo(files.to_json(summary), nl=False)
     else:
-        Console().print(render_summary(summary, folder))
+        print_summary(summary, folder)
 
 
 @click.command()

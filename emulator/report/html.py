@@ -13,7 +13,7 @@ from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows
-from emulator.report.progress import SHARES_HEAD, shares_rows
+from emulator.report.summary_text import SHARES_HEAD, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:

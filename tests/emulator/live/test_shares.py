@@ -6,7 +6,7 @@ import pytest
 
 from emulator.harness.record import JobState
 from emulator.live.shares import figures, measure, tracks
-from emulator.report.progress import shares_rows
+from emulator.report.summary_text import shares_rows
 from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from emulator.harness.compiled import cache_folder
-from emulator.metrics import summarize
-from emulator.report.progress import COMPILING, RunProgress, clock_text, render_summary
+from emulator.report.progress import COMPILING, RunProgress, clock_text
 
 US = 1_000_000
 
@@ -110,25 +108,3 @@ def test_quiet_is_quiet(wall):
 
 def test_cluster_time_is_written_with_days():
     assert [clock_text(time_s) for time_s in (0, 3725.9, 273_906)] == ["00:00:00", "01:02:05", "3 d 04:05:06"]
-
-
-def test_the_summary_fits_a_screen_and_says_where_the_results_are(week):
-    out = console(terminal=False)
-
-    out.print(render_summary(summarize(week), Path("runs/week")))
-
-    text = out.file.getvalue()
-    assert len(text.splitlines()) <= 20
-    assert "Results are in runs/week; open runs/week/report.html" in text
-    assert "31 of 36 granted, 5 rejected" in text
-    assert "left out: no run time" in text
-
-
-def test_the_summary_names_an_interruption_and_the_hold_of_a_live_clock(live_week):
-    out = console(terminal=False)
-
-    out.print(render_summary(summarize(live_week)))
-
-    assert out.file.getvalue().startswith("Interrupted: stopped by SIGINT")
-    assert "for 4.2 s in all, by at most 0.031 s (wall time)" in out.file.getvalue()
-    assert "598x of 600x; at most about 14,103x here" in out.file.getvalue()

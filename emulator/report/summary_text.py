@@ -1,0 +1,182 @@
+"""What a run shows on the console when it is over: the main figures with their units, and where the rest is.
+
+Plain text: loading the library that draws other commands' tables takes as long as writing the results of a small run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from emulator.report.wording import duration, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_GAP = "  "
+
+
+def summary_text(
+    summary: dict[str, Any],
+    out_dir: Path | None = None,
+    *,
+    has_report: bool = True,
+    width: int | None = None,
+) -> str:
+    """The text, styled for a terminal; figures that are wider than `width` columns go on below themselves."""
+    return "\n".join(_lines(summary, out_dir, has_report=has_report, width=width))
+
+
+def print_summary(summary: dict[str, Any], out_dir: Path, *, has_report: bool = True) -> None:
+    """Print it: without styles where stdout is no terminal, and a figure a line however long."""
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else None
+    click.echo(summary_text(summary, out_dir, has_report=has_report, width=width))
+
+
+def _lines(
+    summary: dict[str, Any], out_dir: Path | None, *, has_report: bool, width: int | None
+) -> Iterator[str]:
+    if summary["interrupted"]:
+        yield click.style(f"Interrupted: {summary['interrupted']}", bold=True, fg="yellow")
+    for problem in summary["problems"]:
+        yield click.style(f"The record contradicts itself: {problem}", bold=True, fg="red")
+    yield from _figures(summary_rows(summary), width)
+    if shares := shares_rows(summary):
+        yield from _shares_table(shares)
+    if out_dir is not None:
+        then = (
+            f"open {out_dir / 'report.html'}"
+            if has_report
+            else f"`emulator report {out_dir}` makes a page of them"
+        )
+        yield f"Results are in {out_dir}; {then}"
+
+
+def _figures(rows: Sequence[tuple[str, str]], width: int | None) -> Iterator[str]:
+    names = max(len(name) for name, _ in rows)
+    room = max(20, width - names - len(_GAP)) if width else max(len(text) for _, text in rows)
+    for name, text in rows:
+        first, *others = textwrap.wrap(text, room) or [""]
+        yield click.style(f"{name:{names}}", dim=True) + _GAP + first
+        for other in others:
+            yield " " * names + _GAP + other
+
+
+_MOST_SHARES = 20
+SHARES_HEAD = ("job", "cores", "model", "measured", "by shares")
+
+
+def shares_rows(summary: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The slow-downs of jobs that really shared processors, beside the model's, and their means; texts."""
+    found = summary.get("mechanism", {})
+    keys = ("model_slowdown", "measured_slowdown", "slowdown_by_shares")
+    rows = [
+        (str(each["job"]), str(each["cores"]), *(f"{each[key]:.2f}" for key in keys))
+        for each in json.loads(found.get("processor_shares", "[]"))
+    ]
+    return [*rows, ("mean", "", *(f"{found[f'mean_{key}']:.2f}" for key in keys))] if rows else []
+
+
+def _shares_table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    *jobs, means = rows
+    shown = [*jobs[:_MOST_SHARES], *([("…", "", "", "", "")] if len(jobs) > _MOST_SHARES else []), means]
+    widths = [max(map(len, column)) for column in zip(SHARES_HEAD, *shown, strict=True)]
+
+    def line(cells: tuple[str, ...]) -> str:
+        return _GAP.join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+    yield click.style("Slow-down on shared processors", italic=True)
+    yield click.style(line(SHARES_HEAD), bold=True)
+    yield from map(line, shown)
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    left_out = sum(summary["jobs_left_out"].values())
+    remarks = [
+        f"{number(count)} {what}"
+        for what, count in (
+            ("still running", summary["jobs_running"]),
+            ("still waiting", summary["jobs_waiting"]),
+            ("not submitted", summary["jobs_not_submitted"]),
+            ("cancelled", summary["jobs_cancelled"]),
+            ("left out", left_out),
+        )
+        if count
+    ]
+    rows = [("batch jobs run", ", ".join([number(summary["jobs_run"]), *remarks]))]
+    rows += [(f"left out: {reason}", number(count)) for reason, count in summary["jobs_left_out"].items()]
+    wait = ", ".join(
+        f"{name} {duration(summary[key])}"
+        for name, key in (("mean", "mean_wait_s"), ("median", "median_wait_s"), ("longest", "max_wait_s"))
+    )
+    threshold = number(summary["bounded_slowdown_threshold_s"])
+    rows += [
+        ("wait time", wait),
+        ("mean response", duration(summary["mean_response_s"])),
+        ("bounded slowdown", f"{number(summary['mean_bounded_slowdown'])} (threshold {threshold} s)"),
+        ("slowdown by area", number(summary["slowdown_weighted_by_area"])),
+        ("utilisation", _percent(summary["utilization"])),
+    ]
+    if "ondemand_requests" in summary:
+        batch, ondemand = _percent(summary["batch_utilization"]), _percent(summary["ondemand_utilization"])
+        whole = _percent(summary["utilization"])
+        rows[-1] = ("utilisation", f"{whole} (batch {batch}, on demand {ondemand})")
+        granted, asked = number(summary["ondemand_granted"]), number(summary["ondemand_requests"])
+        rejected = number(summary["ondemand_rejected"])
+        rows += [
+            ("on-demand requests", f"{granted} of {asked} granted, {rejected} rejected"),
+            ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-hours"),
+        ]
+    rows.append(("makespan", duration(summary["makespan_s"])))
+    if "energy" in summary:
+        energy = summary["energy"]
+        boots = f", {number(energy['boots'])} boots" if energy["boots"] else ""
+        rows.append(("energy", f"{number(energy['total_kwh'])} kWh{boots}"))
+    pace = summary.get("pace", {})
+    if "held_s" in pace:
+        in_all, most = duration(pace["held_s"]), duration(pace["longest_hold_s"])
+        if summary["scenario"].get("live", {}).get("pace") == "held":
+            rows.append(("clock waited", f"{in_all} in all, at most {most} at once"))
+        else:
+            rows.append(("behind the clock", f"for {in_all} in all, by at most {most} (wall time)"))
+    if "reached_speed" in pace:
+        rows.append(("speed", speeds(pace)))
+    rows += _cost_rows(pace, summary["scenario"].get("live", {}))
+    speed = summary["jobs_per_s"]
+    rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
+    return rows
+
+
+def speeds(pace: dict[str, Any]) -> str:
+    """What was asked of the clock and what came of it, both in cluster time over wall time."""
+    text = f"{pace['reached_speed']:,.0f}x of {pace['speed']:,.0f}x"
+    return text + (f"; at most about {pace['limit_speed']:,.0f}x here" if "limit_speed" in pace else "")
+
+
+def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a clock that waits for nobody cost, in cluster time."""
+    rows = [
+        (label, f"mean {duration(pace[f'{name}_mean_s'])}, at most {duration(pace[f'{name}_most_s'])}")
+        for label, name in (
+            ("submitted late", "submit_late"),
+            ("run over nominal", "run_over_nominal"),
+            ("servers later than their grant", "lease_start_late"),
+        )
+        if f"{name}_mean_s" in pace
+    ]
+    if "lag_s" in pace:
+        limit_s = live.get("max_lag_s", 0)
+        verdict = "more than" if pace["lag_s"] > limit_s else "within"
+        rows.append(("lag", f"{duration(pace['lag_s'])} of wall time, {verdict} the limit of {limit_s:g} s"))
+    return rows
+
+
+def _percent(share: float | None) -> str:
+    return number(None) if share is None else f"{100 * share:.2f} %"
