@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulator.harness.compiled import cache_base, noted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,15 +39,24 @@ _version = cache(version)
 @cache
 def sources() -> str:
     """Hash of the Python code of both products, as it is on this disk: 16 hexadecimal digits."""
-    digest = hashlib.sha256()
+    return noted(cache_base() / ".sources", [Path(folder) for _, folder in _folders()], _read_sources)
+
+
+def _folders() -> Iterator[tuple[str, str]]:
     for package in _PACKAGES:
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations if spec else None) or ():
-            for inner, _, names in sorted(os.walk(folder)):
-                for name in sorted(name for name in names if name.endswith(".py")):
-                    digest.update(f"{package}{inner.removeprefix(folder)}/{name}\0".encode())
-                    with open(f"{inner}/{name}", "rb") as file:  # noqa: PTH123 - 450 files at each start
-                        digest.update(file.read())
+            yield package, folder
+
+
+def _read_sources() -> str:
+    digest = hashlib.sha256()
+    for package, folder in _folders():
+        for inner, _, names in sorted(os.walk(folder)):
+            for name in sorted(name for name in names if name.endswith(".py")):
+                digest.update(f"{package}{inner.removeprefix(folder)}/{name}\0".encode())
+                with open(f"{inner}/{name}", "rb") as file:  # noqa: PTH123 - 450 files at each start
+                    digest.update(file.read())
     return digest.hexdigest()[:_SHOWN]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -25,6 +25,8 @@ _IMPORTED = re.compile(r"^\s*from (emulator(?:\.\w+)+) import", re.MULTILINE)
 _TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
 
 
+_MAKERS = ("harness/compiled_parts.py", "harness/compiled_apart.py", "harness/kernel_cache.py")
+"""How machine code is made and kept."""
 _PLACES = ("harness/*.py", "mechanisms/**/*.py", "schedulers/**/*.py", "rl/*.py")
 """Where compiled functions are."""
 
@@ -35,10 +37,11 @@ def _module_path(package: Path, name: str) -> Path:
 
 
 def kernel_sources(package: Path) -> list[Path]:
-    """The modules with compiled functions, and all that they import: what the machine code depends on."""
+    """The modules with compiled functions, how these are compiled, and all that both import."""
     everything = [each for place in _PLACES for each in package.glob(place)]
     texts = {path: path.read_text(encoding="utf-8") for path in everything}
     to_read = [path for path, text in texts.items() if "from emulator.harness.compiled import" in text]
+    to_read += [path for path in map(package.joinpath, _MAKERS) if path in texts]
     found = set(to_read)
     while to_read:
         path = to_read.pop()
@@ -50,25 +53,33 @@ def kernel_sources(package: Path) -> list[Path]:
 
 
 def version_of(package: Path, known: Path) -> str:
-    """What the kernels of a package were made of: a hash of all their sources.
+    """What the kernels of a package were made of: a hash of all their sources, noted in the file `known`."""
+    return noted(known, (package,), lambda: _hash_of(kernel_sources(package)))
 
-    Reading these takes longer than the schedule of a small log. The file `known` says the version as long as no
+
+def _hash_of(sources: list[Path]) -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
+def noted(known: Path, packages: Sequence[Path], read: Callable[[], str]) -> str:
+    """A hash of modules of these packages: what `read` says, or the note of what it said the last time.
+
+    Reading all modules takes longer than the schedule of a small log. The file `known` holds the hash as long as no
     module is another one by size and time (Python goes by these for its byte code).
     """
-    asked = _looks(package)
+    asked = " ".join(map(_looks, packages))
     try:
-        looks, version = known.read_text(encoding="utf-8").split()
+        *looks, found = known.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
-        looks = version = ""  # not there, or not ours
-    if looks != asked:
-        sources = kernel_sources(package)
-        version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+        looks = []  # not there, or not ours
+    if " ".join(looks) != asked:
+        found = read()
         with suppress(OSError):  # a folder that cannot be written: read again the next time
             known.parent.mkdir(parents=True, exist_ok=True)
             mine = known.with_name(f"{known.name}.{os.getpid()}")
-            mine.write_text(f"{asked} {version}\n", encoding="utf-8")
+            mine.write_text(f"{asked} {found}\n", encoding="utf-8")
             mine.replace(known)
-    return version
+    return found
 
 
 def _looks(package: Path) -> str:
@@ -81,7 +92,7 @@ def _looks(package: Path) -> str:
                 if entry.name.endswith(".py"):
                     seen = entry.stat()
                     found.update(f"{entry.path} {seen.st_size} {seen.st_mtime_ns}\n".encode())
-                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                elif entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
     return found.hexdigest()
 
@@ -94,15 +105,18 @@ def _folder(base: Path) -> Path:
 
 def cache_folder() -> Path:
     """One folder per version of the kernels: Numba itself notices no change in a function's callees."""
+    return _folder(cache_base())
+
+
+def cache_base() -> Path:
+    """Where the kernels of all versions are, and notes of what is dear to find out."""
     chosen = os.environ.get("EMULATOR_CACHE_DIR")
     prefix = Path(sys.prefix)
     if chosen:
-        base = Path(chosen)
-    elif sys.prefix != sys.base_prefix and os.access(prefix, os.W_OK):
-        base = prefix / "var" / "emulator-kernels"
-    else:
-        base = Path.home() / ".cache" / "emulator-kernels"
-    return _folder(base)
+        return Path(chosen)
+    if sys.prefix != sys.base_prefix and os.access(prefix, os.W_OK):
+        return prefix / "var" / "emulator-kernels"
+    return Path.home() / ".cache" / "emulator-kernels"
 
 
 def is_first_time() -> bool:

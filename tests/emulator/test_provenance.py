@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import emulator
+from emulator import provenance
 from emulator.provenance import file_digest, sources, traces
 
 ROOT = Path(emulator.__file__).parents[1]
@@ -25,6 +28,13 @@ def test_a_changed_line_of_our_code_is_another_code(tmp_path):
     with (tmp_path / "balancer" / "lifecycle" / "nodes.py").open("a") as patched:
         patched.write("# patched\n")
     assert told() != sources()
+
+
+def test_the_code_is_read_once_for_all_runs_as_long_as_it_stays_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("EMULATOR_CACHE_DIR", str(tmp_path))
+    first = sources.__wrapped__()
+    monkeypatch.setattr(provenance, "_read_sources", lambda: pytest.fail("the code was read"))
+    assert sources.__wrapped__() == first == sources()
 
 
 def test_files_of_a_workload_are_known_by_their_content_wherever_they_are_named(tmp_path):
