@@ -2,8 +2,11 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+
+import llvmlite.binding as llvm
 
 KERNELS = """
 import sys
@@ -86,6 +89,19 @@ def test_kernels_find_the_same_compiled_and_loaded_and_a_process_that_loads_them
 def test_a_function_that_only_others_call_is_kept_in_no_file_of_its_own(tmp_path):
     run(tmp_path)
     assert not [path for path in (tmp_path / "kept").rglob("*") if "twice" in path.name]
+
+
+def test_a_function_is_kept_as_machine_code_and_of_its_intermediate_code_only_the_names_are(tmp_path):
+    run(tmp_path)
+    for path in (tmp_path / "kept").rglob("*.nbc"):
+        _, _, (machine_code, stubs) = pickle.loads(path.read_bytes())[0]  # noqa: S301 - our own
+        assert machine_code.startswith(b"\x7fELF")
+        bodies = [
+            [instruction.opcode for block in function.blocks for instruction in block.instructions]
+            for function in llvm.parse_bitcode(stubs).functions
+        ]
+        assert bodies
+        assert all(body == ["unreachable"] for body in bodies)
 
 
 def test_a_part_is_compiled_once_for_whole_numbers_of_all_widths_and_sees_of_arrays_what_they_are(tmp_path):
