@@ -65,7 +65,7 @@ def noted(known: Path, packages: Sequence[Path], read: Callable[[], str]) -> str
     """A hash of modules of these packages: what `read` says, or the note of what it said the last time.
 
     Reading all modules takes longer than the schedule of a small log. The file `known` holds the hash as long as no
-    module is another one by size and time (Python goes by these for its byte code).
+    module is another one by size and times (Python goes by size and one time for its byte code).
     """
     asked = " ".join(map(_looks, packages))
     try:
@@ -83,7 +83,10 @@ def noted(known: Path, packages: Sequence[Path], read: Callable[[], str]) -> str
 
 
 def _looks(package: Path) -> str:
-    """Where all modules are, how long they are and when they were written, in short."""
+    """Where all modules are, how long they are, when they were written and last touched, in short.
+
+    Images of containers give all files one time; when they were touched nobody can set.
+    """
     found = hashlib.sha256()
     folders = [str(package)]
     while folders:
@@ -91,7 +94,9 @@ def _looks(package: Path) -> str:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.name.endswith(".py"):
                     seen = entry.stat()
-                    found.update(f"{entry.path} {seen.st_size} {seen.st_mtime_ns}\n".encode())
+                    found.update(
+                        f"{entry.path} {seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns}\n".encode()
+                    )
                 elif entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
     return found.hexdigest()

@@ -1,5 +1,6 @@
 """Which modules the compiled loops depend on: a change there, and only there, compiles them anew."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,19 @@ def test_the_version_of_the_kernels_is_read_anew_only_when_a_module_is_another_o
     assert version_of(package, known) == second
     (package / "harness" / "added.py").write_text(COMPILED)
     assert version_of(package, known) not in {first, second}
+
+
+def test_a_module_of_the_same_size_and_time_is_another_one_all_the_same(tmp_path):
+    """As in an image of a container, where all files have one time."""
+    package = package_of(tmp_path, harness__compiled="", harness__kernel=COMPILED + "A = 1\n")
+    kernel, known = package / "harness" / "kernel.py", tmp_path / "version"
+    os.utime(kernel, ns=(0, 0))
+    touched, first = kernel.stat().st_ctime_ns, version_of(package, known)
+    kernel.write_text(COMPILED + "A = 2\n")
+    os.utime(kernel, ns=(0, 0))
+    while kernel.stat().st_ctime_ns == touched:  # the system's time goes by steps of milliseconds
+        os.utime(kernel, ns=(0, 0))
+    assert version_of(package, known) != first
 
 
 @pytest.mark.parametrize(
