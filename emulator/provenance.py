@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.compiled import cache_base, noted
+from emulator.noted import cache_base, noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

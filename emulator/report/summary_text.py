@@ -6,6 +6,7 @@ Plain text: loading the library that draws other commands' tables takes as long 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -34,10 +35,17 @@ def summary_text(
 
 
 def print_summary(summary: dict[str, Any], out_dir: Path, *, has_report: bool = True) -> None:
-    """Print it: without styles where stdout is no terminal, and a figure a line however long."""
+    """Print it: where stdout is no terminal, without styles, and a figure a line however long.
+
+    Nor are there styles where NO_COLOR is set (https://no-color.org) or the terminal knows none.
+    """
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else None
-    click.echo(summary_text(summary, out_dir, has_report=has_report, width=width))
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    click.echo(
+        summary_text(summary, out_dir, has_report=has_report, width=width),
+        color=False if is_plain else None,
+    )
 
 
 def _lines(

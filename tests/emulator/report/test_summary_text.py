@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import click
+import pytest
 
 from emulator.metrics import summarize
 from emulator.report.summary_text import print_summary, summary_text
@@ -53,6 +56,22 @@ def test_where_stdout_is_no_terminal_there_are_no_styles_and_a_figure_is_a_line(
     assert "\x1b" not in shown
     assert shown == click.unstyle(summary_text(summarize(week), Path("runs/week"), has_report=False)) + "\n"
     assert "`emulator report runs/week` makes a page of them" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "styled"), [("NO_COLOR", "1", 0), ("TERM", "dumb", 0), ("TERM", "vt100", 1)]
+)
+def test_a_terminal_shows_styles_unless_it_has_none_or_the_user_wants_none(
+    week, monkeypatch, name, value, styled
+):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for each in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, value)
+    print_summary(summarize(week), Path("runs/week"))
+    assert ("\x1b" in terminal.getvalue()) == bool(styled)
 
 
 def test_of_many_jobs_that_shared_processors_twenty_and_the_means_are_shown(week):
