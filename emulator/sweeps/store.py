@@ -1,6 +1,6 @@
-"""What a sweep leaves in its folder: one small file a finished run, and the tables made of them.
+"""What a sweep leaves in its folder: a line for each finished run, and the tables made of them.
 
-OUT/runs/KEY.json      written in one piece as soon as the run is over; a second sweep skips it
+OUT/runs/*.jsonl       a line a run, written in one piece as soon as it is over; a second sweep skips it
 OUT/results.parquet    one row a run, in the order of the sweep
 OUT/results.csv        the same for people and spreadsheets
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,12 +18,16 @@ import pyarrow.parquet as pq
 
 from emulator.provenance import sources
 from emulator.scenario import ScenarioError
+from emulator.sweeps.journal import Journal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from emulator.sweeps.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
-_KEY, _SOURCES = "config_hash", "sources"
+_KEY, _SOURCES, _ROW = "config_hash", "sources", "row"
 
 
 class Store:
@@ -31,45 +35,46 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._runs = folder / RUNS
+        runs = folder / RUNS
+        self._journal = Journal(runs)
         self._rows: dict[str, dict[str, Any]] = {}
-        """Rows that were read or written here: the tables are made of them."""
+        """By key, as they were read or written here: the tables are made of them."""
         try:
-            self._runs.mkdir(parents=True, exist_ok=True)
+            runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ScenarioError(f"{folder}: {error.strerror}; name another folder with --out") from error
-        # What a killed sweep was writing at that moment.
-        for partial in self._runs.glob(".*.partial"):
-            partial.unlink(missing_ok=True)
+        with _refusals(folder):
+            self._look()
 
     def row(self, run: Run) -> dict[str, Any] | None:
         """The figures of a run that is finished."""
-        if run.key in self._rows:
-            return self._rows[run.key]
-        try:
-            row: dict[str, Any] = json.loads((self._runs / f"{run.key}.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise ScenarioError(f"{self._runs / run.key}.json is damaged ({error}); delete it") from error
-        self._rows[run.key] = row
-        return row
+        return self._rows.get(run.key)
 
     def keep(self, run: Run, row: dict[str, Any]) -> None:
-        """Store a finished run."""
-        text = json.dumps(row, allow_nan=False)
-        partial = f"{self._runs}/.{run.key}.json.{os.getpid()}.partial"
-        try:
-            with open(partial, "w", encoding="utf-8") as file:  # noqa: PTH123 - thousands a sweep
-                file.write(text)
-            os.rename(partial, f"{self._runs}/{run.key}.json")  # noqa: PTH104 - the same
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        """Store a finished run. Raises ScenarioError if it cannot be written."""
+        line = json.dumps({_KEY: run.key, _ROW: row}, allow_nan=False)
+        with _refusals(self.folder):
+            self._journal.add(line)
         self._rows[run.key] = row
 
+    def _look(self) -> None:
+        """Read what others have finished. Raises ScenarioError that names file and line."""
+        for line in self._journal.new():
+            try:
+                found = json.loads(line.text)
+                self._rows.setdefault(found[_KEY], found[_ROW])
+            except (ValueError, KeyError, TypeError) as error:
+                raise ScenarioError(
+                    f"{line.path}, line {line.number}: damaged ({error}); delete it"
+                ) from error
+
     def write_tables(self, sweep: Sweep) -> int:
-        """Write both tables of what is finished; returns how many rows they have."""
+        """Write both tables of what is finished, here or by others; returns how many rows they have.
+
+        Raises ScenarioError if they cannot be written.
+        """
+        with _refusals(self.folder):
+            self._look()
         rows, names = [], sweep.varied_keys
         for run in sweep.runs:
             figures = self.row(run)
@@ -78,9 +83,22 @@ class Store:
                 rows.append(varied | figures | {_KEY: run.key, _SOURCES: sources()})
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: _column([row.get(name) for row in rows]) for name in columns})
-        _replace(self.folder / PARQUET, lambda partial: pq.write_table(table, partial, compression="zstd"))
-        _replace(self.folder / CSV, lambda partial: pa_csv.write_csv(table, partial))
+        with _refusals(self.folder):
+            _replace(
+                self.folder / PARQUET, lambda partial: pq.write_table(table, partial, compression="zstd")
+            )
+            _replace(self.folder / CSV, lambda partial: pa_csv.write_csv(table, partial))
         return len(rows)
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
+    """What the operating system refuses, as ScenarioError."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or folder
+        raise ScenarioError(f"{where}: {error.strerror or error}; what is finished is kept") from error
 
 
 def _replace(path: Path, write: Any) -> None:

@@ -39,6 +39,12 @@ def session_members(session: int) -> list[str]:
     return found
 
 
+def lines(out):
+    """What is whole in the sweep's journal."""
+    found = b"".join(path.read_bytes() for path in (out / "runs").glob("*.jsonl"))
+    return found.split(b"\n")[:-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])
 def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number):
@@ -53,7 +59,7 @@ def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number
         start_new_session=True,
     )
     try:
-        wait_until(lambda: len(list((out / "runs").glob("*.json"))) >= 3)
+        wait_until(lambda: len(lines(out)) >= 3)
         sweep.send_signal(number)
         status = sweep.wait(200)
         wait_until(lambda: not session_members(sweep.pid))
@@ -61,6 +67,6 @@ def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number
         if session_members(sweep.pid):
             os.killpg(sweep.pid, signal.SIGKILL)
     assert status == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    rows = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
+    rows = [json.loads(line)["row"] for line in lines(out)]
     assert all(row["nodes"] == 64 for row in rows)
     assert (out / "results.parquet").exists() == (number == signal.SIGINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -120,15 +121,44 @@ def test_an_interrupted_sweep_keeps_what_is_finished(sweep_file, tmp_path):
     assert [row[RESERVE] for row in rows(store)] == [0]
 
 
-def test_what_a_killed_sweep_was_writing_is_taken_away(sweep_file, tmp_path):
+def test_what_a_killed_sweep_was_writing_is_not_taken_for_a_row(sweep_file, tmp_path):
     store = Store(tmp_path / "out")
     run = load_sweep(sweep_file()).runs[0]
-    half = tmp_path / "out" / "runs" / f".{run.key}.json.123.partial"
-    half.write_text('{"mean_wa')
+    half = tmp_path / "out" / "runs" / "0.jsonl"
+    half.write_text(f'{{"config_hash": "{run.key}", "row": {{"mean_wa')
     assert Store(tmp_path / "out").row(run) is None
-    assert not half.exists()
     store.keep(run, {"a": 1})
-    assert store.row(run) == {"a": 1}
+    assert store.row(run) == Store(tmp_path / "out").row(run) == {"a": 1}
+
+
+@pytest.mark.parametrize("line", ['{"config_hash": "1"}', "[]", "nonsense"])
+def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
+    Store(tmp_path)
+    file = tmp_path / "runs" / "0.jsonl"
+    file.write_text(f'{{"config_hash": "1", "row": {{}}}}\n{line}\n')
+    with pytest.raises(ScenarioError, match=rf"^{file}, line 2: damaged \(.*\); delete it$"):
+        Store(tmp_path)
+
+
+def test_the_tables_have_what_another_sweep_of_the_folder_has_finished_meanwhile(sweep_file, tmp_path):
+    sweep = load_sweep(sweep_file(seeds=2))
+    store, other = Store(tmp_path), Store(tmp_path)
+    other.keep(sweep.runs[1], {"a": 2})
+    store.keep(sweep.runs[0], {"a": 1})
+    assert store.write_tables(sweep) == 2
+    assert [row["a"] for row in rows(store)] == [1, 2]
+
+
+def test_a_sweep_whose_folder_cannot_be_written_says_so(sweep_file, tmp_path):
+    class Gone(Here):
+        def done(self, runs, stop):
+            shutil.rmtree(tmp_path / "out")
+            yield Done(next(iter(runs)), {"a": 1})
+
+    with pytest.raises(
+        ScenarioError, match=rf"^{tmp_path}/out: .*No such file or directory; what is finished is kept"
+    ):
+        run_sweep(load_sweep(sweep_file()), Store(tmp_path / "out"), Gone())
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(sweep_file, tmp_path):
@@ -228,5 +258,5 @@ def test_a_stored_row_is_plain_json(sweep_file, tmp_path):
     sweep = load_sweep(sweep_file())
     run_sweep(sweep, store, Here())
     (path,) = (tmp_path / "out" / "runs").iterdir()
-    assert path.stem == sweep.runs[0].key
-    assert json.loads(path.read_text())["nodes"] == 8
+    stored = json.loads(path.read_text())
+    assert (stored["config_hash"], stored["row"]["nodes"]) == (sweep.runs[0].key, 8)
