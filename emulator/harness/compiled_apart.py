@@ -31,6 +31,9 @@ from emulator.harness.kernel_cache import is_kept
 _RESULTS = {int: types.int64, "int": types.int64, None: types.none, "None": types.none}
 """By annotation: a caller is compiled before it is known what the function gives back."""
 
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import compile_what_is_asked as it; it()"
+"""Of the process beside: the caller's modules, whatever lies in the folder where it is begun."""
+
 
 class _Elsewhere(Library):
     """In place of the function's code, of which a caller sees only the name."""
@@ -89,12 +92,12 @@ def _compile_beside(module: str, name: str, arguments: tuple[Any, ...]) -> None:
     if begun or len(os.sched_getaffinity(0)) == 1 or not sys.executable:
         return
     process = subprocess.Popen(
-        [sys.executable, "-c", f"from {__name__} import compile_what_is_asked as it; it()"],
+        [sys.executable, "-P", "-c", _PROGRAM.format(path=sys.path, module=__name__)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,  # what fails there is done here, and says why
     )
-    asked = pickle.dumps((sys.path, module, name, arguments))
+    asked = pickle.dumps((module, name, arguments))
     with suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as pipe:
         pipe.write(asked)
     _beside()[symbol] = process
@@ -102,9 +105,7 @@ def _compile_beside(module: str, name: str, arguments: tuple[Any, ...]) -> None:
 
 def compile_what_is_asked() -> None:
     """In the process beside: compile a function into the cache."""
-    path, *rest = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that began this one
-    sys.path[:] = path
-    module, name, arguments = rest
+    module, name, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that began this one
     _dispatcher(module, name).compile(arguments)
 
 

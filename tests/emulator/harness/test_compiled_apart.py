@@ -76,6 +76,16 @@ def test_another_process_compiles_it_and_it_is_kept_and_loaded_as_a_program_of_i
     assert run(tmp_path) == [*FOUND, "0 0 False"], "loaded, and not ready to compile"
 
 
+def test_modules_of_the_same_names_in_the_folder_where_it_is_begun_are_not_taken_for_ours(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "elsewhere"
+    (folder / "emulator").mkdir(parents=True)
+    (folder / "emulator" / "__init__.py").write_text("raise RuntimeError('not ours')")
+    monkeypatch.chdir(folder)
+    assert run(tmp_path, prepare="os.sched_getaffinity = lambda _: {0, 1}") == [*FOUND, "0 0 True"]
+
+
 @pytest.mark.parametrize(
     "prepare",
     ["os.sched_getaffinity = lambda _: {0}", "sys.executable = ''", "sys.executable = '/bin/false'"],
