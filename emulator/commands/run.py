@@ -155,9 +155,11 @@ def run(  # noqa: PLR0917
     plug-in or a live run failed half-way, what was done until then is written.
     """
     from emulator.harness.failure import PluginError, traceback_of  # noqa: PLC0415
+    from emulator.memory import return_large_arrays  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
+    return_large_arrays()
     no_report = no_report or streamed
     try:
         if accounting is not None or replay is not None:

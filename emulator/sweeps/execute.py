@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulator.memory import return_large_arrays
 from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping
-from emulator.sweeps.memory import return_large_arrays
 from emulator.workload.table import COLUMNS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a process that does run after run does with the memory of those that are over."""
+"""What a process does with the memory of what is over: runs of a sweep, results that are written."""
 
 from __future__ import annotations
 
