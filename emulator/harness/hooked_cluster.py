@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ def check_options(scheduler: SchedulerConfig, where: str) -> None:
             )
 
 
-class HookedCluster(Cluster):
+class HookedCluster(Cluster, ABC):
     """`node_count` nodes and a queue of these jobs, in virtual time; `_choose` is the pass."""
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> None:
@@ -40,9 +41,9 @@ class HookedCluster(Cluster):
         self._reg[t.BACKFILL] = t.BACKFILL_CHOSEN
         self._keep_nodes()
 
+    @abstractmethod
     def _choose(self, now_us: int) -> None:
         """Start whoever may start now."""
-        raise NotImplementedError
 
     @property
     def _waiting_and_running(self) -> tuple[int, int]:

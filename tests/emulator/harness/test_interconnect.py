@@ -24,6 +24,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.interconnect import WiredMachine, Wiring
+from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
 
@@ -45,11 +46,6 @@ def run_on(
     loop.run()
     record = loop.record()
     return replace(record, scenario={"placement": part.model_dump(mode="json")})
-
-
-def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
-    numbers = record.jobs.number.tolist()
-    return dict(zip(numbers, zip(record.start_us.tolist(), record.end_us.tolist(), strict=True), strict=True))
 
 
 def nodes_of(record: RunRecord) -> dict[int, set[int]]:

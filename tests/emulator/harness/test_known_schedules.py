@@ -14,6 +14,7 @@ from emulator.harness.laws import assert_lawful
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from oracle.logs import read_known_input, read_known_schedule, read_log
+from oracle.records import schedule_of
 from oracle.reference import Job, reference_schedule
 
 if TYPE_CHECKING:
@@ -61,11 +62,6 @@ def log(name: str, overrun: str, size: str) -> JobTable:
 def sdsc_run(**options: Any) -> RunRecord:
     """The whole SDSC log by the textbook's rules, but for these options."""
     return simulate(log(SDSC, "extend", "requested"), 128, SchedulerConfig(**options))
-
-
-def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
-    rows = zip(record.jobs.number.tolist(), record.start_us.tolist(), record.end_us.tolist(), strict=True)
-    return {number: (start, end) for number, start, end in rows}
 
 
 @pytest.mark.parametrize("jobs", [1_000, 5_000])

@@ -26,6 +26,7 @@ from emulator.workload.sizes import TOO_WIDE_A_SIZE
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
 from oracle.moldable import MoldableMachine, Size
+from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, Job, Options
 from oracle.workloads import ESTIMATES, job_table, random_workload
 
@@ -49,11 +50,6 @@ def record_of(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, choose: st
     loop = Loop(MoldableCluster(nodes, scheduler, jobs, choose))
     loop.run()
     return replace(loop.record(), scenario={"moldable": {"choose": choose}})
-
-
-def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
-    numbers = record.jobs.number.tolist()
-    return dict(zip(numbers, zip(record.start_us.tolist(), record.end_us.tolist(), strict=True), strict=True))
 
 
 def sizes_of(record: RunRecord) -> dict[int, Size]:

@@ -26,6 +26,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.placement import Having, Hold, Part, PlacedMachine
+from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, Options
 from oracle.workloads import QUEUES, job_table, random_workload
 
@@ -61,11 +62,6 @@ def run_with(  # noqa: PLR0917
     loop = Loop(cluster, happenings=Happenings(boundaries=Boundaries(placement.events_us)))
     loop.run()
     return loop.record()
-
-
-def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
-    numbers = record.jobs.number.tolist()
-    return dict(zip(numbers, zip(record.start_us.tolist(), record.end_us.tolist(), strict=True), strict=True))
 
 
 def nodes_of(record: RunRecord) -> dict[int, list[int]]:

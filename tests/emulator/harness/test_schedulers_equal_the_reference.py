@@ -14,6 +14,7 @@ from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from gates import GATE
 from oracle.head_protection import assert_easy_protects_head
+from oracle.records import schedule_of
 from oracle.reference import CHOICES, ORDERS, Job, Options, reference_schedule
 from oracle.workloads import QUEUES, USERS, job_table, random_workload, smallest_part
 
@@ -82,14 +83,6 @@ def random_multifactor(rng: np.random.Generator) -> dict[str, Any]:
 def kernel_run(jobs: list[Job], nodes: int, order: Order, backfill: str, options: Options) -> RunRecord:
     chosen = {field.name: getattr(options, field.name) for field in fields(options)}
     return simulate(job_table(jobs), nodes, SchedulerConfig(order=order, backfill=backfill, **chosen))  # type: ignore[arg-type]
-
-
-def schedule_of(record: RunRecord) -> dict[int, tuple[int, int]]:
-    columns = (record.jobs.number, record.start_us, record.end_us)
-    return {
-        number: (start, end)
-        for number, start, end in zip(*(column.tolist() for column in columns), strict=True)
-    }
 
 
 def assert_equal_schedules(
