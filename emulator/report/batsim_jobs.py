@@ -32,6 +32,8 @@ _FINAL_STATE = {
     JobState.SUSPENDED: "SUSPENDED",
 }
 _WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+_BEHIND_STRETCH = 14
+"""Where Batsim has the nodes of a job."""
 
 
 def batsim_table(record: RunRecord) -> Sheet:
@@ -48,45 +50,50 @@ def batsim_table(record: RunRecord) -> Sheet:
     going = (record.state == JobState.RUNNING) & has_run
     start_us[going] = record.runs.start_us[last[going]]
     started, ended = start_us >= 0, (record.start_us >= 0) & (record.end_us >= 0)
-    submit_us, run_us = record.jobs.submit_us, record.end_us - record.start_us
-    turnaround_us = record.end_us - submit_us
-    count = len(last)
-    runs = np.bincount(record.runs.job, minlength=count)
+    runs = np.bincount(record.runs.job, minlength=len(last))
+    run_names = [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
     energy = energy_of(record)
+    job_j = np.full(len(last), -1, np.int8) if energy is None else energy.job_j
+    workload = [str(record.scenario.get("name", "workload"))]
 
-    def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
-        return numbers(values_us / US, known)
+    def table(rows: slice) -> pa.Table:
+        jobs = record.jobs
+        submit_us, begin_us, end_us = jobs.submit_us[rows], start_us[rows], record.end_us[rows]
+        run_us, turnaround_us = end_us - record.start_us[rows], end_us - submit_us
+        is_started, is_over = started[rows], ended[rows]
 
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stretch = numbers(turnaround_us / run_us, ended & (run_us > 0))
-    found = {
-        "job_id": numbers(record.jobs.number),
-        "workload_name": columns.chosen(
-            np.zeros(count, np.int64), [str(record.scenario.get("name", "workload"))]
-        ),
-        "profile": columns.chosen(record.jobs.kind.astype(np.int64), KINDS),
-        "submission_time": seconds(submit_us),
-        "requested_number_of_resources": numbers(record.jobs.nodes),
-        "requested_time": seconds(record.jobs.estimate_us),
-        "success": numbers((ended & (record.state == JobState.ENDED) & ~killed).astype(np.int8)),
-        "final_state": columns.chosen(final.astype(np.int64), names),
-        "starting_time": seconds(start_us, started),
-        "execution_time": seconds(run_us, ended),
-        "finish_time": seconds(record.end_us, ended),
-        "waiting_time": seconds(start_us - submit_us, started),
-        "turnaround_time": seconds(turnaround_us, ended),
-        "stretch": stretch,
-        "consumed_energy": numbers(np.full(count, -1, np.int8) if energy is None else energy.job_j),
-        "metadata": columns.chosen(
-            runs, [f"runs={number}" for number in range(int(runs.max(initial=0)) + 1)]
-        ),
-    }
+        def seconds(values_us: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> pa.Array:
+            return numbers(values_us / US, known)
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stretch = numbers(turnaround_us / run_us, is_over & (run_us > 0))
+        succeeded = is_over & (record.state[rows] == JobState.ENDED) & ~killed[rows]
+        found = {
+            "job_id": numbers(jobs.number[rows]),
+            "workload_name": columns.chosen(np.zeros(len(run_us), np.int64), workload),
+            "profile": columns.chosen(jobs.kind[rows].astype(np.int64), KINDS),
+            "submission_time": seconds(submit_us),
+            "requested_number_of_resources": numbers(jobs.nodes[rows]),
+            "requested_time": seconds(jobs.estimate_us[rows]),
+            "success": numbers(succeeded.astype(np.int8)),
+            "final_state": columns.chosen(final[rows].astype(np.int64), names),
+            "starting_time": seconds(begin_us, is_started),
+            "execution_time": seconds(run_us, is_over),
+            "finish_time": seconds(end_us, is_over),
+            "waiting_time": seconds(begin_us - submit_us, is_started),
+            "turnaround_time": seconds(turnaround_us, is_over),
+            "stretch": stretch,
+            "consumed_energy": numbers(job_j[rows]),
+            "metadata": columns.chosen(runs[rows], run_names),
+        }
+        return pa.table(found)
+
     shown = np.where(started & has_run, last, -1)
-    place = list(found).index("stretch") + 1
     return Sheet(
-        pa.table(found),
+        len(last),
+        table,
         "allocated_resources",
-        place,
+        _BEHIND_STRETCH,
         np.maximum(node_places(record, shown)[1], 0),
         lambda rows: columns.intervals(record.runs.first, record.runs.node, shown[rows]),
     )

@@ -1,9 +1,9 @@
-"""A table in blocks: the column of its nodes is made as it is written, for it may be far larger than all else."""
+"""A table in blocks: its columns are made as they are written, for together they may be far larger than the record."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,28 +21,28 @@ MOST_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """All columns but that of the nodes, and how to make that one.
+    """How many rows, and how to make the columns of some of them: all but that of the nodes, and that one.
 
     `widths`: nodes of each row; `make(rows)`: the column of these rows, which stands at `place`.
     """
 
-    table: pa.Table
+    rows: int
+    columns: Callable[[slice], pa.Table]
     name: str
     place: int
-    widths: NDArray[np.int64]
+    widths: NDArray[np.integer[Any]]
     make: Callable[[slice], pa.Array]
 
     def blocks(self) -> Iterator[pa.Table]:
         """One behind the other; at least one, and usually only one."""
-        before = np.concatenate(([0], np.cumsum(self.widths)))
+        before = np.concatenate(([0], np.cumsum(self.widths, dtype=np.int64)))
         begin = 0
-        while begin == 0 or begin < len(self.table):
+        while begin == 0 or begin < self.rows:
             end = int(np.searchsorted(before, before[begin] + MOST_NODES, "right")) - 1
-            end = min(max(end, begin + 1), begin + MOST_ROWS, len(self.table))
+            end = min(max(end, begin + 1), begin + MOST_ROWS, self.rows)
             rows = slice(begin, end)
-            part = self.table.slice(begin, end - begin)
-            yield part.add_column(self.place, self.name, self.make(rows))
-            if end == len(self.table):
+            yield self.columns(rows).add_column(self.place, self.name, self.make(rows))
+            if end == self.rows:
                 return
             begin = end
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from emulator.harness.record import JobState, Mark, NodePool, RunOutcome, RunTab
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
-from emulator.report.sheets import Sheet
+from emulator.report.sheets import MOST_ROWS, Sheet
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
-
-
-def _nothing() -> NDArray[np.int64]:
-    return np.empty(0, np.int64)
 
 
 KINDS = tuple(kind.name.lower() for kind in Kind)
@@ -68,7 +64,9 @@ _EVENTS = (
     "suspend",
 )
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
-_RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0])
+_RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0], np.int8)
+_BEHIND_TEXT = 6
+"""Where the column of nodes is."""
 
 
 def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -115,8 +113,10 @@ def jobs_table(record: RunRecord) -> Sheet:
     }
     begin, width = node_places(record, last)
     place = list(found).index("runs") + 1
+    table = pa.table(found)
     return Sheet(
-        pa.table(found),
+        len(jobs),
+        lambda rows: table.slice(rows.start, rows.stop - rows.start),
         "node_list",
         place,
         np.maximum(width, 0),
@@ -195,54 +195,75 @@ def plain_events(
 
 
 def _sheet(parts: list[_Part]) -> Sheet:
-    """Events in order."""
-    time_us, code = _joined(parts, "time_us"), _joined(parts, "code")
-    order = np.lexsort((_rank(time_us, code), time_us))
-
-    def column(name: str) -> NDArray[np.int64]:
-        return _joined(parts, name)[order]
-
+    """Events in order. What they are is looked up block by block: in one piece it would be twice the record."""
+    behind = np.cumsum([0, *map(len, parts)])
+    order = _order(parts)
     texts = list(dict.fromkeys(text for part in parts for text in part.texts))
     place = {text: code for code, text in enumerate(texts)}
-    text = [np.array([place[text] for text in part.texts], np.int64) for part in parts]
-    text = [
-        codes if len(codes) else np.full(len(part.time_us), -1)
-        for part, codes in zip(parts, text, strict=True)
-    ]
-    pools, begins = [np.empty(0, np.int32)], []
     for part in parts:
-        begins.append(part.first + sum(map(len, pools)))
-        pools.append(part.node)
-    table = pa.table(
-        {
-            "time_us": numbers(time_us[order]),
-            "event": _names(code[order], _EVENTS),
-            "job": or_null(column("job")),
-            "run": or_null(column("run")),
-            "pool": columns.chosen(column("pool"), tuple(pool.value for pool in NodePool)),
-            "text": columns.chosen(np.concatenate(text)[order], texts),
-            "done_node_us": numbers(column("done_node_us"), column("has_work") > 0),
-            "lost_node_us": numbers(column("lost_node_us"), column("has_work") > 0),
-        }
-    )
-    node, begin, width = _one_pool(pools), np.concatenate(begins)[order], column("width")
-    place = table.column_names.index("text") + 1
-    return Sheet(
-        table,
-        "nodes",
-        place,
-        np.maximum(width, 0),
-        lambda rows: columns.lists(node, begin[rows], width[rows]),
-    )
+        if part.texts:
+            part.columns["text"] = np.array([place[text] for text in part.texts], np.int64)
+    is_late = any((part.columns["code"] == len(_EVENTS) - 1).any() for part in parts)
+    event_names = _EVENTS if is_late else _EVENTS[:-1]
+    node = _one_pool(parts)
+
+    def column(rows: slice, *names: str) -> list[NDArray[np.int64]]:
+        """These columns of these rows; -1 where an event has none."""
+        wanted = order[rows]
+        found = [np.full(len(wanted), -1, np.int64) for _ in names]
+        for part, first, end in zip(parts, behind, behind[1:], strict=False):
+            mine = np.flatnonzero((wanted >= first) & (wanted < end))
+            for values, name in zip(found, names, strict=True):
+                if (has := part.columns.get(name)) is not None:
+                    values[mine] = has[wanted[mine] - first]
+        return found
+
+    def table(rows: slice) -> pa.Table:
+        names = ("time_us", "code", "job", "run", "pool", "text", "done_node_us", "lost_node_us", "has_work")
+        time_us, code, job, run, pool, text, done, lost, has_work = column(rows, *names)
+        return pa.table(
+            {
+                "time_us": numbers(time_us),
+                "event": columns.named(code, event_names),
+                "job": or_null(job),
+                "run": or_null(run),
+                "pool": columns.chosen(pool, tuple(pool.value for pool in NodePool)),
+                "text": columns.chosen(text, texts),
+                "done_node_us": numbers(done, has_work > 0),
+                "lost_node_us": numbers(lost, has_work > 0),
+            }
+        )
+
+    def nodes(rows: slice) -> pa.Array:
+        return columns.lists(node, *column(rows, "begin", "width"))
+
+    widths = np.zeros(len(order), np.int32)
+    for begin in range(0, len(order), MOST_ROWS):
+        rows = slice(begin, begin + MOST_ROWS)
+        widths[rows] = np.maximum(column(rows, "width")[0], 0)
+    return Sheet(len(order), table, "nodes", _BEHIND_TEXT, widths, nodes)
 
 
-def _one_pool(pools: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-    """All of them behind each other; no copy where one has all nodes, which may be a gigabyte."""
-    full = [pool for pool in pools if len(pool)]
-    return full[0] if len(full) == 1 else np.concatenate(pools)
+def _order(parts: list[_Part]) -> NDArray[np.integer[Any]]:
+    """The events as they happened: each by its place among those of all parts behind each other."""
+    time_us, code = (np.concatenate([part.columns[name] for part in parts]) for name in ("time_us", "code"))
+    order = np.lexsort((_rank(time_us, code), time_us))
+    return order.astype(np.int32) if len(order) <= np.iinfo(np.int32).max else order
 
 
-def _rank(time_us: NDArray[np.int64], code: NDArray[np.int64]) -> NDArray[np.int64]:
+def _one_pool(parts: list[_Part]) -> NDArray[np.int32]:
+    """All nodes behind each other, where `begin` says; no copy where one part has all, which may be a gigabyte."""
+    full = [part for part in parts if len(part.node)]
+    if len(full) == 1:
+        return full[0].node
+    before = 0
+    for part in full:
+        part.columns["begin"] = part.columns["begin"] + before
+        before += len(part.node)
+    return np.concatenate([np.empty(0, np.int32), *(part.node for part in full)])
+
+
+def _rank(time_us: NDArray[np.int64], code: NDArray[np.int8]) -> NDArray[np.int8]:
     """Place of each event among those of its time; moves stay in the record's order among themselves.
 
     A failure comes before the moves that requests cause, unless the record has it after one of the same time.
@@ -259,15 +280,15 @@ def _rank(time_us: NDArray[np.int64], code: NDArray[np.int64]) -> NDArray[np.int
 class _Part:
     """Some events: one array a column (-1: none), or nothing for a column that they do not have.
 
-    Nodes of an event are `node[first:first + width]`.
+    Nodes of an event are `node[begin:begin + width]`.
     """
 
-    code: NDArray[np.int64]
-    time_us: NDArray[np.int64]
-    columns: dict[str, NDArray[np.int64]]
-    texts: Sequence[str] = ()
-    first: NDArray[np.int64] = field(default_factory=_nothing)
-    node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    columns: dict[str, NDArray[Any]]
+    texts: Sequence[str]
+    node: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.columns["time_us"])
 
 
 def _part(
@@ -277,31 +298,20 @@ def _part(
     texts: Sequence[str] = (),
     nodes: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
     work: RunTable | None = None,
-    **found: NDArray[np.int64],
+    **found: NDArray[Any],
 ) -> _Part:
     """`nodes`: where those of each event begin (one more than events), and all of them."""
     count = len(time_us)
-    code = np.full(count, _EVENT[event]) if isinstance(event, str) else event
-    first, node = (np.zeros(count + 1, np.int64), np.empty(0, np.int32)) if nodes is None else nodes
+    code = np.full(count, _EVENT[event], np.int8) if isinstance(event, str) else event.astype(np.int8)
+    node = np.empty(0, np.int32)
     if nodes is not None:
-        found["width"] = np.diff(first)
+        first, node = nodes
+        found["begin"], found["width"] = first[:-1], np.diff(first)
     if work is not None and work.has_work:
         found["done_node_us"], found["lost_node_us"] = work.done_node_us, work.lost_node_us
-        found["has_work"] = np.ones(count, np.int64)
-    return _Part(code.astype(np.int64), np.asarray(time_us, np.int64), found, texts, first[:-1], node)
-
-
-def _joined(parts: Sequence[_Part], name: str) -> NDArray[np.int64]:
-    """One column of all parts."""
-    if name in ("code", "time_us"):
-        return np.concatenate([getattr(part, name) for part in parts])
-    found = [part.columns.get(name) for part in parts]
-    return np.concatenate(
-        [
-            np.full(len(part.time_us), -1) if has is None else has
-            for part, has in zip(parts, found, strict=True)
-        ]
-    )
+        found["has_work"] = np.ones(count, np.bool_)
+    found["code"], found["time_us"] = code, np.asarray(time_us, np.int64)
+    return _Part(found, texts, node)
 
 
 def _job_events(record: RunRecord) -> list[_Part]:
