@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.record import JobState, NodePool, RunOutcome, resumed_rows
+from emulator.harness.record import JobState, NodePool, RunOutcome
 from emulator.metrics import runs as run_figures
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.harness.record import RunRecord, RunTable
 
     Steps = NDArray[np.int64]
 
@@ -91,6 +91,8 @@ def timeline(record: RunRecord) -> Timeline:
     )
 
 
+_BACK_TO_QUEUE = (RunOutcome.REQUEUED, RunOutcome.PREEMPTED)
+_STILL_RUNS = (RunOutcome.RESIZED, RunOutcome.SUSPENDED)
 _QUEUED_JOBS, _QUEUED_NODES = "queued_jobs", "queued_nodes"
 _CURVES = (
     NodePool.OD_RESERVE,
@@ -107,24 +109,17 @@ def _accumulate(changes: list[_Change], begin_us: int, horizon_us: int) -> tuple
 
     What happened before the begin holds at the begin; what happens at the horizon is not seen.
     """
-    when_us = np.concatenate([np.maximum(change.at_us, begin_us) for change in changes])
-    order = np.argsort(when_us, kind="stable")
-    order = order[: np.searchsorted(when_us, max(horizon_us, begin_us + 1), sorter=order)]
-    sorted_us = when_us[order]
-    last_of_time = np.flatnonzero(np.diff(sorted_us, append=np.iinfo(np.int64).max))
-    at_us = sorted_us[last_of_time]
-    starts_later = not len(at_us) or at_us[0] > begin_us
-    curves = {}
-    for curve in _CURVES:
-        if any(curve in change.by for change in changes):
-            by = np.concatenate(
-                [change.by.get(curve, np.zeros(len(change.at_us), np.int64)) for change in changes]
-            )
-            count = by[order].cumsum()[last_of_time]
-        else:
-            count = np.zeros(len(at_us), np.int64)
-        curves[curve] = np.concatenate(([0], count)) if starts_later else count
-    return np.concatenate(([begin_us], at_us)) if starts_later else at_us, curves
+    at_us = np.concatenate([[begin_us], *(change.at_us for change in changes)])
+    np.maximum(at_us, begin_us, out=at_us)
+    at_us.sort()
+    at_us = at_us[np.diff(at_us, prepend=begin_us - 1) > 0]
+    at_us = at_us[: np.searchsorted(at_us, max(horizon_us, begin_us + 1))]
+    counts = {curve: np.zeros(len(at_us) + 1, np.int64) for curve in _CURVES}
+    for change in changes:
+        step = np.searchsorted(at_us, np.maximum(change.at_us, begin_us))
+        for curve, by in change.by.items():
+            np.add.at(counts[curve], step, by)
+    return at_us, {curve: np.cumsum(count[:-1], out=count[:-1]) for curve, count in counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +151,14 @@ def _run_changes(record: RunRecord) -> list[_Change]:
 
 
 def _queue_changes(record: RunRecord) -> list[_Change]:
-    """A batch job enters the queue by its submit or a requeue and leaves it by its start or a cancel."""
+    """A batch job enters the queue by its submit, a requeue or a preemption and leaves it by its start or a cancel."""
     jobs, runs = record.jobs, record.runs
     is_batch = jobs.kind == Kind.BATCH
     submitted = np.flatnonzero(is_batch & (record.state != JobState.FUTURE))
     of_batch = is_batch[runs.job]
-    from_queue = of_batch.copy()
-    from_queue[resumed_rows(runs)[:, 1]] = False
-    started, requeued = runs.job[from_queue], runs.job[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
-    requeued_us = runs.end_us[of_batch & (runs.outcome == RunOutcome.REQUEUED)]
+    from_queue = of_batch & ~_go_on(runs)
+    to_queue = of_batch & np.isin(runs.outcome, _BACK_TO_QUEUE)
+    started, requeued, requeued_us = runs.job[from_queue], runs.job[to_queue], runs.end_us[to_queue]
     entries = np.bincount(np.concatenate((submitted, requeued)), minlength=len(jobs))
     waits = entries - np.bincount(started, minlength=len(jobs)) > 0
     gone = np.flatnonzero(waits & np.isin(record.state, (JobState.CANCELLED, JobState.REJECTED)))
@@ -186,6 +180,16 @@ def _queue_changes(record: RunRecord) -> list[_Change]:
         change(runs.start_us[from_queue], started, -1),
         change(gone_us, gone, -1),
     ]
+
+
+def _go_on(runs: RunTable) -> NDArray[np.bool_]:
+    """Which rows are the same run as the row before them of their job, which was resized or suspended."""
+    found = np.zeros(len(runs.job), np.bool_)
+    if np.isin(runs.outcome, _STILL_RUNS).any():
+        order = np.argsort(runs.job, kind="stable")  # rows are in order of start
+        before, row = order[:-1], order[1:]
+        found[row] = (runs.job[before] == runs.job[row]) & np.isin(runs.outcome[before], _STILL_RUNS)
+    return found
 
 
 def sampled(line: Timeline, values: Steps, edges_us: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -39,6 +39,26 @@ def test_a_requeued_job_takes_nodes_in_each_run_and_queues_in_between(build):
     assert line.queued_jobs.tolist() == [0, 1, 0, 0]
 
 
+def test_a_preempted_job_queues_until_it_goes_on(build):
+    record = build(4).job(0, 2, (10, 30, RunOutcome.PREEMPTED), (50, 90)).record()
+
+    line = timeline(record)
+
+    assert in_s(line) == [0, 10, 30, 50, 90]
+    assert line.queued_jobs.tolist() == [1, 0, 1, 0, 0]
+    assert line.queued_nodes.tolist() == [2, 0, 2, 0, 0]
+
+
+@pytest.mark.parametrize("outcome", [RunOutcome.RESIZED, RunOutcome.SUSPENDED])
+def test_a_job_that_goes_on_with_other_nodes_or_after_a_pause_was_not_in_the_queue(build, outcome):
+    record = build(4).job(0, 2, (10, 30, outcome), (40, 90)).job(5, 1, (20, 60)).record()
+
+    line = timeline(record)
+
+    assert in_s(line) == [0, 5, 10, 20, 30, 40, 60, 90]
+    assert line.queued_jobs.tolist() == [1, 2, 1, 0, 0, 0, 0, 0]
+
+
 def test_a_job_that_still_runs_holds_its_nodes_to_the_horizon(build):
     line = timeline(build(4, horizon_s=60).job(0, 1, (20, -1)).record())
 
