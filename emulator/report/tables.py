@@ -65,6 +65,7 @@ _EVENTS = (
 )
 _EVENT = {name: code for code, name in enumerate(_EVENTS)}
 _RANK = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 0], np.int8)
+_RANK_BITS = 4
 _BEHIND_TEXT = 6
 """Where the column of nodes is."""
 
@@ -247,7 +248,10 @@ def _sheet(parts: list[_Part]) -> Sheet:
 def _order(parts: list[_Part]) -> NDArray[np.integer[Any]]:
     """The events as they happened: each by its place among those of all parts behind each other."""
     time_us, code = (np.concatenate([part.columns[name] for part in parts]) for name in ("time_us", "code"))
-    order = np.lexsort((_rank(time_us, code), time_us))
+    rank = _rank(time_us, code)
+    time_us <<= _RANK_BITS  # one number to sort by: a microsecond in 16 parts, for 18,000 years
+    time_us |= rank
+    order = np.argsort(time_us, kind="stable")
     return order.astype(np.int32) if len(order) <= np.iinfo(np.int32).max else order
 
 
@@ -314,11 +318,16 @@ def _part(
     return _Part(found, texts, node)
 
 
+def _rows(wanted: NDArray[np.bool_]) -> slice | NDArray[np.int64]:
+    """Which rows; mostly all, of which no column is copied."""
+    return slice(None) if wanted.all() else np.flatnonzero(wanted)
+
+
 def _job_events(record: RunRecord) -> list[_Part]:
     jobs, runs = record.jobs, record.runs
-    arrived = record.state != JobState.FUTURE
     number, is_lease = jobs.number[runs.job], jobs.kind[runs.job] == Kind.ON_DEMAND
-    over = np.flatnonzero(runs.outcome != RunOutcome.RUNNING)
+    rows = np.arange(len(runs.job))
+    over, came = _rows(runs.outcome != RunOutcome.RUNNING), _rows(record.state != JobState.FUTURE)
     names = np.array([_EVENT[_ENDS.get(outcome, "cancel")] for outcome in RunOutcome], np.int8)
     ends = np.where(
         is_lease & (runs.outcome == RunOutcome.FINISHED), _EVENT["lease_end"], names[runs.outcome]
@@ -326,13 +335,13 @@ def _job_events(record: RunRecord) -> list[_Part]:
     starts = np.where(is_lease, _EVENT["lease_start"], _EVENT["start"]).astype(np.int8)
     submits = np.where(jobs.kind == Kind.ON_DEMAND, _EVENT["lease_request"], _EVENT["submit"]).astype(np.int8)
     return [
-        _part(ends[over], runs.end_us[over], job=number[over], run=over),
-        _part(submits[arrived], jobs.submit_us[arrived], job=jobs.number[arrived]),
+        _part(ends[over], runs.end_us[over], job=number[over], run=rows[over]),
+        _part(submits[came], jobs.submit_us[came], job=jobs.number[came]),
         _part(
             starts,
             runs.start_us,
             job=number,
-            run=np.arange(len(number)),
+            run=rows,
             nodes=(runs.first, runs.node),
             work=runs,
         ),
