@@ -27,7 +27,7 @@ from emulator.clock_file import NOW_AT
 from emulator.live.fleet import Fleet
 from emulator.metrics.summary import summarize
 from emulator.report.compare import compare
-from emulator.report.progress import speeds
+from emulator.report.summary_text import speeds
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import load
 
