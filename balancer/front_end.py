@@ -350,7 +350,7 @@ def run(
     on_stop: Callable[[], None],
     on_reload: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s.
+    """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s. Later both are ignored.
 
     `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
     SIGHUP, one after the other.
@@ -405,3 +405,8 @@ async def _run(
     reloading.shutdown()
     for each in calls:
         each.close()
+    # Said again, it must not end the process while the caller closes what is its own: the loop, when it is closed,
+    # leaves signals to the system. Not SIG_IGN, which commands that are still begun would inherit.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+        signal.signal(number, lambda *_: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from balancer.serve import listen, url_of
 
 folder = Path(sys.argv[1])
 go_on = threading.Event()
+until_told = folder / "closes_until"
 
 def app(environ, start):
     path = environ["PATH_INFO"]
@@ -57,6 +59,10 @@ listener = listen("127.0.0.1", 0)
 url = url_of(listener)
 limits = Limits(threads=2, health_threads=1, hook_threads=1, header_s=1, body_s=1, max_body_bytes=1000)
 front_end.run(app, [listener], limits, tls=None, on_ready=lambda: (folder / "url").write_text(url), on_stop=go_on.set)
+if until_told.exists():
+    (folder / "closing").touch()
+    while until_told.exists():
+        time.sleep(0.01)
 front_end.end_process()
 """
 
@@ -149,6 +155,20 @@ def test_a_call_under_way_is_answered_when_the_service_is_told_to_end(bare):
         until((bare.folder / "blocked").exists)
         bare.process.terminate()
         assert caller.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("again", ["SIGTERM", "SIGINT"])
+def test_a_service_that_is_told_to_end_again_closes_what_is_its_own_first(bare, again):
+    until_told = bare.folder / "closes_until"
+    until_told.touch()
+    bare.process.terminate()
+    until((bare.folder / "closing").exists)
+    bare.process.send_signal(signal.Signals[again])
+    with pytest.raises(subprocess.TimeoutExpired):
+        bare.process.wait(0.3)
+    until_told.unlink()
+    assert bare.process.wait(30) == 0
 
 
 @pytest.mark.live
