@@ -114,13 +114,16 @@ def resumed_rows(runs: RunTable) -> NDArray[np.intp]:
 
     An array (n, 2): the row that ended suspended, and the next row of its job.
     """
-    if not np.any(runs.outcome == RunOutcome.SUSPENDED):
+    return rows_after(runs, RunOutcome.SUSPENDED)
+
+
+def rows_after(runs: RunTable, *outcomes: RunOutcome) -> NDArray[np.intp]:
+    """An array (n, 2): each row that ended so, and the next row of its job."""
+    if not np.isin(runs.outcome, outcomes).any():
         return np.empty((0, 2), np.intp)
     order = np.argsort(runs.job, kind="stable")  # rows are in order of start
     pairs = np.stack((order[:-1], order[1:]), axis=1)
-    goes_on = (runs.job[pairs[:, 0]] == runs.job[pairs[:, 1]]) & (
-        runs.outcome[pairs[:, 0]] == RunOutcome.SUSPENDED
-    )
+    goes_on = (runs.job[pairs[:, 0]] == runs.job[pairs[:, 1]]) & np.isin(runs.outcome[pairs[:, 0]], outcomes)
     found: NDArray[np.intp] = pairs[goes_on]
     return found
 

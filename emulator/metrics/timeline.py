@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import JobState, NodePool, RunOutcome, rows_after
 from emulator.metrics import runs as run_figures
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord, RunTable
+    from emulator.harness.record import RunRecord
 
     Steps = NDArray[np.int64]
 
@@ -156,7 +156,8 @@ def _queue_changes(record: RunRecord) -> list[_Change]:
     is_batch = jobs.kind == Kind.BATCH
     submitted = np.flatnonzero(is_batch & (record.state != JobState.FUTURE))
     of_batch = is_batch[runs.job]
-    from_queue = of_batch & ~_go_on(runs)
+    from_queue = of_batch.copy()
+    from_queue[rows_after(runs, *_STILL_RUNS)[:, 1]] = False
     to_queue = of_batch & np.isin(runs.outcome, _BACK_TO_QUEUE)
     started, requeued, requeued_us = runs.job[from_queue], runs.job[to_queue], runs.end_us[to_queue]
     entries = np.bincount(np.concatenate((submitted, requeued)), minlength=len(jobs))
@@ -180,16 +181,6 @@ def _queue_changes(record: RunRecord) -> list[_Change]:
         change(runs.start_us[from_queue], started, -1),
         change(gone_us, gone, -1),
     ]
-
-
-def _go_on(runs: RunTable) -> NDArray[np.bool_]:
-    """Which rows are the same run as the row before them of their job, which was resized or suspended."""
-    found = np.zeros(len(runs.job), np.bool_)
-    if np.isin(runs.outcome, _STILL_RUNS).any():
-        order = np.argsort(runs.job, kind="stable")  # rows are in order of start
-        before, row = order[:-1], order[1:]
-        found[row] = (runs.job[before] == runs.job[row]) & np.isin(runs.outcome[before], _STILL_RUNS)
-    return found
 
 
 def sampled(line: Timeline, values: Steps, edges_us: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -71,9 +71,13 @@ _BEHIND_TEXT = 6
 
 
 def _names(codes: NDArray[Any], names: tuple[str, ...]) -> pa.DictionaryArray:
-    if len(names) > 1 and names[-1] in _LATE_NAMES and not (codes == len(names) - 1).any():
-        names = names[:-1]
-    return columns.named(codes, names)
+    return columns.named(codes, _in_use(names, codes))
+
+
+def _in_use(names: tuple[str, ...], *codes: NDArray[Any]) -> tuple[str, ...]:
+    """The names without the late one where none of these is it."""
+    is_needed = names[-1] not in _LATE_NAMES or any((each == len(names) - 1).any() for each in codes)
+    return names if is_needed else names[:-1]
 
 
 def _codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> NDArray[np.int8]:
@@ -204,8 +208,7 @@ def _sheet(parts: list[_Part]) -> Sheet:
     for part in parts:
         if part.texts:
             part.columns["text"] = np.array([place[text] for text in part.texts], np.int64)
-    is_late = any((part.columns["code"] == len(_EVENTS) - 1).any() for part in parts)
-    event_names = _EVENTS if is_late else _EVENTS[:-1]
+    event_names = _in_use(_EVENTS, *(part.columns["code"] for part in parts))
     node = _one_pool(parts)
 
     def column(rows: slice, *names: str) -> list[NDArray[np.int64]]:
