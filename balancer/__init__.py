@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from balancer.version import VERSION as __version__
+from typing import Any
 
 __all__ = ["__version__"]
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from balancer.version import VERSION as __version__
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.harness.failure import PluginError
     from emulator.report.compare import Comparison
@@ -31,13 +30,14 @@ __all__ = [
     "SweepResult",
     "TraceError",
     "View",
-    "__version__",
     "compare",
     "compiled",
     "load",
     "run",
     "sweep",
 ]
+
+__version__: str
 
 _PLACES = {
     "Comparison": "emulator.report.compare",
@@ -69,4 +69,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

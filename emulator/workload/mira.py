@@ -112,7 +112,8 @@ class MiraWeek:
                 f"mira_week: week {self.week} comes to a load of {got / MIRA_NODES / WEEK_S:.3g}, not"
                 f" {wanted / MIRA_NODES / WEEK_S:.3g}"
             )
-        return run_s[rank]
+        ranked: NDArray[np.int64] = run_s[rank]
+        return ranked
 
     def _submits_s(self, rng: np.random.Generator, jobs: int) -> NDArray[np.int64]:
         sizes = rng.geometric(1 / self.campaign, jobs)
