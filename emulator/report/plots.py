@@ -197,7 +197,7 @@ def wait_times(record: RunRecord) -> Plot:
     place = np.searchsorted([limit for _, limit in _WAITS], wait_s)
     count = np.bincount(place, minlength=len(_WAITS))
     shown = len(_WAITS) - int(np.argmax(count[::-1] > 0)) if count.any() else 1
-    share = 100 * count[:shown] / max(1, count.sum())
+    share = 100 * count[:shown] / max(1, int(count.sum()))
 
     def paint(axes: Axes, is_wide: bool) -> None:
         names = [name if is_wide else name.replace("≤ ", "≤\n") for name, _ in _WAITS[:shown]]
