@@ -185,6 +185,13 @@ class BreakingLedger(Ledger):
         self._lease.epoch = None
         self.close()
 
+    def close(self) -> None:
+        """Two of one world share an engine, and who closes first leaves what the other writes with to no pool."""
+        writer = getattr(self, "_writer", None)
+        if writer is not None and not writer.closed:
+            writer.detach()  # closed with the ledger
+        super().close()
+
     def take_epoch(self, *_: Any) -> int:
         """Without waiting: whoever stands by asks again."""
         self._world.point("before epoch")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+import traceback
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,3 +112,25 @@ def test_a_planted_bug_is_found(place):
     bug = BUGS[(turn + place) % len(BUGS)]
     seeds, what = seeds_to_detection(bug, limit=100)
     assert seeds is not None, f"{bug.name} is not found: {what}"
+
+
+def test_every_connection_of_a_world_is_closed_by_who_opened_it(monkeypatch):
+    """Of two Balancers with one file too: Python 3.13 warns of a connection that nobody closed."""
+    is_open = []
+
+    class Told(sqlite3.Connection):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            self.opened_by = traceback.format_stack(limit=20)
+            is_open.append(self.opened_by)
+
+        def close(self):
+            super().close()
+            if self.opened_by in is_open:
+                is_open.remove(self.opened_by)
+
+    connect = sqlite3.connect
+    for module in ("sqlite3", "sqlite3.dbapi2"):
+        monkeypatch.setattr(f"{module}.connect", partial(connect, factory=Told))
+    _run([2])
+    assert not is_open, "".join(is_open[0])
