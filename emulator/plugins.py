@@ -45,4 +45,11 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 def make_plugin(group: str, item: object) -> Any:
     """As `balancer.plugins.make_plugin`; a function is the plug-in with the one method that it stands for."""
-    return plugins.from_function(plugins.make_plugin(group, item), KINDS.get(group, ()))
+    try:
+        made = plugins.make_plugin(group, item)
+    except (TypeError, ValueError):  # what a class says of its parameters
+        raise
+    except Exception as error:
+        who = f"{plugins.noun(group)} {plugins.name_of(group, item)}"
+        raise PluginError(f"{who} failed when it was made: {type(error).__name__}: {error}") from error
+    return plugins.from_function(made, KINDS.get(group, ()))
