@@ -90,10 +90,10 @@ BATCH = "{daily_batch: {days: 0.2, jobs: 5, load: 0.2}}"
         ("Divides", "{generate: [divides]}", "divides (|) failed in generate, line 11: ZeroDivisionError: div"),
         ("CannotBeMade", "{generate: [cannot_be_made]}", "cannot_be_made failed when it was made: KeyError: 'no"),
         ("Picks", f"{{generate: [{BATCH}], transforms: [picks]}}", "picks (|) failed in apply, line 21: Attri"),
-        ("Forgets", f"{{generate: [{BATCH}], transforms: [forgets]}}", "a JobTable (emulator.workload.table), not None"),
+        ("Forgets", f"{{generate: [{BATCH}], transforms: [forgets]}}", "a JobTable (emulator.workload.table), not N"),
         ("Counts", f"{{generate: [{BATCH}], transforms: [counts]}}", "counts (|) failed in count, line 29: KeyEr"),
         ("Halves", "{trace: log.half}", "log.half: trace format halves (|) failed in read, line 38: KeyError"),
-        ("Reads", "{trace: log.half}", "trace format reads (|): read must return an SwfLog (emulator.workload.swf), not"),
+        ("Reads", "{trace: log.half}", "trace format reads (|): read must return an SwfLog (emulator.workload"),
         ("Looks", "{trace: log.half}", "trace format looks (|) failed in can_read, line 50: RuntimeError: no eyes"),
     ],
 )  # fmt: skip
