@@ -114,7 +114,14 @@ class Loop:
                 actions.now_us, machine.ended_count, actions.granted, actions.rejected
             ):
                 return False
+        self._stands_at_the_last_end()
         return True
+
+    def _stands_at_the_last_end(self) -> None:
+        """What came after it, such as a timer, is no part of the run: the same time, whichever loop has done it."""
+        last_us = int(self.machine.end_us.max(initial=0))
+        if self._is_over():
+            self.decisions.actions.now_us = min(self.now_us, last_us)
 
     def _run_whole(self, whole: WholeRun, on_progress: OnProgress | None) -> bool:
         """The same, in the mechanism's own loop."""
@@ -132,6 +139,7 @@ class Loop:
             ):
                 return False
         whole.tell()
+        self._stands_at_the_last_end()
         self._whole = None  # it has told all: its tables are not needed while figures are made
         return True
 
