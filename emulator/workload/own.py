@@ -71,13 +71,10 @@ class OwnFormat:
     def __init__(self, group: str, reader: Any) -> None:
         self._group = group
         self._reader = reader
+        self.name = str(getattr(reader, "name", type(reader).__name__))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
-
-    @property
-    def name(self) -> str:
-        return str(self._reader.name)
 
     def can_read(self, path: Path) -> bool:
         return bool(self._told("can_read", path))
