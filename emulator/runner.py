@@ -360,7 +360,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
 
 def _plays_outages(scenario: Scenario) -> bool:
     """Whether the real batch system is told when nodes go and come back."""
-    return plugin_name(scenario.live.batch) == "slurm" and scenario.mechanism is None
+    return scenario.live.batch_name == "slurm" and scenario.mechanism is None
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
