@@ -422,6 +422,7 @@ def _usage(text: str) -> tuple[date, float]:
 
 
 def _left_out(log: SwfLog) -> str:
-    if not log.malformed:
-        return ""
-    return f", {log.malformed:,} malformed lines left out" + "".join(f"\n  {line}" for line in log.complaints)
+    said = "".join(f", {count:,} x {what} passed over" for what, count in log.passed_over.items())
+    if log.malformed:
+        said += f", {log.malformed:,} malformed lines left out"
+    return said + "".join(f"\n  {line}" for line in log.complaints)

@@ -76,6 +76,8 @@ class Rows:
         self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, *_FURTHER)}
         self.users, self.groups, self.queues = Names(), Names(), Names()
         self.hosts, self.reservations = Names(), Names()
+        self.passed_over: dict[str, int] = {}
+        """How many records of the file are no jobs of their own, by what they are."""
 
     def __len__(self) -> int:
         return len(self.columns["number"])
@@ -84,6 +86,10 @@ class Rows:
         """One job; what is not given is unknown."""
         for name, column in self.columns.items():
             column.append(values.get(name, UNKNOWN))
+
+    def pass_over(self, what: str) -> None:
+        """A record that is no job of its own."""
+        self.passed_over[what] = self.passed_over.get(what, 0) + 1
 
     def host_of(self, names: Collection[str]) -> int:
         """The number of the node of a job on these nodes; unknown unless it is one."""
@@ -107,7 +113,7 @@ class Rows:
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
-        return faults.within(log)
+        return replace(faults.within(log), passed_over=dict(self.passed_over))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
