@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from balancer.version import VERSION as __version__
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.harness.failure import PluginError
     from emulator.harness.record import JobState
@@ -37,6 +38,7 @@ __all__ = [
     "SweepResult",
     "TraceError",
     "View",
+    "__version__",
     "compare",
     "compiled",
     "load",
@@ -69,6 +71,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("balancer.version").VERSION
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_PLACES[name]), name)
