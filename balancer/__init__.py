@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from balancer.version import VERSION as __version__
+    __version__: str
 
 __all__ = ["__version__"]
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from balancer.version import VERSION as __version__
+    __version__: str
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.harness.failure import PluginError
     from emulator.harness.record import JobState
