@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = ["__version__"]
-
-__version__: str
 
 
 def __getattr__(name: str) -> Any:

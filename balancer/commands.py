@@ -158,7 +158,7 @@ class Commander:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        if self._threaded:
+        if self._thread.ident is not None:  # a start that failed before has none
             self._thread.join()
 
     def submit(self, instructions: Sequence[Order]) -> threading.Event:

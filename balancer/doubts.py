@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from balancer.lifecycle.doubt import ANOTHERS_MARK
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def unknown_stamps(
     found = {}
     for stamp in stamps:
         if stamp.ledger_id != ledger_id:
-            found[stamp] = f"its mark is of {stamp}; this is ledger {ledger_id}"
+            found[stamp] = f"{ANOTHERS_MARK}{stamp}; this is ledger {ledger_id}"
         elif stamp.seq > last_seq or not digests.get(stamp.seq, stamp.digest).startswith(stamp.digest):
             found[stamp] = (
                 f"its mark is newer, of event {stamp.seq}-{stamp.digest}, which this ledger does not have"

@@ -63,7 +63,7 @@ class Freeze:
     def freeze(self, order: Order) -> None:
         """Raises AuthFileError."""
         text = json.dumps({"by": order.by, "reason": order.reason, "at": order.at})
-        files.replace(self.path, text + "\n")
+        files.replace(self.path, text + "\n", mode=0o644)  # no secret; the service must be able to read it
 
     def thaw(self) -> bool:
         """False: nothing was frozen. Raises AuthFileError."""

@@ -11,6 +11,7 @@ import click
 
 from balancer.auth.console import where
 from balancer.auth.files import AuthFileError
+from balancer.auth.place import NoServiceError, missing_ledger, service_config
 from balancer.clock import utc_us
 from balancer.freeze import Freeze, Order
 from balancer.timestamps import iso
@@ -20,16 +21,25 @@ if TYPE_CHECKING:
 
 
 def _freeze(config: Path | None, db: str | None) -> Freeze:
-    from balancer.config import ConfigError, read_config  # noqa: PLC0415 - only with --config
+    from balancer.config import ConfigError  # noqa: PLC0415 - `balancer --help` starts without it
 
-    if config is None:
-        return Freeze(Path((db or "balancer.db") + ".frozen"))
     try:
-        found = read_config(config, {"db": db}).freeze()
-    except ConfigError as error:
+        read = service_config(config, db)
+    except (ConfigError, NoServiceError) as error:
         raise _bad(str(error)) from error
+    found, missing = read.freeze(), missing_ledger(read)
     if found is None:
         raise _bad("freeze_file must be given in the configuration when the ledger is not a file")
+    if missing is not None:
+        raise _bad(
+            f"there is no ledger {missing}: no service would see this order. Say which service is meant with "
+            "--config FILE (its configuration) or --db FILE (its ledger)"
+        )
+    if read.freeze_file is not None and not read.freeze_file.is_absolute() and Path(read.db).is_absolute():
+        raise _bad(
+            f"freeze_file: {read.freeze_file} depends on the folder in which the service was started: give its whole "
+            "path in the configuration"
+        )
     return found
 
 
@@ -51,14 +61,16 @@ def _clearly(action: Callable[[], bool | None]) -> bool | None:
 def freeze(config: Path | None, db: str | None, reason: str) -> None:
     """Move no node until `balancer thaw`: calls are answered, grants come from the reserve alone."""
     order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))
-    _clearly(lambda: _freeze(config, db).freeze(order))
-    click.echo("frozen: no node changes its pool until `balancer thaw`")
+    found = _freeze(config, db)
+    _clearly(lambda: found.freeze(order))
+    click.echo(f"frozen, by {found.path.absolute()}: no node changes its pool until `balancer thaw`")
 
 
 @click.command()
 @where
 def thaw(config: Path | None, db: str | None) -> None:
     """Let nodes move again."""
-    if not _clearly(lambda: _freeze(config, db).thaw()):
-        raise _bad("nothing is frozen")
+    found = _freeze(config, db)
+    if not _clearly(found.thaw):
+        raise _bad(f"nothing is frozen: there is no {found.path.absolute()}")
     click.echo("nodes move again, within reconcile_period_s at the latest")

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
 
 import structlog
 from granian._granian import RSGIProtocolClosed, SocketHolder
@@ -87,12 +88,28 @@ class Refusal(Exception):
         super().__init__(detail)
         self.status = status
 
-    def send(self, proto: Any) -> None:
+    def send(self, proto: Any, path: str) -> None:
+        """With all that openapi.json requires of a problem."""
         name = "invalid_request" if self.status is HTTPStatus.BAD_REQUEST else self.status.name.lower()
         code = f"balancer.{name}"
-        body = {"type": f"urn:problem:{code}", "title": self.status.phrase, "status": self.status.value}
-        text = json.dumps(body | {"detail": str(self), "code": code}).encode()
-        headers = [("content-type", "application/problem+json"), ("connection", "close")]
+        request_id = f"req-{uuid4()}"
+        told: dict[str, Any] = {
+            "title": self.status.phrase,
+            "status": self.status.value,
+            "detail": str(self),
+            "code": code,
+        }
+        told["request_id"] = request_id
+        document = {"type": f"urn:problem:{code}", **told, "instance": path, "errors": [told | {"links": []}]}
+        text = json.dumps(document).encode()
+        headers = [
+            ("content-type", "application/problem+json"),
+            ("connection", "close"),
+            ("x-openstack-request-id", request_id),
+        ]
+        _log.info(
+            "a call was refused", path=path, status=self.status.value, why=str(self), request_id=request_id
+        )
         if self.status is HTTPStatus.SERVICE_UNAVAILABLE:
             headers.append(("retry-after", "1"))
         proto.response_bytes(self.status.value, headers, text)
@@ -135,12 +152,12 @@ class Calls:
             answer = _Answer(self._app, environ, proto, asyncio.get_running_loop())
             await self._lane(environ).run(answer)
         except Refusal as refusal:
-            refusal.send(proto)
+            refusal.send(proto, scope.path)
         except RSGIProtocolClosed:
             _log.debug("a caller hung up before its answer")
         except Exception:  # noqa: BLE001 - a bug of ours: said here, or nobody would hear of it
             _log.exception("a call could not be answered")
-            _FAILED.send(proto)
+            _FAILED.send(proto, scope.path)
         finally:
             self._under_way -= 1
             if not self._under_way:

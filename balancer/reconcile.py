@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN
+from balancer.lifecycle.doubt import is_anothers_mark
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile_table import TABLE, Action, Seen
@@ -122,7 +123,7 @@ def compare(
     for record, status in _to_compare(records, states, is_news, known, unread=lists["unread"]):
         name = record.name
         found = seen(status, (cloud or {}).get(name))
-        action = TABLE[record.state][found]
+        action = _action(record, found, is_cloud_silent=is_cloud_silent)
         why = _news(record, status, found, is_cloud_asked=cloud is not None)
         is_unseen = _is_unseen(record, status, action)
         if why:
@@ -149,6 +150,23 @@ def compare(
     return Difference(
         observed, jobs, contested=contested, **{name: tuple(nodes) for name, nodes in lists.items()}
     )
+
+
+def _action(record: NodeRecord, found: Seen, *, is_cloud_silent: bool) -> Action:
+    """The cell of the table; but without the mark of another ledger a node that is held for it alone is batch's.
+
+    To mark it again would take from another Balancer what it has given back.
+    """
+    is_free = found in (Seen.BATCH_IDLE, Seen.BATCH_BUSY)
+    if (
+        record.state is not NodeState.HELD
+        or not is_free
+        or not is_anothers_mark(record.doubt, record.held_for)
+    ):
+        return TABLE[record.state][found]
+    if is_cloud_silent:
+        return Action.HOLD
+    return Action.SEE_IDLE if found is Seen.BATCH_IDLE else Action.SEE_BUSY
 
 
 def _observed(

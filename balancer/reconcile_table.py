@@ -183,6 +183,8 @@ _TAIL = """
 * Before all this, marks and ledger are compared: a node whose mark is of another ledger, or of an event that this
   ledger does not have, is `HELD`, whatever state it was in; and so is every lent node when the ledger is found to be an
   older one ([backup](backup.md#nodes-in-doubt)).
+* A `HELD` node that this ledger never granted, and that is held for the mark of another ledger alone, is batch's again
+  when that mark is gone (`batch idle`, `batch busy`): it is not marked. Where a cloud does not answer, it is held.
 * A mark is ours when its note is ours, in exactly its form (`pbsnodes -N`). A node with somebody else's mark is listed
   as taken offline by others with their note, whatever the ledger says of it, and is not used: in batch it is `DOWN` and
   comes back when they clear it; on its way or in reserve it goes to `DOWN` at once; granted it stays with its owner,

@@ -9,22 +9,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.harness.failure import PluginError
+    from emulator.harness.record import JobState
+    from emulator.harness.running import Save
     from emulator.report.compare import Comparison
     from emulator.report.files import ResultsError
     from emulator.result import Result
     from emulator.scenario import Scenario, ScenarioError
     from emulator.schedulers.plain import Job, Reservation, View, compiled
     from emulator.workload.files import TraceError
+    from emulator.workload.table import JobTable, Kind
 
 __all__ = [
     "Comparison",
     "Job",
+    "JobState",
+    "JobTable",
+    "Kind",
     "PluginError",
     "Reservation",
     "Result",
     "ResultsError",
+    "Save",
     "Scenario",
     "ScenarioError",
     "SweepResult",
@@ -37,15 +45,17 @@ __all__ = [
     "sweep",
 ]
 
-__version__: str
-
 _PLACES = {
     "Comparison": "emulator.report.compare",
     "Job": "emulator.schedulers.plain",
+    "JobState": "emulator.harness.record",
+    "JobTable": "emulator.workload.table",
+    "Kind": "emulator.workload.table",
     "PluginError": "emulator.harness.failure",
     "Reservation": "emulator.schedulers.plain",
     "Result": "emulator.result",
     "ResultsError": "emulator.report.files",
+    "Save": "emulator.harness.running",
     "Scenario": "emulator.scenario",
     "ScenarioError": "emulator.scenario",
     "SweepResult": "emulator.api",

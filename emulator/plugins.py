@@ -43,6 +43,51 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """What a plug-in of each kind must have: all of one of the tuples; a function's is told from its parameters."""
 
 
+CALLED_BACK: Mapping[str, Mapping[str, str]] = {
+    "emulator.mechanisms": {
+        "on_arrival": "",
+        "on_begin": "",
+        "on_completion": "",
+        "on_job_end": "",
+        "on_notice": "notice_us",
+        "on_pass": "",
+        "on_predicted": "",
+        "on_preempted": "",
+        "on_timer": "",
+    },
+    "emulator.schedulers": {},
+    "emulator.backfills": {},
+    "emulator.queue_orders": {},
+}
+"""The methods `on_...` that plug-ins of these kinds are called back by, with the attribute that one needs."""
+
+
 def make_plugin(group: str, item: object) -> Any:
     """As `balancer.plugins.make_plugin`; a function is the plug-in with the one method that it stands for."""
-    return plugins.from_function(plugins.make_plugin(group, item), KINDS.get(group, ()))
+    try:
+        made = plugins.make_plugin(group, item)
+    except (TypeError, ValueError):  # what a class says of its parameters
+        raise
+    except Exception as error:
+        who = f"{plugins.noun(group)} {plugins.name_of(group, item)}"
+        raise PluginError(f"{who} failed when it was made: {type(error).__name__}: {error}") from error
+    _no_deaf_methods(group, item, made)
+    return plugins.from_function(made, KINDS.get(group, ()))
+
+
+def _no_deaf_methods(group: str, item: object, made: object) -> None:
+    """Raises PluginError for a method `on_...` that nobody would call."""
+    if group not in CALLED_BACK:
+        return
+    known = CALLED_BACK[group]
+    who = f"{plugins.noun(group)} {plugins.name_of(group, item)}"
+    for name in dir(made):
+        if not name.startswith("on_") or not callable(getattr(type(made), name, None)):
+            continue
+        if name not in known:
+            told = "a " + plugins.noun(group) + " is told of nothing that happens"
+            hint = plugins.nearest(name, known) if known else f"; {told}"
+            raise PluginError(f"{who}: nobody calls its method {name}{hint}")
+        missing = known[name]
+        if missing and not hasattr(made, missing):
+            raise PluginError(f"{who}: nobody calls its method {name} without an attribute {missing}")

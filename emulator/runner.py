@@ -36,7 +36,9 @@ from emulator.scenario import Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
+from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
+from emulator.workload.own import jobs_from
 from emulator.workload.relations import has_relations, ready_to_run
 from emulator.workload.requests import with_requests
 from emulator.workload.rules import TOO_WIDE, to_jobs
@@ -133,7 +135,7 @@ def _with_generated(jobs: JobTable, generate_json: str, seed: int, nodes: int) -
     for number, generator in enumerate(parse_generators(json.loads(generate_json))):
         name = f"workload.generate.{number}"
         try:
-            jobs = jobs.merge(generator.generate(stream(seed, name), nodes=nodes))
+            jobs = jobs.merge(jobs_from(GENERATORS, generator, "generate", stream(seed, name), nodes=nodes))
         except ValueError as error:
             raise ScenarioError(f"{name}: {error}") from error
     return jobs
@@ -358,7 +360,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
 
 def _plays_outages(scenario: Scenario) -> bool:
     """Whether the real batch system is told when nodes go and come back."""
-    return plugin_name(scenario.live.batch) == "slurm" and scenario.mechanism is None
+    return scenario.live.batch_name == "slurm" and scenario.mechanism is None
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
-from balancer.plugins import IN_USE
+from balancer.plugins import IN_USE, PluginError, name_of
 from emulator import scenario_files
 from emulator.plugins import KINDS
 from emulator.scenario_parts import (
@@ -59,6 +59,7 @@ _LATER_PARTS = (
 """Of a scenario, likewise."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
+_BATCH_SYSTEMS, _ONDEMAND_SYSTEMS = "emulator.batch_systems", "emulator.ondemand_systems"
 
 
 class WorkloadPart(_Part):
@@ -133,10 +134,36 @@ class LivePart(_Part):
     def _others_keep_their_own_time(cls, data: Any) -> Any:
         """What is not ours cannot be made to wait: unless something is said, it is not held."""
         if isinstance(data, dict) and "pace" not in data:
-            batch, ondemand = data.get("batch", OUR_BATCH_SYSTEM), data.get("ondemand", OUR_MANAGER)
+            try:
+                batch = name_of(_BATCH_SYSTEMS, data.get("batch", OUR_BATCH_SYSTEM))
+                ondemand = name_of(_ONDEMAND_SYSTEMS, data.get("ondemand", OUR_MANAGER))
+            except PluginError:
+                return data  # each key tells of its own
             if batch != OUR_BATCH_SYSTEM or ondemand != OUR_MANAGER:
                 return {**data, "pace": "free"}
         return data
+
+    @field_validator("batch")
+    @classmethod
+    def _names_a_batch_system(cls, item: str | dict[str, Any]) -> str | dict[str, Any]:
+        name_of(_BATCH_SYSTEMS, item)
+        return item
+
+    @field_validator("ondemand")
+    @classmethod
+    def _names_an_ondemand_system(cls, item: str | dict[str, Any]) -> str | dict[str, Any]:
+        name_of(_ONDEMAND_SYSTEMS, item)
+        return item
+
+    @property
+    def batch_name(self) -> str:
+        """The batch system's, whether parameters are said or not."""
+        return name_of(_BATCH_SYSTEMS, self.batch)
+
+    @property
+    def ondemand_name(self) -> str:
+        """The on-demand manager's, likewise."""
+        return name_of(_ONDEMAND_SYSTEMS, self.ondemand)
 
 
 class FailuresPart(_Part):

@@ -169,14 +169,14 @@ def pbs(found: list[Job]) -> str:
 
 
 def lsf(found: list[Job]) -> str:
-    """Records as lsb.acct(5) has them; hosts in the short form."""
+    """Records as sites have them (the run limit before options3); hosts in the short form."""
     usage = "-1.000000 " * 2 + "-1 " * 17
     return "".join(
         f'"JOB_FINISH" "10.1" {job.end_s} {job.number} 1000 33554438 {job.nodes * CORES} {job.submit_s} 0 0'
         f' {job.start_s} "{job.user}" "batch" "" "" "" "login" "run" "" "" "" "{job.submit_s}.{job.number}" 0'
         f" {job.nodes} {_hosts(job)} 64 60.0 "
         f'"say ""hello""" "./a.out" {usage}"" "default" 0 {job.nodes * CORES} "" "" 0 2048 0 "" "" "" "" 0 "" 0 "" -1'
-        f' "" "" "" "" -1 "" "" 5136 "" {job.start_s} "" "" 2 1032 "0" 1033 "0" 0 0 {60 * job.limit_min} 2048 ""\n'
+        f' "" "" "" "" -1 "" "" 5136 "" {job.start_s} "" "" 2 1032 "0" 1033 "0" 0 {60 * job.limit_min} 0 2048 ""\n'
         for job in sorted(found, key=lambda job: job.end_s)
     )
 

@@ -43,6 +43,14 @@ def check(call: Call) -> None:
     for name, values in call.parameters.items():
         if len(values) > 1:
             raise Problem(400, INVALID, f"{name}: the parameter is given twice")
+    coding = (call.header("Content-Encoding") or "identity").strip().lower()
+    if coding != "identity":
+        raise Problem(
+            415,
+            UNSUPPORTED,
+            f"Content-Encoding: {coding} is not taken: send the body as it is",
+            headers={"Accept-Encoding": "identity"},
+        )
     # A web page can post text or a form to any address without asking; JSON it cannot.
     if call.method == "POST" and call.route is not None and call.media_type != _JSON:
         raise Problem(

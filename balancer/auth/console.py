@@ -11,6 +11,7 @@ import click
 from balancer.auth.files import AuthFileError
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
+from balancer.auth.place import DEFAULT_CONFIG, missing_ledger, service_config
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.nodelist import NodeListError, expand
@@ -21,28 +22,38 @@ if TYPE_CHECKING:
 
     from balancer.auth.tokens import Token
 
-_DEFAULT_DB = "balancer.db"
-
 
 def where(function: Callable[..., None]) -> Callable[..., None]:
     """Which service's files: those its configuration names, or those beside its ledger."""
-    function = click.option("--db", help=f"The service's ledger.  [default: {_DEFAULT_DB}]")(function)
+    function = click.option("--db", help="The service's ledger.  [default: ./balancer.db, if it is there]")(
+        function
+    )
     return click.option(
-        "--config", type=click.Path(path_type=Path, dir_okay=False), help="The service's configuration."
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"The service's configuration.  [default: {DEFAULT_CONFIG}, if it is there]",
     )(function)
 
 
-def _path(config: Path | None, db: str | None, key: str, suffix: str) -> Path:
-    from balancer.config import read_config  # noqa: PLC0415 - only with --config
-
-    if config is not None:
-        read = read_config(config, {"db": db})
-        return read.tokens_path if key == "token_file" else read.hook_keys_path
-    return Path((db or _DEFAULT_DB) + suffix)
+def _path(config: Path | None, db: str | None, key: str) -> Path:
+    read = service_config(config, db)
+    path = read.tokens_path if key == "token_file" else read.hook_keys_path
+    missing = missing_ledger(read)
+    if missing is not None and not path.exists():
+        if db is None and not path.is_absolute():
+            raise ValueError(
+                f"{key}: {path} depends on the folder, and there is no ledger {missing}: no service would know what "
+                "is written here. Run this where the service runs, or give `db` or this key with its whole path"
+            )
+        click.echo(
+            f"balancer: there is no ledger {missing} yet: a service that is started with it reads {path.absolute()}",
+            err=True,
+        )
+    return path
 
 
 def _tokens(config: Path | None, db: str | None) -> TokenFile:
-    return TokenFile(_path(config, db, "token_file", ".tokens"))
+    return TokenFile(_path(config, db, "token_file"))
 
 
 class _Clear(click.Group):
@@ -124,7 +135,7 @@ def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 def hook_key(config: Path | None, db: str | None, rotate: bool, nodes: Sequence[str]) -> None:
     """Print the keys of nodes (names or patterns): the content of each node's own BALANCER_HOOK_KEY_FILE."""
-    keys = HookKeyFile(_path(config, db, "hook_key_file", ".hook-keys"))
+    keys = HookKeyFile(_path(config, db, "hook_key_file"))
     for number, node in enumerate(expand(",".join(nodes))):
         click.echo(f"{node} {keys.issue(node, rotate=rotate and number == 0).hex()}")
 

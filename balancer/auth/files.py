@@ -1,4 +1,7 @@
-"""Small files of secrets or their digests: replaced whole, readable by the owner only, read again when changed."""
+"""Small files of secrets or their digests: replaced whole, readable by the owner only, read again when changed.
+
+What root writes belongs to the service: to whoever has the file that is replaced, or else the folder.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +50,33 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise AuthFileError(f"{path} cannot be written: {error.strerror}") from error
     try:
+        _give_to_service(descriptor, path)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
 
 
-def replace(path: Path, text: str) -> None:
+def _give_to_service(descriptor: int, path: Path) -> None:
+    """What root opened. Raises AuthFileError."""
+    if os.geteuid() != 0:
+        return
+    try:
+        owner = (path if path.exists() else path.absolute().parent).stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    except OSError as error:
+        raise AuthFileError(f"{path} cannot be given to the service's user: {error.strerror}") from error
+
+
+def replace(path: Path, text: str, *, mode: int = 0o600) -> None:
     """The whole file, durably, or nothing. Raises AuthFileError."""
     beside = path.with_name(path.name + ".new")
     try:
         beside.unlink(missing_ok=True)  # its mode would be kept
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            _give_to_service(descriptor, path)
+            os.fchmod(descriptor, mode)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

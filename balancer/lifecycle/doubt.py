@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from balancer.lifecycle.requests import RequestQueue
 
 
+ANOTHERS_MARK = "its mark is of "
+"""How the doubt begins that a mark of another ledger raises."""
+
+
+def is_anothers_mark(doubt: str, held_for: str | None) -> bool:
+    """Whether a node is held for the mark of another ledger alone: this one never gave it to anybody."""
+    return held_for is None and doubt.startswith(ANOTHERS_MARK)
+
+
 class Doubts:
     """Holds nodes and settles whose they are. A doubt is raised once: what was settled stays so."""
 

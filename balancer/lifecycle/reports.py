@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from balancer.lifecycle.doubt import is_anothers_mark
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import Cause, NodeState
@@ -139,7 +140,8 @@ class BatchReports:
     def _see_idle(self, node: Node, since_us: int) -> None:
         # A look at the node from before its job started is no news.
         is_news = node.state is NodeState.OA_BUSY and since_us >= node.since_us
-        if is_news or node.state is NodeState.DOWN:
+        if is_news or node.state is NodeState.DOWN or _is_held_for_a_mark(node):
+            node.doubt = "" if node.state is NodeState.HELD else node.doubt
             if node.jobs:
                 self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
@@ -147,7 +149,9 @@ class BatchReports:
             self._nodes.refresh(node, since_us)
 
     def _see_busy(self, node: Node, since_us: int) -> None:
-        if node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING):
+        is_in_batch = node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING)
+        if is_in_batch or _is_held_for_a_mark(node):
+            node.doubt = "" if node.state is NodeState.HELD else node.doubt
             self._nodes.move(node, NodeState.OA_BUSY, Cause.SEEN_BUSY, since_us=since_us)
 
     def _see_down(self, node: Node, since_us: int, now_us: int) -> None:
@@ -161,3 +165,8 @@ class BatchReports:
             self._requests.lose(node)
             self._nodes.move(node, NodeState.RESTORING, Cause.SEEN_DOWN, since_us=now_us)
             self.given_up.append(node.name)
+
+
+def _is_held_for_a_mark(node: Node) -> bool:
+    """Of another ledger, and for nothing else: without the mark nobody doubts that batch has the node."""
+    return node.state is NodeState.HELD and is_anothers_mark(node.doubt, node.held_for)

@@ -67,6 +67,8 @@ TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.DOWN, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.HELD, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.HELD, NodeState.OA_IDLE, Cause.SEEN_IDLE),
     (NodeState.HELD, NodeState.OD_ALLOC, Cause.ADOPTED),
     (NodeState.HELD, NodeState.OD_ALLOC, Cause.SEEN_IN_CLOUD),
     (NodeState.HELD, NodeState.RESTORING, Cause.ADOPTED),

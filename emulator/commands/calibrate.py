@@ -73,8 +73,7 @@ def slurm(
 
 
 def _names_slurm(source: Path, changes: tuple[str, ...]) -> bool:
-    batch = scenario_of(source, changes, trace=None, nodes=None).live.batch
-    return (batch if isinstance(batch, str) else next(iter(batch))) == "slurm"
+    return scenario_of(source, changes, trace=None, nodes=None).live.batch_name == "slurm"
 
 
 def _show(found: Calibration) -> None:

@@ -76,11 +76,15 @@ def up(  # noqa: PLR0917
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
     from emulator.live.containers.following import STOPPED  # noqa: PLC0415
+    from emulator.live.containers.wanted import check_containers  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
     try:
         scenario = load(path, changes)
+        check_containers(
+            scenario, has_rest=containers is not None and containers < (nodes or scenario.nodes or 0)
+        )
     except ScenarioError as error:
         raise InputError(str(error)) from error
     nodes = nodes or scenario.nodes

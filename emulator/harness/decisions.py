@@ -31,7 +31,7 @@ from emulator.harness.mechanism import (
     ability,
 )
 from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
-from emulator.harness.record import Mark, RunRecord
+from emulator.harness.record import JobState, Mark, RunRecord
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -159,6 +159,20 @@ class Decisions:
         if self.failure is error or ability(self.mechanism, HasMachine) is None:  # type: ignore[type-abstract]
             raise error
         raise self._failed(f"{deed} of its {type(self.machine).__name__}", error) from error
+
+    def goes_round(self, timers: int) -> NoReturn:
+        """The mechanism was woken so many times in a row, and nothing happened but that."""
+        open_jobs = int(
+            np.isin(self.machine.state, [JobState.QUEUED, JobState.HELD, JobState.SUSPENDED]).sum()
+        )
+        self.failure = PluginError(
+            f"mechanism {self.name}",
+            "on_timer",
+            self.actions.now_us,
+            f"it was woken {timers:,} times in a row and nothing else happened; {open_jobs} jobs wait. "
+            "A timer must not be set for ever where no job can start",
+        )
+        raise self.failure
 
     def _failed(self, event: str, error: Exception) -> PluginError:
         self.failure = plugin_error(f"mechanism {self.name}", event, self.actions.now_us, error)

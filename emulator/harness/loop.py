@@ -15,7 +15,8 @@ from balancer.clock import NEVER_US, wall_us
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.decisions import Decisions
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
-from emulator.harness.points import ARRIVAL, NOTICE, PREDICTED
+from emulator.harness.points import ARRIVAL, NOTICE, PREDICTED, TIMER
+from emulator.harness.record import JobState
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ _PAUSE_AFTER = 1000
 """Instants until the first look at progress and interruption, where there are no decision points."""
 _PAUSE_US = 200_000
 """Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
+_MOST_TIMERS = 1_000_000
+"""Timers in a row that a mechanism may have while nothing runs and nothing else is to come."""
+_SAY_NOTHING_OF_JOBS = (TIMER, NOTICE, PREDICTED)
+"""Points that may be due when every job is over; each other one is of a job that is not."""
+_OVER = (JobState.ENDED, JobState.REJECTED, JobState.CANCELLED)
 
 
 class _Ahead:
@@ -79,6 +85,9 @@ class Loop:
         self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
         self._known: NDArray[np.int64] | None = _arrivals(machine.job_table(), mechanism)
         """Points known from the begin, until somebody goes step by step."""
+        self._first_open = 0
+        """All jobs before this one were over at the latest look."""
+        self._timers_in_a_row = 0
 
     def run(self, on_progress: OnProgress | None = None, *, by_steps: bool = False) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.
@@ -105,7 +114,14 @@ class Loop:
                 actions.now_us, machine.ended_count, actions.granted, actions.rejected
             ):
                 return False
+        self._stands_at_the_last_end()
         return True
+
+    def _stands_at_the_last_end(self) -> None:
+        """What came after it, such as a timer, is no part of the run: the same time, whichever loop has done it."""
+        last_us = int(self.machine.end_us.max(initial=0))
+        if self._is_over():
+            self.decisions.actions.now_us = min(self.now_us, last_us)
 
     def _run_whole(self, whole: WholeRun, on_progress: OnProgress | None) -> bool:
         """The same, in the mechanism's own loop."""
@@ -123,6 +139,7 @@ class Loop:
             ):
                 return False
         whole.tell()
+        self._stands_at_the_last_end()
         self._whole = None  # it has told all: its tables are not needed while figures are made
         return True
 
@@ -132,8 +149,26 @@ class Loop:
 
     @property
     def next_us(self) -> int:
-        """When something will happen, NEVER_US if nothing will."""
-        return min(self._next_point_us(), self.machine.next_event_us, self._next_happening_us())
+        """When something will happen, NEVER_US if nothing will: nobody is left then who could use a node."""
+        next_us = min(self.machine.next_event_us, self._next_happening_us())
+        point_us = self._next_point_us()
+        if next_us == NEVER_US != point_us and self._is_over():
+            return NEVER_US
+        return min(point_us, next_us)
+
+    def _is_over(self) -> bool:
+        """Whether all jobs and leases are, whatever is on the agenda: a timer may be set again for ever."""
+        if self._points and self._points[0][1] not in _SAY_NOTHING_OF_JOBS:
+            return False
+        state = self.machine.state
+        if self._first_open < len(state) and int(state[self._first_open]) not in _OVER:
+            return False
+        for begin in (self._first_open, 0):  # who was over may wait again
+            is_open = ~np.isin(state[begin:], _OVER)
+            if is_open.any():
+                self._first_open = begin + int(is_open.argmax())
+                return False
+        return True
 
     def _next_happening_us(self) -> int:
         happenings = self._happenings
@@ -145,6 +180,8 @@ class Loop:
         actions = decisions.actions
         until_us = min(self._next_point_us(), limit_us, self._next_happening_us())
         seen_ends = machine.ended_count
+        if machine.next_event_us != NEVER_US:
+            self._timers_in_a_row = 0
         try:
             stop = machine.advance(
                 until_us,
@@ -157,6 +194,8 @@ class Loop:
         actions.now_us = machine.now_us
         if stop == Stop.AT_PASS:
             self._pass_over()
+        elif stop == Stop.AT_UNTIL and self._was_over_before(until_us):
+            pass
         elif stop == Stop.AT_ENDS or (stop == Stop.AT_UNTIL and until_us != NEVER_US):
             if actions.needs_ends:
                 decisions.jobs_ended(actions.cluster.ended_since(seen_ends))
@@ -168,6 +207,13 @@ class Loop:
             self._finish_instant()
             self._pass_over()
         return stop
+
+    def _was_over_before(self, now_us: int) -> bool:
+        """Whether the last job had ended before this point: then it is no part of the run any more."""
+        machine = self.machine
+        if machine.next_event_us != NEVER_US or self._next_point_us() != now_us or not self._is_over():
+            return False
+        return int(machine.end_us.max(initial=0)) < now_us
 
     def _happen(self, happenings: Happenings, ended: list[int]) -> None:
         try:
@@ -202,7 +248,11 @@ class Loop:
     def _handle_points(self, now_us: int) -> None:
         """All decision points of this instant, in order, those that they bring about included."""
         while self._points and self._points[0][0] == now_us:
-            self.decisions.handle(*heapq.heappop(self._points))
+            at_us, point, job = heapq.heappop(self._points)
+            self._timers_in_a_row = self._timers_in_a_row + 1 if point == TIMER else 0
+            if self._timers_in_a_row > _MOST_TIMERS:
+                self.decisions.goes_round(_MOST_TIMERS)
+            self.decisions.handle(at_us, point, job)
 
     def record(self, *, interrupted: str = "") -> RunRecord:
         """What happened so far."""

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from emulator.live.launchers import Launcher
 from emulator.live.run_files import RunFiles
 from emulator.live.state import State
-from emulator.scenario import OUR_MANAGER, ScenarioError
+from emulator.scenario import OUR_BATCH_SYSTEM, OUR_MANAGER, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from emulator.scenario import Scenario
 
 _LOCK = "lock"
+_LAUNCHER = Launcher(
+    "a run with --keep", "what it started of others could not be started again",
+    batch=OUR_BATCH_SYSTEM, ondemand=OUR_MANAGER, has_cpu_bound_jobs=False,
+)  # fmt: skip
 
 
 class RunStands(Exception):
@@ -49,7 +54,7 @@ class KeptRun:
 @contextmanager
 def keep(folder: Path, scenario: Scenario, nodes: int) -> Iterator[KeptRun]:
     """The run of this folder, for us alone. Raises ScenarioError, with nothing changed, where it cannot be had."""
-    _check(scenario)
+    _LAUNCHER.check(scenario)
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / _LOCK, os.O_CREAT | os.O_WRONLY, 0o644)
     try:
@@ -60,18 +65,6 @@ def keep(folder: Path, scenario: Scenario, nodes: int) -> Iterator[KeptRun]:
         yield _open(folder, scenario, nodes)
     finally:
         os.close(lock)
-
-
-def _check(scenario: Scenario) -> None:
-    live = scenario.live
-    if live.batch != "torque":
-        raise ScenarioError(
-            "--keep: live.batch must be torque; the processes of others cannot be started again"
-        )
-    if live.ondemand != OUR_MANAGER:
-        raise ScenarioError(f"--keep: live.ondemand must be {OUR_MANAGER}; others cannot be started again")
-    if live.jobs == "cpu-bound":
-        raise ScenarioError("--keep: cpu-bound jobs cannot go on; live.jobs must be sleep or emulator-job")
 
 
 def _open(folder: Path, scenario: Scenario, nodes: int) -> KeptRun:

@@ -193,6 +193,14 @@ def _with_plugins(options: dict[str, Any]) -> dict[str, Any]:
         item = found.get(given)
         if isinstance(item, str | dict) and _name(item) in plugin_names(kind):
             found[own] = found.pop(given)
+    if isinstance(item := found.get("backfill"), dict) and _name(item) in get_args(Backfill):
+        name, inner = _name(item), item[_name(item)]
+        beside = (
+            "".join(f", {key}: {value}" for key, value in inner.items()) if isinstance(inner, dict) else ""
+        )
+        raise ValueError(
+            f"scheduler backfill: the options of {name} stand beside it: {{backfill: {name}{beside}}}"
+        )
     if not isinstance(found.get("backfill", ""), str):
         raise ValueError(_unknown("scheduler backfill", _name(found["backfill"]), get_args(Backfill)))  # noqa: TRY004
     return found

@@ -20,7 +20,8 @@ class Peer:
 PEERS: dict[str, Peer] = {
     "pyss": Peer(
         {"pass": "event", "exact_ends_first": True},
-        "its sources (base/prototype.py, schedulers/common.py): a pass at each event, processors free at expected ends",
+        "its sources (base/prototype.py, schedulers/common.py): a pass at each event, processors free at expected ends;"
+        " not its order of events of one time (submits first, ends by start)",
     ),
     "cqsim": Peer(
         {"pass": "event", "estimates": "actual_for_queued"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.study.verdict import MERGE
 from emulator.study.words import sentences
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
+    from emulator.study.verdict import Verdict
     from emulator.study.who import Who
 
 
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
 class Answer:
     """What was found and what it rests on.
 
-    `advice`: each with the words before it, none without a notice from users. `ratios`: by a setting's label, between
-    what 95 % of the draws of weeks have its batch wait over today's. `held_out` is None with few weeks, `who` where
-    nothing is recommended. `price` is of a node-hour, in whatever money. `growth` is empty unless it was asked for.
+    `verdicts`: of each advice, the first that of the study; it is there without any advice too. `advice`: each with
+    the words before it, none without a notice from users. `ratios`: by a setting's label, between what 95 % of the
+    draws of weeks have its batch wait over today's. `held_out` is None with few weeks, `who` where two machines are
+    kept. `price` is of a node-hour, in whatever money. `growth` is empty unless it was asked for.
     """
 
+    verdicts: tuple[Verdict, ...]
     found: tuple[Figures, ...]
     advice: tuple[tuple[str, Advice], ...]
     wishes: Wishes
@@ -45,7 +49,12 @@ class Answer:
     @property
     def best(self) -> set[str]:
         """Labels of what is recommended."""
-        return {each.figures.setting.label for _, each in self.advice if each.meets}
+        return {each.figures.setting.label for _, each in self.advice if self.verdict_of(each).value == MERGE}
+
+    def verdict_of(self, advice: Advice) -> Verdict:
+        """Whether to take it."""
+        numbered = (at for at, (_, each) in enumerate(self.advice) if each is advice)
+        return self.verdicts[next(numbered) - len(self.advice)]  # the last ones are those of the advice
 
     def given_up(self, each: Advice) -> int:
         """On-demand nodes that need not be set aside."""
@@ -54,6 +63,8 @@ class Answer:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
+            "verdict": self.verdicts[0].value,
+            "reason": self.verdicts[0].reason,
             "batch_nodes": self.logs.batch_nodes,
             "ondemand_nodes": self.ondemand_nodes,
             "wishes": asdict(self.wishes),
@@ -65,6 +76,8 @@ class Answer:
                     **asdict(each),
                     "figures": self._figures(each.figures),
                     "with_notice": bool(prefix),
+                    "verdict": self.verdict_of(each).value,
+                    "reason": self.verdict_of(each).reason,
                     "text": " ".join(sentences(self, each)),
                 }
                 for prefix, each in self.advice

@@ -160,7 +160,7 @@ def _merge(**options: Any) -> None:
     )
     tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {pairings} pairing(s)")
     said = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
-    _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
+    doubts = _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
     # Today first: if it is not understood, the other settings are not worth their time.
     rows, _ = _run(
         Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
@@ -170,11 +170,17 @@ def _merge(**options: Any) -> None:
     farthest = options["accept_today"]
     if farthest is None:
         farthest = plausible.FARTHEST_SHARED if options["shared_nodes"] else plausible.FARTHEST
-    _doubt(plausible.doubts_of_today(today, farthest), options)
+    doubts += _doubt(plausible.doubts_of_today(today, farthest), options)
+    doubts += plausible.unknown(today)
     rows, outcome = _run(sweep, store, options)
     for run, reason in outcome.failed:
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)
-    _answer(rows, tried, logs, weeks, today, sweep, options)
+    if outcome.failed:
+        doubts.append(
+            f"{len(outcome.failed)} runs failed, so settings are not compared on the same weeks; the same command tries"
+            " them again."
+        )
+    _answer(rows, tried, logs, weeks, today, sweep, options, doubts)
     if outcome.failed:
         sys.exit(1)
 
@@ -242,6 +248,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     today: list[Today],
     sweep: Sweep,
     options: dict[str, Any],
+    doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
     from rich.console import Console  # noqa: PLC0415
@@ -249,13 +256,28 @@ def _answer(  # noqa: PLR0917 - all of one study
     from emulator.study import held_out, judge, plausible, show, words  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
+    from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
     from emulator.workload.files import write_whole  # noqa: PLC0415
 
     folder: Path = options["out"]
     wishes = judge.Wishes(options["accept_rejected"] / 100, options["accept_wait_min"])
     advice = _advice(rows, tried, wishes, options["seed"])
     unannounced = [each for each in tried if each.algorithm != "hint"]
+    announced = [each for each in tried if each.algorithm == "hint"]
+    trial = held_out.on_trial(rows, unannounced, wishes)
+    verdicts = [
+        verdict(each, held_out.on_trial(rows, announced, wishes) if prefix else trial, doubts)
+        for prefix, each in advice
+    ]
+    if not advice or advice[0][0]:  # without a notice there is nothing to judge, and that is the question
+        verdicts.insert(0, verdict(None, None, doubts))
+    is_open = verdicts[0].value != KEEP  # else there is nothing to say of whom it costs what
+    if options["percents"] and not is_open:
+        click.echo(
+            "emulator: --growth: no merger is recommended, so there is none whose growth to tell", err=True
+        )
     answer = Answer(
+        verdicts=tuple(verdicts),
         found=tuple(judge.figures(rows, tried)),
         advice=tuple(advice),
         wishes=wishes,
@@ -266,10 +288,10 @@ def _answer(  # noqa: PLR0917 - all of one study
         pairings=max(run.varied[PAIRING] for run in sweep.runs),
         scheduler=options["scheduler"],
         ratios=judge.ratios(rows, tried, seed=options["seed"]),
-        held_out=held_out.on_trial(rows, unannounced, wishes),
-        who=_who(sweep, logs, advice, options["jobs"]),
+        held_out=trial,
+        who=_who(sweep, logs, advice, options["jobs"]) if is_open else None,
         price=options["node_hour_price"],
-        growth=_grown(rows, tried, logs, weeks, advice, wishes, options),
+        growth=_grown(rows, tried, logs, weeks, advice, wishes, options) if is_open else (),
     )
     text = json.dumps(answer.as_dict(), indent=2, ensure_ascii=False) + "\n"
     files = {"report.html": show.page(answer), "study.json": text, **show.tables(answer)}
@@ -280,9 +302,11 @@ def _answer(  # noqa: PLR0917 - all of one study
         click.echo(text, nl=False)
         return
     console = Console(highlight=False, soft_wrap=True)
+    console.print(answer.verdicts[0].sentence + "\n", markup=False)
     console.print(show.terminal_table(answer))
     for prefix, each in advice:
-        console.print("\n" + prefix + " ".join(words.sentences(answer, each)), markup=False)
+        judged = [answer.verdict_of(each).sentence] if prefix else []
+        console.print("\n" + prefix + " ".join([*judged, *words.sentences(answer, each)]), markup=False)
     if answer.growth:
         console.print()
         console.print(show.growth_table(answer))
@@ -315,14 +339,15 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int |
     )  # fmt: skip
 
 
-def _doubt(doubts: list[str], options: dict[str, Any]) -> None:
-    """Raises InputError with what is not understood, unless the user goes on all the same."""
+def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
+    """The doubts. Raises InputError with what is not understood, unless the user goes on all the same."""
     from emulator.commands.run import InputError  # noqa: PLC0415
 
     if doubts and not options["believe"]:
         raise InputError(" ".join([*doubts, "To go on all the same: --believe."]))
     for doubt in doubts:
         click.echo(f"emulator: {doubt}", err=True)
+    return list(doubts)
 
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
@@ -335,6 +360,11 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
         reserves = _numbers(options["reserve"], "--reserve")
         if any(each != int(each) for each in reserves):
             raise InputError(f"--reserve {options['reserve']}: nodes are whole numbers")
+        if reserves and max(reserves) >= ondemand_nodes:
+            raise InputError(
+                f"--reserve {options['reserve']}: {max(reserves):g} is as much as the on-demand machine of"
+                f" {ondemand_nodes} nodes, or more, so nothing would be given up; say less than {ondemand_nodes}"
+            )
     names = options["predictors"] or plugin_names(PREDICTORS)
     try:
         for name in names:

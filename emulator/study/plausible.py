@@ -180,6 +180,14 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
     return [said, more if ratio > 1 else fewer]
 
 
+def unknown(found: Sequence[Today]) -> list[str]:
+    """Why nobody can know whether today is understood; nothing if the log has waits."""
+    if any(each.recorded_wait_min is not None for each in found):
+        return []
+    said = "the batch log has no waits, so nobody sees whether the simulated today is the real one"
+    return [f"{said}; a log that has them would tell."]
+
+
 def sentence(found: Sequence[Today]) -> str:
     """Today in one line, for those who read no table."""
     known = [each for each in found if each.recorded_wait_min is not None]

@@ -156,10 +156,13 @@ def page(answer: Answer) -> str:
             f"{len(answer.found)} settings on {len(answer.weeks)} weeks, each with {pairings} pairing"
             f"{'s' if pairings > 1 else ''} of batch jobs and leases"
         ),
+        verdict=answer.verdicts[0].sentence,
         advice=[
             f"{prefix}{sentence}" if first == 0 else sentence
             for prefix, each in answer.advice
-            for first, sentence in enumerate(sentences(answer, each))
+            for first, sentence in enumerate(
+                [*([answer.verdict_of(each).sentence] if prefix else []), *sentences(answer, each)]
+            )
         ],
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),

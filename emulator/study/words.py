@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.report.wording import duration
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
+from emulator.study.verdict import KEEP, MERGE
 
 if TYPE_CHECKING:
     from emulator.study.answer import Answer
@@ -26,8 +27,10 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         )
         return [nearest]
     given_up = answer.given_up(advice)
+    is_taken = answer.verdict_of(advice).value == MERGE
+    begin = "Take" if is_taken else "The best merger that was tried is"
     first = (
-        f"Take {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
+        f"{begin} {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
         f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({100 * given_up / answer.ondemand_nodes:.0f} %)"
         f" need not be set aside ({each.idle_node_h:,.0f} node-hours a week stand idle in reserve)."
     )
@@ -49,7 +52,8 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         f" {100 * advice.same_choice:.0f} %. {advice.weeks} weeks cannot show more than that at most"
         f" {100 * advice.unseen_weeks:.0f} % of such weeks reject anything (95 %)."
     )
-    return [first, waits, *_worth(answer, given_up), sure]
+    is_out = answer.verdict_of(advice).value == KEEP
+    return [first, waits, *([] if is_out else _worth(answer, given_up)), sure]
 
 
 def _worth(answer: Answer, given_up: int) -> list[str]:

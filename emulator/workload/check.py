@@ -89,7 +89,11 @@ def check(
     if facts:
         in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
-    left_out += [(count, what, "kept, and changed so") for what, count in workload.counted.items()]
+    left_out += [(count, what, "no job of its own") for what, count in log.passed_over.items()]
+    left_out += [
+        (count, what, "" if what == rules.MALFORMED else "kept, and changed so")
+        for what, count in workload.counted.items()
+    ]
     return Check(
         source=workload.source,
         understood=(
@@ -160,7 +164,7 @@ def _understood(
     names = ", ".join(f"{len(np.unique(column[column >= 0])):,} {name}" for name, column in kinds)
     return [
         ("format", format_name),
-        ("jobs", f"{len(jobs):,} of {len(log) + log.malformed:,} lines"),
+        ("jobs", f"{len(jobs):,} of {_records(log):,} lines"),
         ("when", _when(log, workload)),
         ("cluster", cluster),
         ("size of jobs", size),
@@ -168,6 +172,10 @@ def _understood(
         ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
         ("names", names),
     ]
+
+
+def _records(log: SwfLog) -> int:
+    return len(log) + log.malformed + sum(log.passed_over.values())
 
 
 def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool) -> list[tuple[str, str]]:

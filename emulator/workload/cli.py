@@ -315,13 +315,14 @@ def generate(  # noqa: PLR0917
     from rich.console import Console  # noqa: PLC0415
 
     from emulator.workload import store  # noqa: PLC0415
-    from emulator.workload.generators import parse_generators  # noqa: PLC0415
+    from emulator.workload.generators import GROUP, parse_generators  # noqa: PLC0415
+    from emulator.workload.own import jobs_from  # noqa: PLC0415
     from emulator.workload.published import compare, figures, render  # noqa: PLC0415
     from emulator.workload.streams import stream  # noqa: PLC0415
 
     try:
         (made,) = parse_generators([yaml.safe_load(generator)])
-        jobs = made.generate(stream(seed, "workload.generate.0"), nodes=nodes)
+        jobs = jobs_from(GROUP, made, "generate", stream(seed, "workload.generate.0"), nodes=nodes)
         obtained = figures(jobs, nodes=nodes)
         rows = compare(target, obtained)
         if out is not None:
@@ -421,6 +422,7 @@ def _usage(text: str) -> tuple[date, float]:
 
 
 def _left_out(log: SwfLog) -> str:
-    if not log.malformed:
-        return ""
-    return f", {log.malformed:,} malformed lines left out" + "".join(f"\n  {line}" for line in log.complaints)
+    said = "".join(f", {count:,} x {what} passed over" for what, count in log.passed_over.items())
+    if log.malformed:
+        said += f", {log.malformed:,} malformed lines left out"
+    return said + "".join(f"\n  {line}" for line in log.complaints)

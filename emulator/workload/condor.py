@@ -1,12 +1,14 @@
 """HTCondor's history of jobs: `condor_history -json`, `-jsonl` or `-long`, and the files of the history itself.
 
     condor_history -json -attributes ClusterId,ProcId,QDate,JobStartDate,JobCurrentStartDate,CompletionDate,\
-EnteredCurrentStatus,JobStatus,JobUniverse,RequestCpus,CpusProvisioned,RequestGPUs,AssignedGPUs,MaxHosts,RequestMemory,\
-AllowedJobDuration,LastRemoteHost,Owner,AcctGroup,ExitCode > condor.json
+EnteredCurrentStatus,JobStatus,LastJobStatus,NumJobStarts,RemoteWallClockTime,LastRemoteWallClockTime,LastVacateTime,\
+JobUniverse,RequestCpus,CpusProvisioned,RequestGPUs,AssignedGPUs,MaxHosts,RequestMemory,AllowedJobDuration,\
+LastRemoteHost,Owner,AcctGroup,ExitCode > condor.json
 
 Names and meaning: HTCondor manual, Job ClassAd Attributes. A job that was started again is its last run
-(`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed. Machines are
-cut into slots, so processors, GPUs and the machine are known and whole nodes are not: a study wants `--shared-nodes`.
+(`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed if it ran
+until then (`LastJobStatus`); one that was held or evicted before that ran for its time on machines. Machines are cut
+into slots, so processors, GPUs and the machine are known and whole nodes are not: a study wants `--shared-nodes`.
 Jobs of the scheduler and local universes run on the submit host and are passed over.
 """
 
@@ -31,8 +33,9 @@ _BANNER = "*** "
 _JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:')
 _SCHEDULER, _PARALLEL, _LOCAL = 7, 11, 12
 """`JobUniverse`."""
-_REMOVED, _COMPLETED = 3, 4
-"""`JobStatus`."""
+_RUNNING, _REMOVED, _COMPLETED, _TRANSFERRING = 2, 3, 4, 6
+"""`JobStatus`, and the one before it: `LastJobStatus`."""
+_NUMBER = re.compile(r"\d{1,12}(\.\d*)?([eE]\+?\d)?")
 _MOST_PROCESSES = 10**6
 """Of a cluster: job 12.3 has the number 12000003."""
 
@@ -120,7 +123,7 @@ def _take(ad: Any, rows: Rows) -> None:
     submit_s = whole(_text(ad, "QDate"), "QDate")
     start_s = _known(ad, "JobCurrentStartDate") or _known(ad, "JobStartDate")
     status = _known(ad, "JobStatus")
-    end_s = _known(ad, "CompletionDate") or (_known(ad, "EnteredCurrentStatus") if status == _REMOVED else 0)
+    end_s = _known(ad, "CompletionDate") or (_removed_s(ad, start_s) if status == _REMOVED and start_s else 0)
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
     hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
@@ -143,6 +146,22 @@ def _take(ad: Any, rows: Rows) -> None:
         user=rows.users.number(_text(ad, "Owner") or _text(ad, "User")),
         group=rows.groups.number(_text(ad, "AcctGroup")),
     )
+
+
+def _removed_s(ad: dict[str, Any], start_s: int) -> int:
+    """When a job that was removed left its machine, 0 if that is unknown."""
+    removed_s = _known(ad, "EnteredCurrentStatus")
+    if _known(ad, "LastJobStatus") in {_RUNNING, _TRANSFERRING}:
+        return removed_s
+    # It was held or idle when it was removed. Its time on machines is that of all its runs, unless there was one.
+    first_s, starts = _known(ad, "JobStartDate"), _known(ad, "NumJobStarts")
+    is_first_run = starts == 1 or (not starts and first_s == start_s)
+    for name in ("LastRemoteWallClockTime", *(["RemoteWallClockTime"] if is_first_run else [])):
+        if _text(ad, name) is not None and _NUMBER.fullmatch(str(ad[name])):
+            end_s = start_s + round(float(ad[name]))
+            return min(end_s, removed_s) if removed_s else end_s
+    vacated_s = _known(ad, "LastVacateTime")
+    return vacated_s if vacated_s >= start_s else 0
 
 
 def _text(ad: dict[str, Any], name: str) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from emulator.plugins import make_plugin, plugin_names
 from emulator.workload.files import TraceError, open_trace
+from emulator.workload.own import OwnFormat, is_own
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -58,7 +59,7 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
                 raise TraceError(f"{path}: the file is empty")
     names = plugin_names(GROUP) if trace_format is None else [trace_format]
     for name in names:
-        reader: TraceFormat = make_plugin(GROUP, name)
+        reader = _reader(name)
         if folder and not getattr(reader, "reads_folders", False):
             continue
         if trace_format is not None or reader.can_read(path):
@@ -69,8 +70,13 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
     raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)}){more}")
 
 
+def _reader(name: str) -> TraceFormat:
+    reader: TraceFormat = make_plugin(GROUP, name)
+    return OwnFormat(GROUP, reader) if is_own(reader) else reader
+
+
 def _hints(path: Path, names: list[str]) -> list[str]:
     """What the formats say of a file that none of them can read."""
-    readers = (make_plugin(GROUP, name) for name in names)
+    readers = (_reader(name) for name in names)
     found = (reader.hint(path) for reader in readers if hasattr(reader, "hint"))
     return [hint for hint in found if hint]

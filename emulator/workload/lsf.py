@@ -36,8 +36,8 @@ _AFTER_USAGE = (
     "jobGroupName", "requeueEvalues", "options2", "resizeNotifyCmd", "lastResizeTime", "rsvId2", "jobDescription",
 )  # fmt: skip
 """After the 19 numbers of resource usage. Older versions end earlier."""
-_AFTER_HOSTS = ("runLimit", "avgMem", "effectiveResReq")
-"""After the usage of each host and options3."""
+_AFTER_HOSTS = ("runLimit", "options3", "avgMem", "effectiveResReq")
+"""After the usage of each host: the order of real records. lsb.acct(5) lists options3 before the run limit."""
 _USAGE = 19
 _HOST_USAGE = 6
 _DONE = 64
@@ -138,10 +138,10 @@ def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
     at = hosts_end + 4 + _USAGE  # status, host factor, the job's name and its command
     said |= dict(zip(_AFTER_USAGE, fields[at:], strict=False))
     at += len(_AFTER_USAGE)
-    if at < len(fields):  # pairs of submitEXT, usage of each host, options3, then the run limit in seconds
+    if at < len(fields):  # pairs of submitEXT, usage of each host, then the run limit in seconds
         at += 1 + 2 * _number_at(fields, at, "the number of submitEXT")
         if at < len(fields):
-            at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage") + 1
+            at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage")
             said |= dict(zip(_AFTER_HOSTS, fields[at:], strict=False))
     return said, hosts
 

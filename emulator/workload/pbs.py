@@ -1,32 +1,40 @@
 """Accounting logs of Torque, PBS Pro and OpenPBS: `$PBS_HOME/server_priv/accounting`, a file a day.
 
 A line is `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...`. A job is its E record: submit = `ctime`, start and end
-as there, so that a job that ran again has its last run only (R records are the runs before). The run time is
-end - start, not `resources_used.walltime`, which excludes the prologue. Nodes are `unique_node_count`
-(Torque) or `Resource_List.nodect` (OpenPBS), processors `total_execution_slots` or `Resource_List.ncpus`, or
-what `exec_host` says.
+as there, so that a job that ran again has its last run only (R records are the runs before). The record of an
+array itself (`4[].server`) is no job, its elements are. The run time is end - start, not
+`resources_used.walltime`, which excludes the prologue. Nodes and processors are those of `exec_host`; where there
+is none `unique_node_count` and `total_execution_slots` (Torque), else what was asked for: `Resource_List.nodes`,
+or `nodect` (which counts chunks in OpenPBS) and `ncpus`. GPUs are `exec_gpus`, those of `exec_vnode`, or asked for.
+A request that is not understood is unknown, and that is told; the job stays.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from emulator.workload.rows import Malformed, files_of, first_line, read_records, span_s, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from emulator.workload.rows import Rows
     from emulator.workload.swf import SwfLog
 
+_Value = TypeVar("_Value")
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;]*;")
 _DAY = re.compile(r"\d{8}(\.gz|\.xz)?")
 _WORD = re.compile(r"([^\s=]+)=(\S*)")
 _NUMBER = re.compile(r"\d+")
 _KILOBYTES = re.compile(r"(\d+)kb")
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
+_VNODE_GPUS = re.compile(r":ngpus=(\d+)")
 _FIELDS = 4
+_DAYS_TO_SECONDS = 3
+"""Colons in a limit that has days."""
 _DELETED = 271
 """Exit status of a job that was deleted: 256 + SIGTERM."""
 
@@ -59,21 +67,27 @@ def _take(line: str, rows: Rows) -> None:
         raise Malformed("not an accounting record (MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...)")
     _, kind, job, body = line.split(";", _FIELDS - 1)
     if kind != "E":
+        rows.pass_over(f"{kind} record")
+        return
+    if "[]" in job:
+        rows.pass_over("array itself")
         return
     said = dict(_WORD.findall(body))
     submit_s, end_s = whole(said.get("ctime"), "ctime"), whole(said.get("end"), "end")
     start_s = whole(said["start"], "start") if "start" in said else None  # it may have ended before it began
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {submit_s}, start {start_s} and end {end_s} are not in this order")
-    nodes = _first(said, ("unique_node_count", "Resource_List.nodect"))
-    procs = _first(said, ("total_execution_slots", "Resource_List.ncpus"))
-    if not nodes or not procs:
-        hosts, slots = _hosts(said.get("exec_host", ""))
-        nodes, procs = nodes or hosts, procs or slots
-    names = {host for host, _ in _EXEC_HOST.findall(said.get("exec_host", ""))}
-    limit = said.get("Resource_List.walltime")
+    asked = _Asked.of(said, rows)
+    names, slots = _hosts(said.get("exec_host", ""), rows)
+    nodes = len(names) or _first(said, ("unique_node_count",)) or asked.nodes
+    procs = slots or _first(said, ("total_execution_slots",)) or asked.procs
+    if slots and asked.procs not in {0, slots}:
+        rows.remark("exec_host has another number of processors than was asked for, and counts")
     found = _NUMBER.match(job)
-    rows.add(
+    rows.add_run(
+        (job, submit_s, said.get("user")),
+        -1 if start_s is None else start_s,
+        end_s,
         number=int(found[0]) if found else -1,
         submit_s=submit_s,
         wait_s=-1 if start_s is None else start_s - submit_s,
@@ -81,9 +95,9 @@ def _take(line: str, rows: Rows) -> None:
         allocated_procs=procs or nodes or -1,
         requested_procs=procs or nodes or -1,
         nodes=nodes or -1,
-        requested_s=-1 if limit is None else span_s(limit, "Resource_List.walltime"),
+        requested_s=asked.limit_s,
         used_memory_kb=_memory_kb(said, procs),
-        gpus=_gpus(said),
+        gpus=_gpus(said) or asked.gpus or -1,
         host=rows.host_of(names),
         status=_status(said.get("Exit_status")),
         user=rows.users.number(said.get("user")),
@@ -97,27 +111,82 @@ def _first(said: dict[str, str], names: tuple[str, ...]) -> int:
     return next((whole(said[name], name) for name in names if name in said), 0)
 
 
-def _hosts(text: str) -> tuple[int, int]:
-    """Different hosts and slots of `n02/0-1+n01/0,3` (Torque) or `p01/0*2+p02/0*2` (OpenPBS)."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a job asked for; 0 where that is unknown, the limit -1."""
+
+    nodes: int
+    procs: int
+    gpus: int
+    limit_s: int
+
+    @classmethod
+    def of(cls, said: dict[str, str], rows: Rows) -> _Asked:
+        """Of a record. What is not understood in it is unknown."""
+
+        def value(name: str, read: Callable[[str, str], _Value], unknown: _Value) -> _Value:
+            try:
+                return read(said[name].strip("\"'"), name) if name in said else unknown
+            except Malformed as fault:
+                rows.doubt(name, fault)
+                return unknown
+
+        nodes, procs, gpus = value("Resource_List.nodes", _nodes_asked, (0, 0, 0))
+        return cls(
+            nodes=nodes or value("Resource_List.nodect", whole, 0),
+            # Torque's own default is ncpus=1, whatever the nodes are.
+            procs=procs or value("Resource_List.ncpus", whole, 0),
+            gpus=value("Resource_List.ngpus", whole, 0) or gpus,
+            limit_s=value("Resource_List.walltime", _limit_s, -1),
+        )
+
+
+def _nodes_asked(text: str, name: str) -> tuple[int, int, int]:
+    """Nodes, processors and GPUs of Torque's `2:ppn=28:gpus=2:bigmem+n7:ppn=4#shared`."""
+    nodes = procs = gpus = 0
+    for part in text.partition("#")[0].split("+"):
+        first, *properties = part.split(":")
+        each = dict(_WORD.findall(" ".join(properties)))
+        count = int(first) if first.isdecimal() else 1  # else the name of a node, or of a property
+        nodes += count
+        procs += count * whole(each.get("ppn", "1"), f"ppn of {name}")
+        gpus += count * whole(each.get("gpus", "0"), f"gpus of {name}")
+    return nodes, procs, gpus
+
+
+def _limit_s(text: str, name: str) -> int:
+    """Seconds of `[[[DD:]HH:]MM:]SS`."""
+    days, _, clock = text.partition(":")
+    if text.count(":") == _DAYS_TO_SECONDS and days.isdecimal():
+        return 86_400 * int(days) + span_s(clock, name)
+    return span_s(text, name)
+
+
+def _hosts(text: str, rows: Rows) -> tuple[set[str], int]:
+    """The hosts and the number of slots of `n02/0-1+n01/0,3` (Torque) or `p01/0*2+p02/0*2` (OpenPBS)."""
     hosts: set[str] = set()
     slots = 0
-    for host, where in _EXEC_HOST.findall(text):
-        hosts.add(host)
-        _, star, times = where.partition("*")
-        if star:
-            slots += whole(times, "exec_host")
-            continue
-        for part in where.split(","):
-            low, _, high = part.partition("-")
-            slots += whole(high or low, "exec_host") - whole(low, "exec_host") + 1
-    return len(hosts), slots
+    try:
+        for host, where in _EXEC_HOST.findall(text):
+            hosts.add(host)
+            _, star, times = where.partition("*")
+            if star:
+                slots += whole(times, "exec_host")
+                continue
+            for part in where.split(","):
+                low, _, high = part.partition("-")
+                slots += whole(high or low, "exec_host") - whole(low, "exec_host") + 1
+    except Malformed as fault:
+        rows.doubt("exec_host", fault)
+        return set(), 0
+    return hosts, slots
 
 
 def _gpus(said: dict[str, str]) -> int:
-    """GPUs of the job: OpenPBS sums them, Torque lists each (`n01-gpu/0+n01-gpu/1`); -1 if it has none."""
+    """GPUs that the job had: Torque lists each (`n01-gpu/0+n01-gpu/1`), OpenPBS those of each chunk; 0 if unsaid."""
     if said.get("exec_gpus"):
         return len(said["exec_gpus"].split("+"))
-    return whole(said.get("Resource_List.ngpus", "0"), "Resource_List.ngpus") or -1
+    return sum(int(count) for count in _VNODE_GPUS.findall(said.get("exec_vnode", "")))
 
 
 def _memory_kb(said: dict[str, str], procs: int) -> int:

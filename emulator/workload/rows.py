@@ -20,10 +20,12 @@ from emulator.workload.swf import (
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
+EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
+"""Records that are passed over because another one tells of the job."""
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
 
@@ -47,6 +49,10 @@ class Faults:
         if not self.lenient:
             raise TraceError(f"{text}; mend the {what}, or read leniently to leave such {what}s out")
         self.count += 1
+        self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """One of the first complaints."""
         if len(self.complaints) < _MOST_COMPLAINTS:
             self.complaints.append(text)
 
@@ -76,6 +82,13 @@ class Rows:
         self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, *_FURTHER)}
         self.users, self.groups, self.queues = Names(), Names(), Names()
         self.hosts, self.reservations = Names(), Names()
+        self.passed_over: dict[str, int] = {}
+        """How many records of the file are no jobs of their own, by what they are."""
+        self.remarks: dict[str, int] = {}
+        """What is told of jobs that are kept, and of how many: a line of the header each."""
+        self.doubts: list[str] = []
+        """What was not understood in the record being read, though its job is kept."""
+        self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
 
     def __len__(self) -> int:
         return len(self.columns["number"])
@@ -85,9 +98,36 @@ class Rows:
         for name, column in self.columns.items():
             column.append(values.get(name, UNKNOWN))
 
+    def pass_over(self, what: str) -> None:
+        """A record that is no job of its own."""
+        self.passed_over[what] = self.passed_over.get(what, 0) + 1
+
     def host_of(self, names: Collection[str]) -> int:
         """The number of the node of a job on these nodes; unknown unless it is one."""
         return self.hosts.number(next(iter(names))) if len(names) == 1 else UNKNOWN
+
+    def add_run(self, job: Hashable, begin_s: float, end_s: float, **values: float) -> None:
+        """A run of a job (-1: it never began). Of several the last one stays, and the others are passed over."""
+        span = (begin_s >= 0, end_s, begin_s)
+        row, last = self._runs.get(job, (len(self), None))
+        if last is None:
+            self.add(**values)
+        else:
+            self.pass_over(SAME_RUN if span == last else EARLIER_RUN)
+            if span < last:
+                return
+            for name, column in self.columns.items():
+                column[row] = values.get(name, UNKNOWN)
+        self._runs[job] = row, span
+
+    def remark(self, what: str) -> None:
+        """Something to tell of the job being read, which is kept."""
+        self.remarks[what] = self.remarks.get(what, 0) + 1
+
+    def doubt(self, what: str, reason: object) -> None:
+        """A value that is not understood and is taken to be unknown; the job is kept."""
+        self.remark(f"{what} not understood, taken to be unknown")
+        self.doubts.append(f"{reason}; taken to be unknown")
 
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
@@ -97,6 +137,7 @@ class Rows:
             f"; MaxRecords: {len(self)}",
             f"; Note: {note}",
             *more,
+            *(f"; Note: {count} jobs: {what}" for what, count in self.remarks.items()),
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
@@ -107,7 +148,7 @@ class Rows:
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
-        return faults.within(log)
+        return replace(faults.within(log), passed_over=dict(self.passed_over))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -158,6 +199,9 @@ def read_records(
                 take(line, rows)
             except Malformed as fault:
                 faults.add(file, number, fault)
+            for reason in rows.doubts:
+                faults.tell(f"{file}:{number}: {reason}")
+            rows.doubts.clear()
     return rows.log(path, note, faults)
 
 

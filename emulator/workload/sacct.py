@@ -1,12 +1,12 @@
 """Slurm's accounting: what `sacct` prints, in any of its forms of text, with its header.
 
-    SLURM_TIME_FORMAT=%s sacct -a -X -D --parsable2 --noconvert -S START -E END --format=JobIDRaw,Submit,Start,
-    End,ElapsedRaw,TimelimitRaw,ReqNodes,AllocNodes,NNodes,ReqCPUS,AllocCPUS,NCPUS,State,User,Group,Partition
+    SLURM_TIME_FORMAT=%s sacct -a -X -D --parsable2 --noconvert -S START -E END --format=JobIDRaw,Submit,Eligible,
+    Start,End,ElapsedRaw,TimelimitRaw,ReqNodes,AllocNodes,NNodes,ReqCPUS,AllocCPUS,NCPUS,State,User,Group,Partition
 
 Columns are told apart by `|` (`--parsable2`, `--parsable`), by another character (`--delimiter`, or a table that was
 kept as CSV), or by their widths, which the line of dashes below the header gives. What a row means: `sacct_jobs.py`.
-Rows of job steps are passed over. Times without a time zone are taken to be UTC, so a day's length changes with the
-clocks: `%s` avoids that.
+Rows of job steps are passed over, and counted. Times without an offset from UTC are taken to be UTC, so a day's length
+changes with the clocks: `%s` avoids that.
 """
 
 from __future__ import annotations

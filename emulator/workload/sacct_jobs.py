@@ -1,7 +1,9 @@
 """What a row of Slurm's accounting says of a job, whatever form it came in (`sacct.py`, `sacct_json.py`).
 
-A job that was requeued or resized has several rows under one number: a requeued job is its last run, submitted when
-it first was; a resized one keeps the size that it was first given. The components of a heterogeneous job, which start
+A job that was requeued, preempted, lost a node or was resized has several rows under one number (of one cluster and
+user, each submitted before the one above it was a day over): it is its last run, submitted when it first was; a resized
+one keeps the size that it was first given. A job that waited for another one or for its begin time comes when it was
+eligible. The components of a heterogeneous job, which start
 together, are one job where the number tells them (`5+0`, `5+1`). Time in which a job was suspended is not part of
 `Elapsed`, nor of its run time here.
 """
@@ -9,14 +11,14 @@ together, are one job where the number tells them (`5+0`, `5+1`). Time in which 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from emulator.workload.rows import Malformed, Rows, span_s, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from emulator.workload.rows import Faults
@@ -34,7 +36,20 @@ _MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 """Slurm counts memory in MiB where it names no unit."""
-_NOT_THE_END = {"REQUEUED", "RESIZING"}
+_NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
+_LATE_S = 86_400
+"""A further run is submitted no longer than this after the one before it was over: numbers come again in time."""
+_COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
+_LONGEST_UNIX = 11
+_HOW = "run sacct with SLURM_TIME_FORMAT=%s"
+STEPS, RUNS, RESIZES, COMPONENTS = (
+    "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
+    "further component of a heterogeneous job",
+)  # fmt: skip
+"""What a row is that is a part of a job."""
 NEEDED = (
     ("JobIDRaw", "JobID"),
     ("State",),
@@ -47,14 +62,25 @@ NEEDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class _First:
-    """What the first row of a requeued or resized job said."""
+class _Row:
+    """A row, with what the rows before it say of its job: when it was first submitted, and its first size."""
 
+    job: str
     number: int
+    state: str
+    said: Mapping[str, str]
+    submitted_s: int
     submit_s: int
+    start_s: int | None
+    run_s: int
+    limit_s: int
     nodes: int
     procs: int
-    resized: bool
+
+    def goes_on_in(self, other: _Row) -> bool:
+        """Whether another row is a further run of this job, or it with another size."""
+        over_s = (self.submitted_s if self.start_s is None else self.start_s) + max(self.run_s, 0)
+        return self.submitted_s <= other.submitted_s <= over_s + _LATE_S
 
 
 class SacctJobs:
@@ -63,8 +89,8 @@ class SacctJobs:
     def __init__(self, *, steps: bool = False) -> None:
         self.steps = steps
         self.rows = Rows()
-        self._unfinished: dict[str, _First] = {}
-        self._leaders: dict[str, int] = {}
+        self._unfinished: dict[tuple[str, ...], _Row] = {}
+        self._leaders: dict[tuple[str, ...], int] = {}
         """Row of the first component of each heterogeneous job and of each of its runs."""
 
     def take(self, row: Mapping[str, str]) -> None:
@@ -75,93 +101,137 @@ class SacctJobs:
         if not found:
             raise Malformed(f"the job's number is {job[:40]!r}")
         if "." in job and not self.steps:
+            self.rows.pass_over(STEPS)
             return
-        self._job(job, int(found[0]), said)
+        self._take(_row(job, int(found[0]), said))
 
     def log(self, path: Path, faults: Faults) -> SwfLog:
         """All jobs. One whose last row says that it was requeued is there without a run time."""
-        for first in self._unfinished.values():
-            self.rows.add(number=first.number, submit_s=first.submit_s, nodes=first.nodes)
-        return self.rows.log(path, "from sacct; a requeued job is its last run", faults)
+        for row in self._unfinished.values():
+            self._last(row)
+        return self.rows.log(path, "from sacct; a job that ran again is its last run", faults)
 
-    def _job(self, job: str, number: int, said: dict[str, str]) -> None:
-        state = said.get("State", "").split(" ")[0].rstrip("+")
-        if not state:
-            raise Malformed("State is missing")
-        submit_s, start_s = _time_s(said, "Submit"), _time_s(said, "Start")
-        if submit_s is None:
-            raise Malformed("Submit is missing")
-        nodes = _count(said, ("AllocNodes", "NNodes", "ReqNodes"))
-        procs = _count(said, ("AllocCPUS", "NCPUS", "ReqCPUS"))
-        first = self._unfinished.pop(job, None)
+    def _take(self, row: _Row) -> None:
+        key = (row.job, row.said.get("Cluster", ""), row.said.get("User") or row.said.get("UID", ""))
+        first = self._unfinished.get(key)
+        goes_on = first is not None and first.goes_on_in(row)
+        if first is not None and goes_on:
+            row = replace(row, submit_s=min(row.submit_s, first.submit_s))
+            if first.state == "RESIZING":
+                row = replace(row, nodes=first.nodes, procs=first.procs)
+        if row.start_s is not None and row.start_s < row.submit_s:
+            raise Malformed(f"Start {row.start_s} is before Submit {row.submit_s}")
         if first is not None:
-            submit_s = min(submit_s, first.submit_s)
-            if first.resized:
-                nodes, procs = first.nodes, first.procs
-        if state in _NOT_THE_END:
-            self._unfinished[job] = _First(number, submit_s, nodes, procs, state == "RESIZING")
-            return
-        run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s)
-        if start_s is not None and start_s < submit_s:
-            raise Malformed(f"Start {start_s} is before Submit {submit_s}")
-        size = procs if procs > 0 else nodes
+            del self._unfinished[key]
+            if goes_on:
+                self.rows.pass_over(RESIZES if first.state == "RESIZING" else RUNS)
+            else:
+                self._last(first)
+        if row.state in _NO_END | _MAYBE_THE_END:
+            self._unfinished[key] = row
+        else:
+            self._add(row)
+
+    def _last(self, row: _Row) -> None:
+        """The last row of a job that might have gone on."""
+        if row.state in _MAYBE_THE_END:
+            self._add(row)
+        else:
+            self.rows.add(number=row.number, submit_s=row.submit_s, nodes=row.nodes)
+
+    def _add(self, row: _Row) -> None:
+        said, start_s, nodes = row.said, row.start_s, row.nodes
+        size = row.procs if row.procs > 0 else nodes
         gpus = _gpus(said, nodes)
-        if self._is_component(said.get("JobID", job), start_s, nodes, size, gpus):
+        if self._is_component(row, size, gpus):
+            self.rows.pass_over(COMPONENTS)
             return
         self.rows.add(
-            number=number,
-            submit_s=submit_s,
-            wait_s=-1 if start_s is None else start_s - submit_s,
-            run_s=run_s,
+            number=row.number,
+            submit_s=row.submit_s,
+            wait_s=-1 if start_s is None else start_s - row.submit_s,
+            run_s=row.run_s,
             allocated_procs=size,
             requested_procs=size,
             nodes=nodes,
-            requested_s=_limit_s(said),
+            requested_s=row.limit_s,
             requested_memory_kb=_memory_kb(said, size),
             gpus=gpus,
             host=self._host(said),
             reservation=self.rows.reservations.number(said.get("Reservation")),
-            status=_STATUS.get(state, 0),
+            status=_STATUS.get(row.state, 0),
             user=self.rows.users.number(said.get("User") or said.get("UID")),
             group=self.rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
             queue=self.rows.queues.number(said.get("Partition")),
         )
 
-    def _is_component(self, job: str, start_s: int | None, nodes: int, size: int, gpus: int) -> bool:
+    def _is_component(self, row: _Row, size: int, gpus: int) -> bool:
         """Whether it is a further component of a heterogeneous job; then its size is added to the first one's."""
-        leader, plus, component = job.partition("+")
+        leader, plus, component = row.said.get("JobID", row.job).partition("+")
         if not plus or not component.isdecimal():
             return False
-        run = f"{leader} {start_s}"
+        run = (leader, row.said.get("Cluster", ""), str(row.start_s))
         at = self._leaders.setdefault(run, len(self.rows))
         if at == len(self.rows):
             return False
         for name, more in (
-            ("nodes", nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
+            ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip
             column = self.rows.columns[name]
             column[at] = max(column[at], 0) + max(more, 0)
         self.rows.columns["host"][at] = -1
         return True
 
-    def _host(self, said: dict[str, str]) -> int:
+    def _host(self, said: Mapping[str, str]) -> int:
         names = said.get("NodeList", "")
         return -1 if _SEVERAL.search(names) else self.rows.hosts.number(names)
 
 
-def _time_s(said: dict[str, str], name: str) -> int | None:
+def _row(job: str, number: int, said: Mapping[str, str]) -> _Row:
+    state = said.get("State", "").split(" ")[0].rstrip("+")
+    if not state:
+        raise Malformed("State is missing")
+    submit_s, start_s = _time_s(said, "Submit"), _time_s(said, "Start")
+    if submit_s is None:
+        raise Malformed("Submit is missing")
+    eligible_s = _time_s(said, "Eligible")
+    if eligible_s is None or (start_s is not None and eligible_s > start_s):
+        eligible_s = submit_s  # who is cancelled before being eligible "starts" then
+    return _Row(
+        job=job,
+        number=number,
+        state=state,
+        said=said,
+        submitted_s=submit_s,
+        submit_s=max(submit_s, eligible_s),
+        start_s=start_s,
+        run_s=-1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s),
+        limit_s=_limit_s(said),
+        nodes=_count(said, ("AllocNodes", "NNodes", "ReqNodes")),
+        procs=_count(said, ("AllocCPUS", "NCPUS", "ReqCPUS")),
+    )
+
+
+def _time_s(said: Mapping[str, str], name: str) -> int | None:
+    """Unix seconds. A time without an offset from UTC is taken to be in UTC. Raises Malformed naming the field."""
     text = said.get(name)
     if text is None:
         return None
-    if text.isdecimal():
+    if _DATE_ONLY.fullmatch(text):
+        raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
+    if text.isdecimal() and len(text) <= _LONGEST_UNIX:
         return whole(text, name)
     try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+        if text.isdecimal():
+            when = datetime.strptime(text, _CLOCK_FORMATS.get(len(text), "")).replace(tzinfo=UTC)
+        else:
+            when = datetime.fromisoformat(text)
     except ValueError:
-        raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44") from None
+        raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
-def _run_s(said: dict[str, str], start_s: int) -> int:
+def _run_s(said: Mapping[str, str], start_s: int) -> int:
     """What sacct calls elapsed, else end - start; -1 if it says neither."""
     if "ElapsedRaw" in said:
         return whole(said["ElapsedRaw"], "ElapsedRaw")
@@ -175,13 +245,13 @@ def _run_s(said: dict[str, str], start_s: int) -> int:
     return end_s - start_s
 
 
-def _limit_s(said: dict[str, str]) -> int:
+def _limit_s(said: Mapping[str, str]) -> int:
     if "TimelimitRaw" in said:  # in minutes
         return 60 * whole(said["TimelimitRaw"], "TimelimitRaw")
     return span_s(said["Timelimit"], "Timelimit") if "Timelimit" in said else -1
 
 
-def _memory_kb(said: dict[str, str], procs: int) -> int:
+def _memory_kb(said: Mapping[str, str], procs: int) -> int:
     """Memory of each processor in KiB, by what was allocated, else asked for; -1 if it says neither."""
     texts = (match[1] for name in ("AllocTRES", "ReqTRES") if (match := _MEMORY.search(said.get(name, ""))))
     match = _SIZE.fullmatch(next(texts, ""))
@@ -190,7 +260,7 @@ def _memory_kb(said: dict[str, str], procs: int) -> int:
     return round(float(match[1]) * _KIB[match[2]] / procs)
 
 
-def _gpus(said: dict[str, str], nodes: int) -> int:
+def _gpus(said: Mapping[str, str], nodes: int) -> int:
     """GPUs of the job, by what was allocated, else asked for; -1 if it has none. Old versions say them of a node."""
     for name in ("AllocTRES", "ReqTRES"):
         found = _GPUS.findall(said.get(name, ""))
@@ -207,6 +277,16 @@ def _gpus(said: dict[str, str], nodes: int) -> int:
     return -1
 
 
-def _count(said: dict[str, str], names: tuple[str, ...]) -> int:
+def _count(said: Mapping[str, str], names: Sequence[str]) -> int:
     """The first of these above 0, -1 if none. A job that was cancelled in the queue has 0 allocated."""
-    return next((count for name in names if name in said and (count := whole(said[name], name))), -1)
+    return next((count for name in names if name in said and (count := _number(said[name], name))), -1)
+
+
+def _number(text: str, name: str) -> int:
+    """A whole number. Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
+    if not text.endswith(tuple(_UNITS)):
+        return whole(text, name)
+    match = _COUNT.fullmatch(text)
+    if match is None or (match[2] and match[3] != "K"):
+        raise Malformed(f"{name} is {text[:40]!r}, which may be rounded; run sacct with --noconvert")
+    return int(match[1]) * _UNITS[match[3]] + (_UNITS["K"] // 2 if match[2] else 0)

@@ -61,7 +61,8 @@ def _row(job: Any) -> dict[str, str]:
         "JobIDRaw": job.get("job_id"),
         "State": state[0] if isinstance(state, list) and state else state,
         "Submit": time.get("submission"),
-        "Start": time.get("start") or None,  # 0: not yet
+        "Eligible": time.get("eligible") or None,  # 0: not yet
+        "Start": time.get("start") or None,
         "ElapsedRaw": time.get("elapsed"),
         "TimelimitRaw": time.get("limit"),
         "AllocNodes": job.get("allocation_nodes"),
@@ -71,6 +72,7 @@ def _row(job: Any) -> dict[str, str]:
         "AllocTRES": _tres(allocated),
         "NodeList": job.get("nodes"),
         "Reservation": _part(job, "reservation").get("name"),
+        "Cluster": job.get("cluster"),
         "User": job.get("user"),
         "Group": job.get("group"),
         "Account": job.get("account"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.plugins import check_number, make_plugin
+from emulator.workload.own import asked, jobs_from
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
@@ -62,14 +63,15 @@ def apply_transforms(
     count: dict[str, int] = {}
     for transform in transforms:
         if counted is not None and isinstance(transform, CountingTransform):
-            counted.update(transform.count(jobs))
+            with asked(GROUP, transform, "count"):
+                counted.update(transform.count(jobs))
         if isinstance(transform, RandomTransform):
             name = type(transform).__name__
             turn = count[name] = count.get(name, -1) + 1
             rng = stream(seed, f"workload.transforms.{name}.{turn}")
-            jobs = transform.apply_random(jobs, nodes=nodes, rng=rng)
+            jobs = jobs_from(GROUP, transform, "apply_random", jobs, nodes=nodes, rng=rng)
         else:
-            jobs = transform.apply(jobs, nodes=nodes)
+            jobs = jobs_from(GROUP, transform, "apply", jobs, nodes=nodes)
     return jobs
 
 

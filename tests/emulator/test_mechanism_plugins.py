@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from emulator.runner import prepare, run_virtual
@@ -65,3 +67,46 @@ def test_a_lease_that_nobody_would_serve_is_told_before_the_run():
         ScenarioError, match=r"^mechanism: job \d+ is an on-demand lease; .* has no on_arrival"
     ):
         run("only_a_machine", LEASES)
+
+
+@pytest.mark.parametrize(
+    ("methods", "told"),
+    [
+        ("on_job_ends", "mechanism mine: nobody calls its method on_job_ends; did you mean 'on_job_end'?"),
+        ("on_notice", "mechanism mine: nobody calls its method on_notice without an attribute notice_us"),
+    ],
+)
+def test_a_method_that_nobody_calls_is_told_before_the_run(methods, told, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        f"class Mine:\n    def on_arrival(self, job, act): ...\n    def {methods}(self, *args): ...\n"
+    )
+    scenario = from_mapping(
+        {"nodes": 8, "workload": {"generate": BATCH}, "plugins": [f"{file}:Mine"], "mechanism": "mine"}
+    )
+    with pytest.raises(ScenarioError, match=re.escape(told)):
+        run_virtual(scenario, prepare(scenario))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "method"),
+    [
+        ("scheduler", "order", "decide(self, now_us, view)"),
+        ("backfill", "backfill", "may_start(self, job, reservation)"),
+        ("queue order", "order", "rank(self, job)"),
+    ],
+)
+def test_a_scheduler_is_told_of_no_ends_and_one_that_waits_for_them_is_refused(kind, key, method, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(f"class Mine:\n    def {method}: return 0\n    def on_job_end(self, job): ...\n")
+    with pytest.raises(
+        ScenarioError, match=f"{kind} mine: nobody calls its method on_job_end; a {kind} is told"
+    ):
+        from_mapping(
+            {
+                "nodes": 8,
+                "workload": {"generate": BATCH},
+                "plugins": [f"{file}:Mine"],
+                "scheduler": {key: "mine"},
+            }
+        )

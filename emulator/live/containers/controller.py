@@ -55,7 +55,7 @@ from emulator.live.watch import watch
 from emulator.ranks import Rank
 from emulator.report import files
 from emulator.runner import Prepared, describe, prepare
-from emulator.scenario import Scenario, ScenarioError, from_mapping
+from emulator.scenario import Scenario, ScenarioError
 from emulator.shared_clock import SharedClock
 from emulator.workload import store
 from emulator.workload.files import TraceError
@@ -403,7 +403,8 @@ def begin(shared: RunFiles) -> Controller:
             clock = services.resumed_clock(wanted.live, shared.clock)
             state.marks.append((clock.now_us(), WENT_ON))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
-            return Controller(shared, from_mapping(state.scenario), state, clock)
+            go_on = wanted.model_copy(update={"nodes": state.nodes})  # the same, as above
+            return Controller(shared, go_on, state, clock)
     for folder in (shared.root, Path(SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import BALANCER, BATCH, PREDICTOR, REPLAYER
 from emulator.live.containers.placed import first_process
-from emulator.scenario import ScenarioError
+from emulator.live.launchers import Launcher
+from emulator.scenario import OUR_BATCH_SYSTEM
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario
@@ -21,6 +22,10 @@ _PLACES = {
     "nova": _SERVICES, "nova-databases": _SERVICES, "nova-front": _FRONT, "nova-postgres": _POSTGRES,
     "nova-agent": _AGENT,
 }  # fmt: skip
+_LAUNCHER = Launcher(
+    "the fleet of Nova's containers", "use `emulator run --clock live`",
+    batch=OUR_BATCH_SYSTEM, ondemand="nova", has_faults=False,
+)  # fmt: skip
 
 
 class Nova:
@@ -33,14 +38,7 @@ class Nova:
         return _PLACES.get(process, BATCH)
 
     def check(self, scenario: Scenario) -> None:
-        batch, cloud = (
-            next(iter(told)) if isinstance(told, dict) else told
-            for told in (scenario.live.batch, scenario.live.ondemand)
-        )
-        if cloud != "nova":
-            raise ScenarioError(f"live.ondemand is {cloud}, and these containers are Nova's; set it to nova")
-        if batch != "torque":
-            raise ScenarioError(f"live.batch is {batch}, and these containers have torque only")
+        _LAUNCHER.check(scenario)
 
 
 def main() -> int:

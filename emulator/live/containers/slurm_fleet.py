@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import BALANCER, ONDEMAND, PREDICTOR, REPLAYER
 from emulator.live.containers.placed import first_process
-from emulator.scenario import ScenarioError
+from emulator.live.launchers import Launcher
+from emulator.scenario import OUR_MANAGER
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _SHM = Path("/dev/shm")  # noqa: S108 - a volume of the containers
 _NODES, _CONTROLLER = "slurmd", "slurmctld"
 _PLACES = {BALANCER: BALANCER, PREDICTOR: BALANCER, ONDEMAND: ONDEMAND, REPLAYER: REPLAYER}
+_LAUNCHER = Launcher(
+    "the fleet of Slurm's containers", "use `emulator run --clock live`",
+    batch="slurm", ondemand=OUR_MANAGER, has_faults=False,
+)  # fmt: skip
 
 
 class Slurm:
@@ -32,10 +37,7 @@ class Slurm:
         return _NODES if process.startswith(f"{_NODES}-") else _PLACES.get(process, _CONTROLLER)
 
     def check(self, scenario: Scenario) -> None:
-        batch = scenario.live.batch
-        name = next(iter(batch)) if isinstance(batch, dict) else batch
-        if name != "slurm":
-            raise ScenarioError(f"live.batch is {name}, and these containers are Slurm's; set it to slurm")
+        _LAUNCHER.check(scenario)
 
 
 def main() -> int:

@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import NODE
-from emulator.scenario import OUR_MANAGER, ScenarioError, load
+from emulator.live.launchers import Launcher
+from emulator.scenario import OUR_BATCH_SYSTEM, OUR_MANAGER, ScenarioError, load
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario
+
+
+_LAUNCHER = Launcher(
+    "a fleet in containers", "use `emulator run --clock live`",
+    batch=OUR_BATCH_SYSTEM, ondemand=OUR_MANAGER, hooks="script", has_cpu_bound_jobs=False,
+)  # fmt: skip
 
 
 class ControllerError(Exception):
@@ -37,13 +44,14 @@ def read_scenario() -> Scenario:
     return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
 
 
-def check_containers(scenario: Scenario) -> None:
-    """Raise ScenarioError for what has no containers. Nothing has begun yet."""
-    if scenario.live.ondemand != OUR_MANAGER:
+def check_containers(scenario: Scenario, *, has_rest: bool = False) -> None:
+    """Raise ScenarioError for what has no containers. Nothing has begun yet.
+
+    `has_rest`: one container plays many nodes, whose hooks are in its agent.
+    """
+    _LAUNCHER.check(scenario)
+    if has_rest and "hooks" in scenario.live.model_fields_set:
         raise ScenarioError(
-            f"live.ondemand: a fleet in containers has the {OUR_MANAGER} only; use `emulator run --clock live`"
-        )
-    if scenario.live.jobs == "cpu-bound":
-        raise ScenarioError(
-            "live.jobs: cpu-bound jobs have no containers yet; use `emulator run --clock live`"
+            "live.hooks: nodes with a container of their own have scripts, those that one container plays have"
+            " them in_process; leave it out, or give every node a container"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -23,12 +23,41 @@ from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from emulator.scenario import Scenario
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.select import Select
     from emulator.workload.table import JobTable
+
+
+_CARRIED_OUT = {"reservations", "select"}
+_IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
+"""What sacctmgr tells the real one; the twin has it from the scenario."""
+
+
+def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_database: bool) -> str:
+    """A key that the twin would go by and the real Slurm would not hear, and what to do; '' if there is none.
+
+    `said_live`: what `live.batch` says for a key of the twin.
+    """
+    own = scenario.scheduler_config.make_machine()
+    if not isinstance(own, Slurm):
+        return ""
+    heard = _CARRIED_OUT | (_IN_THE_DATABASE if has_database else set())
+    for each in fields(own):
+        value = getattr(own, each.name)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if value == default or each.name in heard or value == said_live.get(each.name):
+            continue
+        if each.name in _IN_THE_DATABASE:
+            todo = "set live.batch.slurm.accounting to slurmdbd and say it there by sacctmgr"
+        elif each.name == "queues":
+            todo = "say the same in live.batch.slurm.partitions"
+        else:
+            todo = "say it in a slurm.conf that live.batch.slurm.conf names"
+        return f"scheduler.slurm.{each.name}: the real Slurm would not hear of it; {todo}, or leave it out"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
-from emulator.live.slurm.asked import Asked
+from emulator.live.slurm.asked import Asked, unheard_setting
 from emulator.live.slurm.bound import bound, write_script
 from emulator.live.slurm.conf import ConfError, Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.database import Database, DatabaseError, associations
@@ -109,6 +109,9 @@ class SlurmSystem:
         self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
     ) -> None:
         """What Slurm, or this machine, cannot do."""
+        said = {"conf": self.conf, "queues": self.partitions}
+        if unheard := unheard_setting(scenario, said, has_database=self.has_database):
+            raise ScenarioError(unheard)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]

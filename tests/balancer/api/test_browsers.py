@@ -116,3 +116,12 @@ def test_a_parameter_given_twice_is_named(http):
 def test_deep_json_is_a_bad_request(http, deep):
     answer = http.post("/v1/request_nodes", data=deep, content_type="application/json")
     assert (answer.status_code, answer.json["code"]) == (400, "balancer.invalid_request")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "deflate, gzip", "br"])
+def test_a_body_that_is_said_to_be_packed_is_refused_whether_it_is_or_not(world, coding):
+    http = create_app(world(nodes=2).engine).test_client()
+    answer = http.post("/v1/request_nodes", json={"nodes": 1}, headers={"Content-Encoding": coding})
+    assert (answer.status_code, answer.json["code"]) == (415, "balancer.unsupported_media_type")
+    plain = http.post("/v1/request_nodes", json={"nodes": 1}, headers={"Content-Encoding": "identity"})
+    assert plain.status_code < 300

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from balancer.app import openapi_text
 from balancer.clock import seconds, wall_us
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 from service_kit import until
 
 _HEAD = b"POST /v1/request_nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+_REQUIRED = json.loads(openapi_text())["components"]["schemas"]["Problem"]["required"]
 
 _APP = """
 import asyncio, gc, signal, sys, threading, time
@@ -188,7 +191,13 @@ def test_a_service_that_is_told_to_end_again_closes_what_is_its_own_first(bare, 
     ],
 )
 def test_what_cannot_be_told_for_certain_is_refused(shared, request_, status):
-    assert shared.send(request_)[9:12] == status
+    answer = shared.send(request_)
+    assert answer[9:12] == status
+    if b"application/problem+json" in answer.lower():
+        document = json.loads(answer.partition(b"\r\n\r\n")[2])
+        assert document.keys() >= {*_REQUIRED}
+        assert document["instance"].startswith("/")
+        assert document["errors"][0]["request_id"] == document["request_id"]
 
 
 @pytest.mark.live

@@ -217,7 +217,7 @@ def test_freeze_and_thaw_from_the_command_line(service):
     with running.client() as client, pytest.raises(NotObtainable):
         client.request_nodes(3)
     assert running.run("thaw", *db).returncode == 0
-    assert running.run("thaw", *db).stderr == "balancer: nothing is frozen\n"
+    assert running.run("thaw", *db).stderr.startswith("balancer: nothing is frozen: there is no ")
     assert "frozen" not in running.run("status").stdout
     with running.client() as client:
         assert len(client.request_nodes(3, wait_s=30).nodes) == 3

@@ -207,6 +207,19 @@ def test_a_node_in_doubt_is_the_clouds_where_a_server_runs_and_batchs_after_a_ti
     assert found("HELD", OURS, cloud=EMPTY).not_in_cloud == ("n1",), "at once where no time is given"
 
 
+ANOTHERS = "its mark is of ledger 5f3a9c01, event 7-00000000; this is ledger 00000000"
+
+
+def test_a_node_held_for_the_mark_of_another_ledger_alone_is_batchs_when_that_mark_is_gone():
+    assert found("HELD", IDLE, doubt=ANOTHERS) == Difference({"n1": "idle"})
+    busy = found("HELD", BUSY, doubt=ANOTHERS)
+    assert (busy.observed, busy.unmarked) == ({"n1": "busy"}, ())
+    assert found("HELD", OURS, doubt=ANOTHERS) == Difference(), "the mark is there"
+    assert found("HELD", IDLE, doubt=ANOTHERS, is_silent=True) == Difference(), "a server may run there"
+    assert found("HELD", IDLE, doubt=ANOTHERS, held_for="r1").unmarked == ("n1",), "this ledger granted it"
+    assert found("HELD", IDLE, doubt="its mark is newer, of event 7").unmarked == ("n1",)
+
+
 NAMES = ("n1", "n2", "n3")
 STATUSES = (None, IDLE, BUSY, OURS, DRAINED_BUSY, FOREIGN, DOWN, UNREAD, NodeStatus("busy", ("8.server",)))
 some_nodes = st.sets(st.sampled_from(NAMES))

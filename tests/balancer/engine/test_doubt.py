@@ -128,6 +128,25 @@ def test_another_ledger_does_not_take_over_what_the_marks_say_is_not_its_own(wor
     assert not set(granted(w, 2)) & set(lent)
 
 
+def test_a_second_balancer_marks_no_node_that_the_first_gives_back(world):
+    w = world(nodes=4, has_cloud=False)
+    others = ("n01", "n02")
+    w.batch.marked |= dict.fromkeys(others, True)
+    w.batch.ours |= set(others)
+    w.batch.stamps |= dict.fromkeys(others, Stamp("ffffffff", 7, "00000000"))
+    w.engine.reconcile()
+    assert w.engine.held().keys() == set(others)
+    commands = w.batch.commands()
+    w.batch.marked |= dict.fromkeys(others, False)  # the first one gives them back
+    w.batch.jobs["n02"] = "1.server"
+    w.engine.reconcile()
+    assert w.settled() == {"n01": "OA_IDLE", "n02": "OA_BUSY", "n03": "OA_IDLE", "n04": "OA_IDLE"}
+    assert (w.batch.commands(), marks(w)) == (commands, set())
+    w.batch.marked["n01"] = True  # and takes one again, with the very same mark
+    w.engine.reconcile()
+    assert w.engine.held().keys() == {"n01"}
+
+
 def test_an_operator_says_whose_they_are_and_is_asked_once(world, kit):
     w = world(nodes=4)
     one, two = granted(w, 2)

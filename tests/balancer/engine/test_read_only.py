@@ -9,8 +9,10 @@ from contextlib import closing
 import pytest
 
 from balancer.app import create_app
+from balancer.engine import Engine
 from balancer.ledger import connect
 from balancer.ledger.errors import LedgerError, ReadOnlyError
+from balancer.ledger.store import Ledger
 
 
 @pytest.fixture
@@ -115,3 +117,22 @@ def test_a_database_that_is_busy_when_the_service_starts_is_named(world, monkeyp
         with pytest.raises(LedgerError, match=r"cannot be opened: .*database is locked"):
             w._started()
     w.engine = w._started()
+
+
+def test_a_start_that_cannot_be_stored_says_so_and_can_be_ended(world, monkeypatch):
+    w = world(nodes=2)
+    w.engine.stop()
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "start", lambda _: None)
+        w.engine = w._started()
+
+    def no_room(*_):
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "commit", no_room)
+        with pytest.raises(LedgerError, match="the disk is full"):
+            w.engine.start()
+    w.engine.stop()
+    w.engine = w._started()
+    assert w.engine.problem() is None

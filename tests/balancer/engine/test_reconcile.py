@@ -52,7 +52,7 @@ def _brought_to(w, kit, state):
             w.engine.reconcile()
         case NodeState.HELD:
             w.batch.marked["n01"] = True
-            w.batch.stamps["n01"] = Stamp("0badcafe", 7, "01234567")
+            w.batch.stamps["n01"] = Stamp(w.engine.ledger.ledger_id, 999, "01234567")
             w.engine.reconcile()
         case NodeState.OD_ALLOC | NodeState.OD_RESERVE | NodeState.RESTORING:
             w.engine.wait_for_request(w.engine.submit_request(1).request_id)

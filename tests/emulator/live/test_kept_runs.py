@@ -207,7 +207,11 @@ def test_two_cannot_go_on_with_the_same_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("live", "said"),
-    [({"batch": "slurm", "pace": "free"}, "live.batch must be torque"), ({"jobs": "cpu-bound"}, "cpu-bound")],
+    [
+        ({"batch": "slurm", "pace": "free"}, r"live\.batch: a run with --keep has torque only, not slurm"),
+        ({"jobs": "cpu-bound"}, "cpu-bound"),
+        ({"ondemand": "nova", "pace": "free"}, r"live\.ondemand: "),
+    ],
 )
 def test_what_cannot_go_on_is_said_before_anything_begins(tmp_path, live, said):
     folder = tmp_path / "kept"

@@ -55,7 +55,7 @@ def study(site, *more):
     return CliRunner().invoke(
         main,
         ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"), "--out",
-         str(site / f"out{len(more)}"), "--jobs", "1", "--nodes", f"{NODES}+2", "--reserve", "1,2", "--wait-min", "0",
+         str(site / f"out{len(more)}"), "--jobs", "1", "--nodes", f"{NODES}+2", "--reserve", "1", "--wait-min", "0",
          "--predictor", "peak", "--accept-today", "2", "--notice-min", "30", "--pairings", "1", "--json", *more],
     )  # fmt: skip
 

@@ -199,12 +199,14 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     assert page.count("<svg") == 10
     for text in (
         "What each node given up brings",
+        "Cannot be told: ",
         "Who waits how long",
         "2 to 4 nodes",
         "Assumed: 12 batch and 4",
     ):
         assert text in page
     assert (site / "out" / "settings.csv").read_text().count("\n") == 9
+    assert done.stdout.startswith("Cannot be told: ")
     assert (
         (site / "out" / "who.csv").read_text().startswith("by,group,jobs,today_min,then_min\nnodes,1 node,")
     )
@@ -212,6 +214,7 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     assert "http" not in page.replace("http://www.w3.org", "")
     document = json.loads((site / "out" / "study.json").read_text())
     assert [each["setting"] for each in document["settings"]][:2] == ["split", "batch only"]
+    assert document["verdict"] == "cannot be told"
     assert {"confidence", "text", "unseen_weeks"} <= document["advice"][0].keys()
     assert "Today in these weeks: batch jobs waited" in done.stdout
     assert "Today, recorded and simulated" in page
@@ -243,6 +246,10 @@ def test_the_split_of_the_study_is_two_separate_clusters(site):
         (("--nodes", "372"), "--nodes 372: expected BATCH+ON_DEMAND"),
         (("--nodes", "12+0"), "each of the two clusters has at least one node"),
         (("--nodes", "12+4", "--reserve", "1.5"), "nodes are whole numbers"),
+        (
+            ("--nodes", "12+4", "--reserve", "0,4"),
+            "on-demand machine of 4 nodes, or more, so nothing would be given up",
+        ),
         (("--nodes", "12+4", "--wait-min", "x"), "expected numbers such as 0,6,12"),
         (("--nodes", "12+4", "--weeks", "0"), "expected a number of weeks or `all`"),
         (("--nodes", "12+4", "--predictor", "peek"), "did you mean 'peak'"),

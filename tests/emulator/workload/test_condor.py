@@ -79,6 +79,28 @@ def test_gpus_and_the_machine_of_a_job_are_kept(json_file):
 
 
 @pytest.mark.parametrize(
+    ("changes", "run_s"),
+    [
+        ({"LastJobStatus": 5, "NumJobStarts": 1, "RemoteWallClockTime": 200.0}, 200),
+        ({"LastJobStatus": 1, "JobStartDate": 1_767_262_100, "RemoteWallClockTime": 200.0}, 200),
+        ({"LastJobStatus": 5, "NumJobStarts": 1, "RemoteWallClockTime": 0}, 0),
+        ({"LastJobStatus": 2, "NumJobStarts": 1, "RemoteWallClockTime": 200.0}, 604_800),
+        ({"NumJobStarts": 1, "RemoteWallClockTime": 200.0}, 200),
+        # The sum of all runs is not that of the last.
+        ({"LastJobStatus": 5, "NumJobStarts": 3, "RemoteWallClockTime": 900.0}, -1),
+        ({"LastJobStatus": 5, "NumJobStarts": 3, "LastRemoteWallClockTime": 300.0}, 300),
+        ({"LastJobStatus": 1, "NumJobStarts": 3, "LastVacateTime": 1_767_262_150}, 50),
+        ({"LastJobStatus": 1, "NumJobStarts": 3, "LastVacateTime": 1_767_262_050}, -1),  # of the run before
+        ({}, -1),  # nothing says until when it ran
+    ],
+)
+def test_a_job_that_was_removed_ran_until_it_left_its_machine(json_file, changes, run_s):
+    removed = {"JobStatus": 3, "CompletionDate": 0, "EnteredCurrentStatus": 1_767_262_100 + 604_800}
+    log = load(json_file(AD | removed | changes))
+    assert (log.column("wait_s").tolist(), log.column("run_s").tolist()) == ([100], [run_s])
+
+
+@pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"QDate": None}, "QDate is missing"),

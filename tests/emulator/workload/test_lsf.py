@@ -52,6 +52,17 @@ def test_a_record_of_an_older_version_has_fewer_fields(text_file, rows_of):
 
 
 @pytest.mark.parametrize(
+    ("written", "requested_s"),
+    [("-1 64 649086", -1), ("-1 0 0", -1), ("43200 0 8688640", 43_200), ("43200 64 649086", 43_200)],
+)
+def test_the_run_limit_stands_before_options3_as_in_real_records(text_file, rows_of, written, requested_s):
+    fit = lines()[0]
+    assert '0 3600 0 2048 "select' in fit
+    log = load(text_file(fit.replace('0 3600 0 2048 "select', f'0 {written} "select')))
+    assert rows_of(log, "run_s", "requested_s") == [(600, requested_s)]
+
+
+@pytest.mark.parametrize(
     ("effective", "asked", "gpus"),
     [
         ("select[type == any] rusage[ngpus_physical=2.00] span[hosts=2]", "", 4),  # two hosts

@@ -93,6 +93,94 @@ def test_only_ends_are_jobs(text_file, record):
         text_file(record(kind="Q"), record(kind="S"), record(kind="R"), f"{STAMP};D;8.server;requestor=r")
     )
     assert len(log) == 0
+    assert log.passed_over == {"Q record": 1, "S record": 1, "R record": 1, "D record": 1}
+
+
+def test_an_array_itself_is_no_job_and_its_elements_are(text_file, record, rows_of):
+    parent = record("4[].s", start=0, exec_host=None, array_indices="1-2")
+    log = load(text_file(record("4[1].s"), record("4[2].s", start=460, end=900), parent))
+    assert rows_of(log, "number", "run_s") == [(4, 300), (4, 440)]
+    assert log.passed_over == {"array itself": 1}
+
+
+def test_two_end_records_of_a_job_are_one_job_with_its_last_run(text_file, record, rows_of):
+    again = record("1.s", start=500, end=900)
+    log = load(text_file(record("1.s"), again, record("2.s"), record("1.s"), again, record("1.s", ctime=110)))
+    assert rows_of(log, "number", "submit_s", "wait_s", "run_s") == [
+        (1, 100, 400, 400),
+        (2, 100, 60, 300),
+        (1, 110, 50, 300),  # its number came round again
+    ]
+    assert log.passed_over == {
+        "earlier run of a job that ran again": 2,
+        "second record of the same run": 1,
+    }
+
+
+def test_a_job_that_was_deleted_while_it_waited_to_run_again_keeps_its_run(text_file, record, rows_of):
+    log = load(text_file(record(), record(start=None, exec_host=None, end=9000)))
+    assert rows_of(log, "wait_s", "run_s") == [(60, 300)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes"),
+    [
+        # Four chunks on one host.
+        ({"exec_host": "n1/0*8+n1/1*8", "Resource_List.nodect": 2, "Resource_List.ncpus": 16}, (1, 16, None)),
+        # Torque's default of ncpus.
+        ({"exec_host": "n4/2+n4/3+n4/4+n4/5", "Resource_List.ncpus": 1}, (1, 4, None)),
+        ({"exec_host": "n1/0-1", "unique_node_count": 2, "total_execution_slots": 4}, (1, 2, None)),
+        ({"exec_host": None, "Resource_List.nodes": "2:ppn=28:gpus=2:bigmem"}, (2, 56, 4)),
+        ({"exec_host": None, "Resource_List.nodes": "n7:ppn=4+3:gpus=1#shared"}, (4, 7, 3)),
+        ({"exec_host": None, "Resource_List.nodes": "3", "Resource_List.ncpus": 1}, (3, 3, None)),
+        ({"exec_vnode": "(n1:ncpus=2:ngpus=2)+(n2:ncpus=2:ngpus=1)", "Resource_List.ngpus": 9}, (2, 4, 3)),
+    ],
+)
+def test_what_a_job_had_counts_before_what_it_asked_for(text_file, record, changes, sizes):
+    log = load(text_file(record(**changes)))
+    gpus = log.further(GPUS_KEY)
+    assert (log.nodes[0], log.column("allocated_procs")[0], None if gpus is None else gpus[0]) == sizes
+
+
+def test_the_header_says_of_how_many_jobs_request_and_hosts_differ(text_file, record):
+    log = load(text_file(record("1.s", **{"Resource_List.ncpus": 1}), record("2.s")))
+    assert (
+        "; Note: 1 jobs: exec_host has another number of processors than was asked for, and counts"
+        in log.header
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "requested_s"), [("2:01:00:00", 176_400), ("1:00:00.5", 3600), ("90", 90), ('"00:10:00"', 600)]
+)
+def test_limits_have_days_hours_minutes_or_seconds(text_file, record, limit, requested_s):
+    log = load(text_file(record(**{"Resource_List.walltime": limit})))
+    assert log.column("requested_s").tolist() == [requested_s]
+    assert log.complaints == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Resource_List.walltime", "UNLIMITED"),
+        ("Resource_List.walltime", "1h"),
+        ("Resource_List.ncpus", "many"),
+        ("Resource_List.nodect", ""),
+        ("Resource_List.ngpus", "1:shared"),
+        ("Resource_List.nodes", "1:ppn=ALL"),
+        ("exec_host", "n1/x"),
+    ],
+)
+def test_a_request_that_is_not_understood_is_unknown_and_told_and_its_job_stays(
+    text_file, record, rows_of, name, value
+):
+    log = load(text_file(record("1.s"), record("2.s", **{name: value})))
+    assert rows_of(log, "number", "run_s") == [(1, 300), (2, 300)]
+    assert log.malformed == 0
+    assert f"; Note: 1 jobs: {name} not understood, taken to be unknown" in log.header
+    (complaint,) = log.complaints
+    assert "log.txt:2: " in complaint
+    assert name in complaint
 
 
 @pytest.mark.parametrize(
@@ -123,7 +211,6 @@ def test_memory_is_for_each_processor(text_file, record):
         ({"ctime": None}, "ctime is missing"),
         ({"end": "soon"}, "end is 'soon', not a whole number"),
         ({"start": 50}, "ctime 100, start 50 and end 460 are not in this order"),
-        ({"Resource_List.walltime": "1h"}, "Resource_List.walltime is '1h', not a time such as"),
         ({"Exit_status": "x"}, "Exit_status is 'x', not a whole number"),
     ],
 )
@@ -143,9 +230,9 @@ def test_a_line_of_something_else_is_an_error(text_file, record):
 def test_gpus_and_the_one_node_of_a_job_are_kept(text_file, record):
     log = load(
         text_file(
-            record(exec_host="n1/0-1", **{"Resource_List.ngpus": 2}),
-            record(exec_host="n2/0*4+n2/1*4", exec_gpus="n2-gpu/0+n2-gpu/1+n2-gpu/2"),
-            record(exec_host="n1/2+n2/2"),
+            record("1.s", exec_host="n1/0-1", **{"Resource_List.ngpus": 2}),
+            record("2.s", exec_host="n2/0*4+n2/1*4", exec_gpus="n2-gpu/0+n2-gpu/1+n2-gpu/2"),
+            record("3.s", exec_host="n1/2+n2/2"),
         )
     )
     assert log.further(GPUS_KEY).tolist() == [2, 3, -1]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from emulator.workload.check import check
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 from emulator.workload.sacct import SacctFormat
@@ -106,7 +107,24 @@ def test_output_without_the_needed_columns_says_how_to_get_them(output_of):
         ("x|100|160|460|300|10|2|8|COMPLETED|a|b", "the job's number is 'x'"),
         ("5|Unknown|160|460|300|10|2|8|COMPLETED|a|b", "Submit is missing"),
         ("5|today|160|460|300|10|2|8|COMPLETED|a|b", "Submit is 'today', not a time"),
-        ("5|100|160|460|300|10|2K|8|COMPLETED|a|b", "NNodes is '2K', not a whole number"),
+        (
+            "5|100|160|460|300|10|2.27K|8|COMPLETED|a|b",
+            "NNodes is '2.27K', which may be rounded; run sacct with --no",
+        ),
+        (
+            "5|100|160|460|300|10|2.50M|8|COMPLETED|a|b",
+            "NNodes is '2.50M', which may be rounded; run sacct with --no",
+        ),
+        ("5|100|160|460|300|10|2x|8|COMPLETED|a|b", "NNodes is '2x', not a whole number"),
+        (
+            "5|20260501|160|460|300|10|2|8|COMPLETED|a|b",
+            "Submit is '20260501', a date without the time of day",
+        ),
+        (
+            "5|2026-05-01|160|460|300|10|2|8|COMPLETED|a|b",
+            "Submit is '2026-05-01', a date without the time of day",
+        ),
+        ("5|1768046400123|160|460|300|10|2|8|COMPLETED|a|b", "Submit is '1768046400123', not a time"),
         ("5|100|60|460|300|10|2|8|COMPLETED|a|b", "Start 60 is before Submit 100"),
         ("5|100|160|460|300|10|2|8||a|b", "State is missing"),
     ],
@@ -127,15 +145,17 @@ def test_one_hour_of_a_real_slurm_is_the_same_log_in_each_form(output_of, rows_o
     """Jobs with commas and bars in their names, an array, a heterogeneous one, one that was suspended, one requeued."""
     log = load(output_of(f"slurm/sacct-forms-{form}.txt"))
     rows = rows_of(log, "wait_s", "run_s", "requested_s", "allocated_procs", "status")
+    array = (
+        [0, 0, 0] if form == "json" else [1, 1, 7]
+    )  # JSON says when its tasks were eligible: as they started
     assert sorted(zip(log.nodes.tolist(), rows, strict=True)) == [
         (1, (-1, -1, -1, -1, -1)),  # requeued, and not started again
-        (1, (1, 5, 300, 1, 1)),  # the array
-        (1, (1, 5, 300, 1, 1)),
+        *((1, (wait_s, 5, 300, 1, 1)) for wait_s in array if wait_s < 2),
         (1, (1, 8, 600, 2, 1)),  # "a|b, c"
         (1, (1, 20, 300, 1, 1)),
         (1, (2, 2, 300, 1, 1)),  # suspended for 6 s: its work is 2 s
         (1, (6, 0, 300, 1, 0)),
-        (1, (7, 5, 300, 1, 1)),
+        *((1, (wait_s, 5, 300, 1, 1)) for wait_s in array if wait_s > 2),
         (1, (16, 12, 300, 1, 1)),
         (2, (16, 6, 300, 8, 1)),
         (2, (16, 7, -1, 3, 1)),  # two components that start together
@@ -268,3 +288,104 @@ def test_columns_with_commas_of_their_own_are_named_in_a_table_with_commas(text_
         load(text_file(head, "1,100,100,60,1,4,COMPLETED,cpu=4,mem=8G,nid001,"))
     quoted = text_file(head, '1,100,100,60,1,4,COMPLETED,"cpu=4,gres/gpu=2",nid001,', name="quoted.csv")
     assert load(quoted).further(GPUS_KEY).tolist() == [2]
+
+
+def test_an_offset_from_utc_in_a_time_is_used(text_file, rows_of):
+    path = text_file(
+        "JobIDRaw|Submit|Start|End|State|NNodes",
+        "2|2026-01-10T12:00:00+0100|2026-01-10T12:10:00+0100|2026-01-10T13:10:00+0100|COMPLETED|1",
+        "3|2026-03-29T01:50:00+0100|2026-03-29T03:10:00+0200|2026-03-29T04:10:00+0200|COMPLETED|1",
+        "4|2026-01-10T07:00:00-05:00|2026-01-10T12:10:00Z|2026-01-10T13:10:00|COMPLETED|1",
+        "5|202601101200|20260110121000|20260110131000|COMPLETED|1",
+    )
+    assert rows_of(load(path), "submit_s", "wait_s", "run_s") == [
+        (1_768_042_800, 600, 3600),
+        (1_774_745_400, 1200, 3600),  # the clocks changed while it waited
+        (1_768_046_400, 600, 3600),
+        (1_768_046_400, 600, 3600),
+    ]
+
+
+def test_a_shortened_count_is_the_number_that_it_stands_for(text_file):
+    head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State"
+    counts = ("4K", "4.50K", "2M", "513")
+    log = load(text_file(head, *(f"{at}|100|160|9|{count}|COMPLETED" for at, count in enumerate(counts, 1))))
+    assert log.nodes.tolist() == [4096, 4608, 2_097_152, 513]
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "REQUEUED"])
+def test_a_job_that_lost_its_nodes_and_ran_again_is_one_job(text_file, row, rows_of, state):
+    path = text_file(
+        HEADER,
+        row("5", submit=100, start=110, end=120, elapsed=10, state=state),
+        row("5", submit=121, start=200, end=220, elapsed=20, state=state),
+        row("5", submit=220, start=300, end=600),
+    )
+    log = load(path)
+    assert rows_of(log, "number", "submit_s", "wait_s", "run_s", "status") == [(5, 100, 200, 300, 1)]
+    assert log.passed_over == {"earlier run of a job that ran again": 2}
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL"])
+def test_a_job_that_did_not_run_again_keeps_its_only_run(text_file, row, rows_of, state):
+    log = load(text_file(HEADER, row("5", state=state), row("6")))
+    assert rows_of(log, "number", "wait_s", "run_s", "status") == [(6, 60, 300, 1), (5, 60, 300, 0)]
+    assert log.passed_over == {}
+
+
+@pytest.mark.parametrize(
+    ("submit", "whose"),
+    [(270_000_000, "alice|a"), (460, "bob|a"), (460, "alice|b"), (90, "alice|a")],
+)
+@pytest.mark.parametrize("state", ["PREEMPTED", "REQUEUED"])
+def test_rows_of_one_number_years_users_or_clusters_apart_are_jobs_of_their_own(
+    text_file, rows_of, state, submit, whose
+):
+    path = text_file(
+        "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State|User|Cluster",
+        f"5|100|160|300|1|{state}|alice|a",
+        f"5|{submit}|{submit + 10}|300|1|COMPLETED|{whose}",
+    )
+    log = load(path)
+    assert sorted(rows_of(log, "submit_s", "status")) == sorted(
+        [(100, 0 if state == "PREEMPTED" else -1), (submit, 1)]
+    )
+    assert log.passed_over == {}
+
+
+def test_time_before_a_job_was_eligible_is_not_waited(text_file, rows_of):
+    path = text_file(
+        "JobIDRaw|Submit|Eligible|Start|ElapsedRaw|NNodes|State",
+        "5|100|500|560|300|1|COMPLETED",  # after another one, or with --begin
+        "6|100|100|160|300|1|COMPLETED",
+        "7|100|Unknown|Unknown|0|1|PENDING",
+        "8|100|900|160|0|1|CANCELLED by 0",  # before it was eligible
+    )
+    assert rows_of(load(path), "submit_s", "wait_s") == [(500, 60), (100, 60), (100, -1), (100, 60)]
+
+
+def test_each_row_is_a_job_or_counted_by_what_it_is(text_file):
+    path = text_file(
+        "JobIDRaw|JobID|Submit|Start|ElapsedRaw|NNodes|State",
+        "1|1|100|160|300|1|COMPLETED",
+        "1.batch|1.batch|100|160|300|1|COMPLETED",
+        "1.0|1.0|100|160|300|1|COMPLETED",
+        "2|2|100|160|300|4|RESIZING",
+        "2|2|460|160|400|2|COMPLETED",
+        "3|3|100|160|300|1|NODE_FAIL",
+        "3|3|460|500|x|1|COMPLETED",
+        "3|3|460|500|300|1|COMPLETED",
+        "5|5+0|100|160|300|1|COMPLETED",
+        "6|5+1|100|160|300|1|COMPLETED",
+    )
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed) == (4, 1)
+    assert log.passed_over == {
+        "step of a job": 2,
+        "earlier size of a resized job": 1,
+        "earlier run of a job that ran again": 1,
+        "further component of a heterogeneous job": 1,
+    }
+    found = check(log, to_jobs(log, nodes=8), format_name="sacct", is_size_known=True)
+    assert dict(found.understood)["jobs"] == "4 of 10 lines"
+    assert (2, "step of a job", "no job of its own") in found.left_out

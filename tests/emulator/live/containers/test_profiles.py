@@ -73,13 +73,15 @@ def test_its_scenario_is_for_these_containers_and_another_is_an_error_that_says_
     own = COMPOSE["services"][profile.name]["environment"]["FLEET_SCENARIO"]
     path = re.fullmatch(r"\$\{FLEET_SCENARIO:-/(.*)\}", own)[1]
     profile.check(load(ROOT / path))
-    with pytest.raises(ScenarioError, match=rf"these containers are {profile.name.capitalize()}'s"):
+    with pytest.raises(
+        ScenarioError, match=rf"the fleet of {profile.name.capitalize()}'s containers has {profile.name} only"
+    ):
         profile.check(load(ROOT / "scenarios" / "fleet.yaml"))
 
 
 def test_nova_in_containers_has_our_batch_server_only():
     scenario = load(ROOT / "scenarios" / "nova-fleet.yaml", ("live.batch=slurm",))
-    with pytest.raises(ScenarioError, match=r"live\.batch is slurm, and these containers have torque only"):
+    with pytest.raises(ScenarioError, match=r"live\.batch: the fleet of Nova's containers has torque only"):
         Nova().check(scenario)
 
 

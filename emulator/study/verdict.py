@@ -1,0 +1,99 @@
+"""Whether to merge at all: today's two machines are a candidate like any other, and doing nothing needs no proof.
+
+A merger stands as `merge` only if it shortens the batch wait of today by the whole interval (95 % of the draws of
+weeks), keeps to the wishes in as many of the draws, and did both on the half of the weeks that it was not chosen from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emulator.study.held_out import HeldOut
+    from emulator.study.judge import Advice
+
+MERGE, KEEP, UNTOLD = "merge", "keep two machines", "cannot be told"
+FEWEST_WEEKS = 4
+"""Half of them choose, half of them try: with fewer a half is a single week."""
+_SURE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`value` is `merge`, `keep two machines` or `cannot be told`; `reason` ends with what would tell."""
+
+    value: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.value[0].upper()}{self.value[1:]}: {self.reason}"
+
+
+def verdict(  # noqa: PLR0911 - a reason each
+    advice: Advice | None, trial: HeldOut | None, doubts: Sequence[str] = ()
+) -> Verdict:
+    """Of one recommendation. `doubts`: why the runs themselves are not to be built upon."""
+    if doubts:
+        return Verdict(UNTOLD, " ".join(doubts))
+    if advice is None:
+        return Verdict(
+            UNTOLD,
+            "no merger was tried in which requests wait as little as you wish; add such a W to --wait-min, or say"
+            " --accept-wait-min.",
+        )
+    each, label = advice.figures, advice.figures.setting.label
+    if not advice.meets:
+        return Verdict(
+            KEEP,
+            f"no merger that was tried rejects as few requests as you wish; {label} comes nearest with {each.rejected}"
+            f" of {each.requests}.",
+        )
+    if each.wait_ratio is None or advice.wait_ratio is None:
+        return Verdict(KEEP, "batch jobs do not wait today, so there is no wait that merging could shorten.")
+    low, high = advice.wait_ratio
+    waits = f"with {label} batch jobs wait {_percent(each.wait_ratio)} % of today's"
+    if low >= 1:
+        return Verdict(KEEP, f"{waits}, and that is the best of the mergers that were tried.")
+    between = f"{waits} (95 %: {_percent(low)} to {_percent(high)} %)"
+    if advice.weeks < FEWEST_WEEKS:
+        return Verdict(
+            UNTOLD,
+            f"{between}, but that is seen in {advice.weeks} week{'s' if advice.weeks > 1 else ''} only; {FEWEST_WEEKS}"
+            " or more would tell (--weeks, without --quick).",
+        )
+    if high >= 1 or advice.confidence < _SURE:
+        return Verdict(
+            UNTOLD,
+            f"{between}, and it keeps to your wish without longer waits in {_percent(advice.confidence)} % of the draws"
+            f" of weeks where {_percent(_SURE)} are asked for; more weeks would tell.",
+        )
+    if trial is None or not (trial.keeps and trial.wait_ratio is not None and trial.wait_ratio < 1):
+        return Verdict(UNTOLD, f"{between}, but {_failed(trial)}; more weeks would tell.")
+    return Verdict(
+        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected, and weeks that it was not chosen"
+        " from say the same.",
+    )  # fmt: skip
+
+
+def _failed(trial: HeldOut | None) -> str:
+    if trial is None or trial.wait_ratio is None:
+        return "it could not be tried on weeks that it was not chosen from"
+    if not trial.keeps:
+        return (
+            f"what half of the weeks recommend, {trial.setting.label}, rejects {trial.rejected} of {trial.requests}"
+            " requests in the other half"
+        )
+    return (
+        f"what half of the weeks recommend, {trial.setting.label}, has batch jobs wait {_percent(trial.wait_ratio)} %"
+        " of today's in the other half"
+    )
+
+
+def _percent(share: float) -> str:
+    """Never rounded onto 100 % from below or above."""
+    text = f"{100 * share:.0f}"
+    return f"{100 * share:.2f}" if text == "100" and share != 1 else text

@@ -1,0 +1,79 @@
+"""Doing nothing is a candidate: when a study says merge, keep two machines, or that it cannot know."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.study.held_out import on_trial
+from emulator.study.judge import Wishes, advise
+from emulator.study.settings import SPLIT, Setting
+from emulator.study.verdict import KEEP, MERGE, UNTOLD, verdict
+
+TODAY, MERGED = Setting(SPLIT), Setting("basic", 3)
+
+
+def rows(waits_min, rejected=None):
+    """Of a week each: today waits 100 minutes, the merger as said."""
+    return [
+        {
+            "label": setting.label,
+            "week": f"week {week}",
+            "window.ondemand_requests": 50,
+            "window.ondemand_rejected": lost,
+            "window.ondemand_reject_rate": lost / 50,
+            "window.mean_wait_s": 60.0 * wait_min,
+            "window.reserve_idle_node_h": 10.0,
+            "window.utilization": 0.8,
+        }
+        for week, merged_min in enumerate(waits_min)
+        for setting, wait_min, lost in (
+            (TODAY, 100, 0),
+            (MERGED, merged_min, 0 if rejected is None else rejected[week]),
+        )
+    ]
+
+
+def judged(found, doubts=()):
+    tried = [TODAY, MERGED]
+    return verdict(advise(found, tried, Wishes(), seed=1), on_trial(found, tried, Wishes()), doubts)
+
+
+@pytest.mark.parametrize(
+    ("waits_min", "value", "reason"),
+    [
+        ([50, 40, 60, 50], MERGE, "with basic R=3 W=0 batch jobs wait 50 % of today's"),
+        ([106, 106, 106, 106], KEEP, "wait 106 % of today's, and that is the best"),
+        ([100, 100, 100, 100], KEEP, "wait 100 % of today's"),
+        ([106, 106], KEEP, "wait 106 % of today's"),
+        ([50, 40], UNTOLD, "seen in 2 weeks only; 4 or more would tell"),
+        ([50], UNTOLD, "seen in 1 week only"),
+        ([20, 180, 30, 150, 90], UNTOLD, "more weeks would tell"),
+        ([50, 50, 101, 101], UNTOLD, "more weeks would tell"),
+    ],
+)
+def test_a_merger_has_to_beat_today_by_the_whole_interval_and_on_weeks_that_did_not_choose_it(
+    waits_min, value, reason
+):
+    found = judged(rows(waits_min))
+    assert (found.value, reason in found.reason) == (value, True), found
+
+
+def test_a_merger_that_rejects_more_than_is_wished_is_no_reason_to_give_up_two_machines():
+    found = judged(rows([50, 50, 50, 50], rejected=[0, 0, 1, 0]))
+    assert found.value == KEEP
+    assert "basic R=3 W=0 comes nearest with 1 of 200" in found.reason
+
+
+def test_runs_that_are_not_understood_tell_nothing_however_good_they_look():
+    found = judged(rows([50, 50, 50, 50]), ["Today is not understood."])
+    assert found.sentence == "Cannot be told: Today is not understood."
+
+
+def test_without_a_merger_of_the_wished_wait_nothing_can_be_told():
+    assert verdict(None, None).value == UNTOLD
+    assert "--accept-wait-min" in verdict(None, None).reason
+
+
+def test_no_wait_today_is_nothing_to_shorten():
+    calm = [each | {"window.mean_wait_s": 0.0} for each in rows([0, 0, 0, 0])]
+    assert judged(calm).sentence.startswith("Keep two machines: batch jobs do not wait today")
