@@ -29,7 +29,8 @@ def emulator_trace():
 def test_a_converted_log_gives_the_same_jobs(emulator_trace, output_of, tmp_path, name):
     source = output_of("torque/accounting-log.txt")
     result = emulator_trace("convert", source, tmp_path / name)
-    passed_over = ", ".join(f"{n} x {kind} record passed over" for n, kind in [(14, "Q"), (14, "S"), (1, "R"), (2, "D")])
+    counts = [(14, "Q"), (14, "S"), (1, "R"), (2, "D")]
+    passed_over = ", ".join(f"{n} x {kind} record passed over" for n, kind in counts)
     assert (result.exit_code, result.output) == (0, f"{tmp_path / name}: 13 jobs, {passed_over}\n")
     before, after = (to_jobs(load(path), nodes=8).jobs for path in (source, tmp_path / name))
     assert all(
