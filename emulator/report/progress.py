@@ -116,13 +116,16 @@ class RunProgress:
 
     def _share(self) -> float:
         """How much of the run is done: the larger of the shares of jobs and of cluster time."""
+        return min(1.0, max(self._shares(), default=0.0))
+
+    def _shares(self) -> list[float]:
+        """The share of the jobs that are done and of the cluster time that is over, where they are known."""
         cluster_us, jobs_done, _, _ = self._last
-        of_jobs = jobs_done / self._jobs if self._jobs else 0.0
+        shares = [jobs_done / self._jobs] if self._jobs else []
         first_us = self._first_us or 0
-        of_time = 0.0
         if self._end_us is not None and self._end_us > first_us:
-            of_time = (cluster_us - first_us) / (self._end_us - first_us)
-        return min(1.0, max(of_jobs, of_time))
+            shares.append((cluster_us - first_us) / (self._end_us - first_us))
+        return shares
 
     def _text(self) -> str:
         cluster_us, jobs_done, granted, rejected = self._last
@@ -134,10 +137,13 @@ class RunProgress:
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
-        share = self._share()
-        if _LEAST_SHARE <= share < 1:  # before, the estimate jumps from years to minutes
-            left_s = seconds(self._wall() - self._begin_us) * (1 - share) / share
-            parts.append(f"about {duration(left_s)} to go")
+        # By the smaller share: the last submit is over long before the last job is. Before the least share the estimate jumps
+        # from years to minutes.
+        share = min(self._shares(), default=0.0)
+        if _LEAST_SHARE <= share < 1:
+            left_s = round(seconds(self._wall() - self._begin_us) * (1 - share) / share)
+            if left_s > 0:
+                parts.append(f"about {duration(left_s)} to go")
         return ", ".join(parts)
 
 

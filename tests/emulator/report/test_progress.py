@@ -69,7 +69,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
             progress.update(10 * wall.now_us, 7)
 
     assert "40 %" in out.file.getvalue()
-    assert "7 of 100 jobs done, about 6 s to go" in out.file.getvalue()
+    assert "7 of 100 jobs done, about 53 s to go" in out.file.getvalue()
     assert out.file.getvalue().endswith("\x1b[2K")
 
 
@@ -108,3 +108,13 @@ def test_quiet_is_quiet(wall):
 
 def test_cluster_time_is_written_with_days():
     assert [clock_text(time_s) for time_s in (0, 3725.9, 273_906)] == ["00:00:00", "01:02:05", "3 d 04:05:06"]
+
+
+def test_the_last_jobs_that_outlast_every_submit_have_no_fraction_of_a_second_to_go(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:
+        for wall.now_us in (0, 120 * US, 120 * US + 300_000):
+            progress.update(100 * US, 99)
+
+    assert "about 1 s to go" in out.file.getvalue()
+    assert "about 0" not in out.file.getvalue()
