@@ -137,8 +137,8 @@ class RunProgress:
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
-        # By the smaller share: the last submit is over long before the last job is. Before the least share the estimate jumps
-        # from years to minutes.
+        # By the smaller share: the last submit is over long before the last job is. Before the least share the
+        # estimate jumps from years to minutes.
         share = min(self._shares(), default=0.0)
         if _LEAST_SHARE <= share < 1:
             left_s = round(seconds(self._wall() - self._begin_us) * (1 - share) / share)
