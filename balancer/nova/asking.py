@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from balancer.client import Balancer, BalancerError, NotObtainable
@@ -95,12 +95,14 @@ class Asker:
         self.settings = settings
         self._nodes = NodeNames(settings.nodes_age_s)
 
-    def passing(self, create: Create, is_wanted: Callable[[], bool] = lambda: True) -> frozenset[str]:
+    def passing(self, create: Create, wanted: Callable[[], int] | None = None) -> frozenset[str]:
         """The hosts that this create may use: those that are no nodes of the Balancer, and those granted for it.
 
-        Blocks while the request waits; `is_wanted` is asked now and then: a request that nobody wants any more is
-        withdrawn. Never raises: where nothing can be had, none of the Balancer's nodes passes.
+        Blocks while the request waits; `wanted` says now and then how many of its servers are still wanted: where
+        it is none, the request is withdrawn, and where they are fewer, fewer nodes are asked for. Without it all are.
+        What cannot be had is no error: none of the Balancer's nodes passes.
         """
+        still_wanted = wanted or (lambda: create.count)
         with self._client() as balancer:
             try:
                 known = self._nodes.get(balancer)
@@ -113,7 +115,7 @@ class Asker:
             if short <= 0 or not nodes:
                 return others
             try:
-                granted = self._grant(balancer, create, short, nodes, is_wanted)
+                granted = self._grant(balancer, create, len(others), nodes, still_wanted)
                 return others | granted | self._alternates(balancer, create, nodes, granted)
             except NotObtainable as error:
                 _log.info("%s: %d of %d nodes not granted: %s", create.request_id, short, len(nodes), error)
@@ -135,27 +137,50 @@ class Asker:
         self,
         balancer: Balancer,
         create: Create,
-        count: int,
+        others: int,
         nodes: list[str],
-        is_wanted: Callable[[], bool],
+        wanted: Callable[[], int],
     ) -> frozenset[str]:
-        """Raises BalancerError."""
-        request = balancer.request_nodes(
-            count,
-            wait_s=self.settings.wait_s if self.settings.wait else 0.0,
-            candidates=sorted(nodes),
-            respond_async=True,
-            idempotency_key=create.key(nodes),
-        )
+        """Nodes for those servers for which `others`, hosts that need no asking, do not suffice. Raises BalancerError.
+
+        A number is never changed in a request: who needs fewer nodes withdraws and asks anew, for what is left of W.
+        """
+        wait_s = self.settings.wait_s if self.settings.wait else 0.0
+        count = create.count
+        while True:
+            request = balancer.request_nodes(
+                count - others,
+                wait_s=wait_s,
+                candidates=sorted(nodes),
+                respond_async=True,
+                idempotency_key=replace(create, count=count).key(nodes),
+            )
+            request, left = self._decided(balancer, request, count, wanted)
+            if request.state != "withdrawn" or left <= others:
+                return _nodes_of(request)
+            _log.info("%s: %d of %d servers are still wanted", create.request_id, left, create.count)
+            wait_s = max(0.0, request.deadline_s - (request.decided_s or request.submitted_s))
+            count = left
+
+    def _decided(
+        self, balancer: Balancer, request: Request, count: int, wanted: Callable[[], int]
+    ) -> tuple[Request, int]:
+        """The request once it waits no longer, and how many of `count` servers were wanted last."""
         pause = threading.Event()
+        left = count
         while request.state == "waiting":
-            if not is_wanted():
-                request = balancer.withdraw_request(request.id)
-                continue
+            try:
+                left = min(count, wanted())
+            except Exception:
+                # The create fails with this error, and nobody would come for what it is granted.
+                balancer.withdraw_request(request.id)
+                raise
+            if left < count:
+                return balancer.withdraw_request(request.id), left
             request = balancer.request(request.id, wait_s=_LONG_POLL_S)
             if request.state == "waiting":
                 pause.wait(_PAUSE_S)  # the service may be out of threads that wait, and answer at once
-        return _nodes_of(request)
+        return request, left
 
     def _alternates(
         self, balancer: Balancer, create: Create, nodes: list[str], granted: frozenset[str]

@@ -84,12 +84,54 @@ def test_a_create_that_nobody_wants_any_more_is_withdrawn(served, client):
     w.settled()
     w.start_job("1.server", "n01")
     wanted = [True]
-    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: wanted[0])) as result:
+    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: 2 * wanted[0])) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
         wanted[0] = False
     assert result == [frozenset()]
     (request,) = client(url).requests()
     assert request.state == "withdrawn"
+
+
+def test_a_create_of_which_fewer_are_wanted_asks_for_fewer_within_the_same_wait(served, client):
+    w, url = served(nodes=3, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    wanted = [3]
+    with running(lambda: asker(url).passing(create(3, hosts=HOSTS[:3]), lambda: wanted[0])) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        first = client(url).requests()[0]
+        w.clock.advance_to(w.clock.now_us() + 5_000_000)
+        wanted[0] = 2
+    assert result == [{"n02", "n03"}]
+    last, withdrawn = client(url).requests()
+    assert (withdrawn.state, withdrawn.count, last.state, last.count) == ("withdrawn", 3, "granted", 2)
+    assert last.deadline_s == first.deadline_s
+
+
+def test_of_a_create_of_which_the_rest_fits_on_other_hosts_nothing_is_asked_any_more(served, client):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    wanted = [3]
+    hosts = ("other", *HOSTS[:2])
+    with running(lambda: asker(url).passing(create(3, hosts=hosts), lambda: wanted[0])) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        wanted[0] = 1
+    assert result == [{"other"}]
+    assert [request.state for request in client(url).requests()] == ["withdrawn"]
+
+
+def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_raised(served, client):
+    w, url = served(nodes=1, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+
+    def wanted():
+        raise ConnectionError("the database is away")
+
+    with pytest.raises(ConnectionError):
+        asker(url).passing(create(1, hosts=HOSTS[:1]), wanted)
+    assert [request.state for request in client(url).requests()] == ["withdrawn"]
 
 
 def test_alternates_are_further_nodes_that_were_there_at_once(served, client):

@@ -176,6 +176,20 @@ def a_server_that_is_deleted_while_it_waits_withdraws_its_request(site):
 
 
 @case
+def whichever_of_three_that_wait_is_deleted_the_other_two_start_when_two_nodes_are_free(site):
+    for gone in (0, 2):
+        site.batch.start_job(*NODES)
+        name = site.create(3)
+        until(lambda: [each.count for each in site.waiting()] == [3], "the create waits")
+        site.admin.compute.delete_server(sorted(site.servers(name), key=lambda each: each.name)[gone])
+        until(lambda: [each.count for each in site.waiting()] == [2], f"it waits for two\n{site.nova.log()}")
+        site.batch.end_job("n01", "n02")
+        assert site.decided(name, 2) == {"ACTIVE": ["n01", "n02"]}
+        assert site.allocated() == ["n01", "n02"]
+        clear(site)
+
+
+@case
 def a_server_that_is_deleted_while_it_starts_returns_its_node(site):
     site.nova.faults(boot_s=4)
     name = site.create()
