@@ -13,8 +13,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from balancer.client import Balancer, BalancerError, NotObtainable
-from balancer.clock import micros, wall_us
+from balancer.client import Balancer, BalancerError, NotObtainable, Unreachable
+from balancer.clock import micros, seconds, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -31,7 +31,8 @@ _PAUSE_S = 0.1
 class AskingSettings:
     """`wait`: keep the create in the scheduler for up to W, or refuse at once what is not there at once.
 
-    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again.
+    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again,
+    whatever it is asked for.
     `alternates`: as many more nodes a create, where they can be had at once, for Nova to boot on where a boot fails.
     `nodes_age_s`: how old the list of the Balancer's nodes may be.
     """
@@ -74,11 +75,21 @@ class NodeNames:
     _read_us: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, balancer: Balancer) -> frozenset[str]:
-        """Raises BalancerError where they were never heard; what was heard serves while there is no answer."""
-        with self._lock:
+    def get(self, balancer: Balancer, end_us: int) -> frozenset[str]:
+        """Raises BalancerError where they were never heard; what was heard serves while there is no answer.
+
+        It is asked for until `end_us`, by one thread at a time: those that wait for its answer have no more time.
+        """
+        if not self._lock.acquire(timeout=_left_s(end_us)):
+            if self._names is None:
+                raise Unreachable(
+                    0, "balancer.unreachable", f"no answer from {balancer.url} to another create"
+                )
+            return self._names
+        try:
             if self._names is not None and wall_us() < self._read_us + micros(self.age_s):
                 return self._names
+            balancer.patience_s = _left_s(end_us)
             try:
                 self._names = frozenset(node.name for node in balancer.nodes())
                 self._read_us = wall_us()
@@ -86,6 +97,8 @@ class NodeNames:
                 if self._names is None:
                     raise
             return self._names
+        finally:
+            self._lock.release()
 
 
 class Asker:
@@ -103,9 +116,10 @@ class Asker:
         What cannot be had is no error: none of the Balancer's nodes passes.
         """
         still_wanted = wanted or (lambda: create.count)
+        end_us = wall_us() + micros(self.settings.patience_s)
         with self._client() as balancer:
             try:
-                known = self._nodes.get(balancer)
+                known = self._nodes.get(balancer, end_us)
             except BalancerError as error:
                 _log.error("no host passes, the Balancer's nodes are not known: %s", error)
                 return frozenset()
@@ -114,6 +128,7 @@ class Asker:
             short = create.count - len(others)
             if short <= 0 or not nodes:
                 return others
+            balancer.patience_s = _left_s(end_us)
             try:
                 granted = self._grant(balancer, create, len(others), nodes, still_wanted)
                 return others | granted | self._alternates(balancer, create, nodes, granted)
@@ -155,6 +170,7 @@ class Asker:
                 respond_async=True,
                 idempotency_key=replace(create, count=count).key(nodes),
             )
+            balancer.patience_s = self.settings.patience_s  # it has answered: patience begins anew
             request, left = self._decided(balancer, request, count, wanted)
             if request.state != "withdrawn" or left <= others:
                 return _nodes_of(request)
@@ -204,6 +220,10 @@ class Asker:
                 _log.info("%s: no alternate: %s", create.request_id, error)
                 break
         return found
+
+
+def _left_s(end_us: int) -> float:
+    return max(0.0, seconds(end_us - wall_us()))
 
 
 def _nodes_of(request: Request) -> frozenset[str]:

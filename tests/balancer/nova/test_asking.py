@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from balancer.client import Balancer, Unreachable
+from balancer.clock import wall_us
 from balancer.nova.asking import Asker, AskingSettings, Create
 from service_kit import running, until
 
@@ -151,6 +153,34 @@ def test_with_the_balancer_away_hosts_that_are_not_its_own_go_on(served, monkeyp
     assert asking.passing(create(hosts=("other",))) == {"other"}
     object.__setattr__(asking.settings, "url", "http://127.0.0.1:9")
     assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
+
+
+def test_list_of_nodes_and_request_have_one_patience_together(served, monkeypatch):
+    _, url = served()
+    asking = asker(url, nodes_age_s=0.0, patience_s=20.0)
+    asking.passing(create(hosts=("other",)))
+    now_us, had_s = [wall_us() + 1_000_000], []
+
+    def silent(took_s):
+        def ask(balancer, *_, **__):
+            had_s.append(balancer.patience_s)
+            now_us[0] += round(took_s * 1e6)
+            raise Unreachable(0, "balancer.unreachable", "no answer")
+
+        return ask
+
+    monkeypatch.setattr("balancer.nova.asking.wall_us", lambda: now_us[0])
+    monkeypatch.setattr(Balancer, "nodes", silent(15.0))
+    monkeypatch.setattr(Balancer, "request_nodes", silent(5.0))
+    assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
+    assert had_s == [20.0, 5.0]
+
+
+def test_who_waits_for_the_list_that_another_create_asks_for_has_no_more_patience(served):
+    _, url = served()
+    asking = asker(url, patience_s=0.0)
+    with asking._nodes._lock:
+        assert asking.passing(create(hosts=("other",))) == frozenset()
 
 
 @pytest.mark.parametrize(
