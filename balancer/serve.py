@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import structlog
 
 from balancer import front_end
-from balancer.api.access import Access
+from balancer.api.service import Access
 from balancer.app import create_app
 from balancer.auth.files import AuthFileError
 from balancer.auth.gate import Gate
