@@ -1,7 +1,9 @@
 """Workloads of Batsim: JSON with `nb_res`, `jobs` and `profiles` (Batsim's documentation, "Workload").
 
-A resource is a node. A job's run time is that of its `delay` profile; what other profiles take depends on Batsim's
-platform (SimGrid computes it), so jobs that have one are malformed here.
+A resource is a node. A job's run time is that of its `delay` profile, or of a sequence of such (`composed`; Batsim 5
+calls them `DelayProfile` and `SequentialCompositionProfile`). What other profiles take depends on Batsim's platform
+(SimGrid computes it), so jobs that have one are malformed here. An id without a number is a name: such jobs are
+numbered behind the largest number.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 
 _BEGINNING = 1 << 16
 _KEYS = re.compile(r'"(?:nb_res|profiles|subtime)"\s*:')
-_NUMBER = re.compile(r"(?:.*!)?(\d+)$")
+_NUMBER = re.compile(r"(?:.*!)?(\d{1,18})$")
 """Batsim writes `w0!17` for job 17 of the workload that it knows as w0."""
+_DELAYS = {"delay", "DelayProfile"}
+_SEQUENCES = {"composed", "SequentialCompositionProfile"}
+_DEEPEST = 20
 _ENDED_BY_BATSIM = 10**12
 """No time in seconds is as large; Batsim itself ends then."""
 
@@ -39,10 +44,10 @@ class BatsimFormat:
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs; `MaxNodes` is `nb_res`. Raises TraceError naming file and job, or line and column of bad JSON."""
         document = _document(path)
-        rows, faults, taken = Rows(), Faults(lenient), set[int]()
+        rows, faults, numbers = Rows(), Faults(lenient), _Numbers(document["jobs"])
         for place, job in enumerate(document["jobs"], 1):
             try:
-                _take(job, place, document["profiles"], rows, taken)
+                _take(job, document["profiles"], rows, numbers)
             except Malformed as fault:
                 faults.add(path, f"job {_name(job, place)}", fault)
         header = () if document["nb_res"] is None else (f"; MaxNodes: {document['nb_res']}",)
@@ -61,22 +66,40 @@ def _document(path: Path) -> dict[str, Any]:
     return document | {"nb_res": nodes}
 
 
-def _take(job: Any, place: int, profiles: dict[str, Any], rows: Rows, taken: set[int]) -> None:
+class _Numbers:
+    """The numbers of jobs: those in their ids, and for ids that are names the next behind the largest of them."""
+
+    def __init__(self, jobs: list[Any]) -> None:
+        found = (_NUMBER.match(str(job.get("id", ""))) for job in jobs if isinstance(job, dict))
+        self._next = max((int(match[1]) for match in found if match), default=0) + 1
+        self._taken = set[str | int]()
+
+    def of(self, job: dict[str, Any]) -> int:
+        """Of a job that is kept. Raises Malformed if another one is called so."""
+        text = str(job.get("id", ""))
+        numbered = _NUMBER.match(text)
+        called: str | int = int(numbered[1]) if numbered else text
+        if called in self._taken:
+            raise Malformed(f"there is another job with the {'number' if numbered else 'name'} {called}")
+        if called != "":
+            self._taken.add(called)
+        if isinstance(called, int):
+            return called
+        self._next += 1
+        return self._next - 1
+
+
+def _take(job: Any, profiles: dict[str, Any], rows: Rows, numbers: _Numbers) -> None:
     if not isinstance(job, dict):
         raise Malformed(f"{job!r} is not an object")
-    numbered = _NUMBER.match(str(job.get("id", "")))
-    number = int(numbered[1]) if numbered else place
-    if number in taken:
-        raise Malformed(f"there is another job with the number {number}")
     submit_s, nodes = _time(job, "subtime"), job.get("res")
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         raise Malformed(f"res is {nodes!r}, not a whole number of resources from 1 on")
     # -1 or nothing: Batsim kills no such job.
     walltime_s = -1 if job.get("walltime", -1) == -1 else _time(job, "walltime")
     run_s = _run_s(job.get("profile"), profiles)
-    taken.add(number)
     rows.add(
-        number=number,
+        number=numbers.of(job),
         submit_s=submit_s,
         run_s=run_s,
         allocated_procs=nodes,
@@ -87,16 +110,29 @@ def _take(job: Any, place: int, profiles: dict[str, Any], rows: Rows, taken: set
     )
 
 
-def _run_s(name: Any, profiles: dict[str, Any]) -> float:
+def _run_s(name: Any, profiles: dict[str, Any], deep: int = 0) -> float:
     profile = profiles.get(name) if isinstance(name, str) else None
     if not isinstance(profile, dict):
         raise Malformed(f"profile {name!r} is not among `profiles`")
-    if profile.get("type") != "delay":
+    kind = profile.get("type")
+    if kind in _DELAYS:
+        return _time(profile, "delay")
+    if kind not in _SEQUENCES:
         raise Malformed(
-            f"profile {name!r} is of type {profile.get('type')!r}: how long it takes depends on Batsim's platform; only"
-            " `delay` says it"
+            f"profile {name!r} is of type {kind!r}: how long it takes depends on Batsim's platform; only delays"
+            " (`delay`, `DelayProfile`) and sequences of them (`composed`, `SequentialCompositionProfile`) say it"
         )
-    return _time(profile, "delay")
+    parts, times = profile.get("seq"), profile.get("repeat", profile.get("nb", 1))
+    if deep == _DEEPEST:
+        raise Malformed(f"profile {name!r}: sequences within sequences, more than {_DEEPEST} deep")
+    if not isinstance(parts, list) or not parts:
+        raise Malformed(f"seq of profile {name!r} is {parts!r}, not a list of profiles")
+    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+        raise Malformed(f"repeat of profile {name!r} is {times!r}, not a whole number from 1 on")
+    run_s = times * sum(_run_s(part, profiles, deep + 1) for part in parts)
+    if not run_s < _ENDED_BY_BATSIM:
+        raise Malformed(f"profile {name!r} takes {run_s} s, which is too long")
+    return run_s
 
 
 def _time(said: dict[str, Any], name: str) -> float:

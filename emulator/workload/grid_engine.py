@@ -1,16 +1,20 @@
-"""Accounting files of Grid Engine (Sun, Son of, Univa, Altair): `$SGE_ROOT/default/common/accounting`.
+"""Accounting files of Grid Engine: `$SGE_ROOT/default/common/accounting`, and `accounting.jsonl` of version 9.
 
-A line a job: fields between colons, their order in accounting(5). Slave tasks of parallel jobs (`pe_taskid`)
-are parts of a job and no jobs. Nodes are not recorded, processors are the slots. The requested time is `h_rt`
-(or `s_rt`) of the request that `category` has. Times in milliseconds (Univa 8.2 and newer) are known by size.
+A line a run of a job: fields between colons, their order in accounting(5) (Sun, Son of, Univa, Altair), or a JSON
+object with the same names (Open Cluster Scheduler, Gridware). Slave tasks of parallel jobs (`pe_taskid`) are parts of a
+job and no jobs. One that was rescheduled is its last run. Nodes are not recorded, processors are the slots. The
+requested time is `h_rt` (or `s_rt`) of the request that `category` has. Times in milliseconds (Univa 8.2 and newer) and
+microseconds (version 9) are known by size. A colon in a name shifts the fields behind it: such a line is malformed.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, whole
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.rows import Faults, Malformed, Rows, lines_of, span_s, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +71,24 @@ FIELDS = (
 _AT = {name: index for index, name in enumerate(FIELDS)}
 _FEWEST = _AT["slots"] + 1
 _NUMERIC = ("job_number", "submission_time", "start_time", "end_time", "failed", "exit_status", "slots")
-_MILLISECONDS = 10**11
-"""No job was submitted in seconds as late as this (the year 5138)."""
-_LIMIT = re.compile(r"\b[hs]_rt=(\d+)\b")
+_REAL = (
+    "priority",
+    "ru_wallclock",
+    "ru_utime",
+    "ru_stime",
+    "task_number",
+    "cpu",
+    "mem",
+    "io",
+    "iow",
+    "maxvmem",
+)
+"""Further fields that are numbers: before and behind each name, so that a colon in one is seen."""
+_MILLISECONDS, _MICROSECONDS = 10**11, 10**14
+"""No job was submitted in seconds, or in milliseconds, as late as this (the year 5138)."""
+_LIMIT = re.compile(r"\b[hs]_rt=([\d:]+)")
+_SHIFTED = "a ':' in a name shifts the fields behind it"
+SLAVE = "slave task of a parallel job"
 _KILLED_BY_USER = 100
 """`failed`: the job ended by a signal; 137 and 143 as exit status are KILL and TERM (qdel)."""
 _KILLED = (137, 143)
@@ -81,9 +100,11 @@ class GridEngineFormat:
     name = "grid_engine"
 
     def can_read(self, path: Path) -> bool:
-        """True if the first line that is no comment has the fields of a job."""
-        fields = first_line(path, comment="#").split(":")
-        return len(fields) >= _FEWEST and all(fields[_AT[name]].isdecimal() for name in _NUMERIC)
+        """True if one of the first lines that are no comments has the fields of a job."""
+        begin = beginning(path)
+        if begin.startswith("{"):
+            return all(f'"{name}"' in begin for name in ("job_number", "submission_time", "qname"))
+        return any(_looks_like_a_record(line) for line in begin.splitlines())
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs. Raises TraceError naming file and line."""
@@ -92,7 +113,7 @@ class GridEngineFormat:
             if not _is_record(line):
                 continue
             try:
-                _take(line.split(":"), rows)
+                _take(_of_json(line) if line.lstrip().startswith("{") else _of_fields(line.split(":")), rows)
             except Malformed as fault:
                 faults.add(path, number, fault)
         return rows.log(path, "from Grid Engine accounting records; times are Unix times", faults)
@@ -103,42 +124,88 @@ def _is_record(line: str) -> bool:
     return len(line.strip()) > 1 and not line.startswith("#")
 
 
-def _take(fields: list[str], rows: Rows) -> None:
+def _looks_like_a_record(line: str) -> bool:
+    fields = line.split(":")
+    return len(fields) >= _FEWEST and all(fields[_AT[name]].isdecimal() for name in _NUMERIC)
+
+
+def _of_fields(fields: list[str]) -> dict[str, str]:
+    """A line's fields by their names, each that is a number checked to be one."""
     if len(fields) < _FEWEST:
         raise Malformed(f"{len(fields)} fields where an accounting record has at least {_FEWEST}")
     said = dict(zip(FIELDS, fields, strict=False))
-    if said.get("pe_taskid", "NONE") not in {"NONE", ""}:
-        return
+    for name in FIELDS:
+        text = said.get(name, "0")
+        if (name in _NUMERIC and not text.isdecimal()) or (name in _REAL and not _is_real(text)):
+            kind = "number" if name in _REAL else "whole number"
+            raise Malformed(f"{name} is {text[:40]!r}, not a {kind} ({_SHIFTED})")
+    return said
+
+
+def _is_real(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_json(line: str) -> dict[str, str]:
+    try:
+        record: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not valid JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise Malformed("not an object")
+    return {name: str(record[name]) for name in FIELDS if record.get(name) is not None}
+
+
+def _take(said: dict[str, str], rows: Rows) -> None:
     number, submit, start, end = (
-        whole(said[name], name) for name in ("job_number", "submission_time", "start_time", "end_time")
+        whole(said.get(name), name) for name in ("job_number", "submission_time", "start_time", "end_time")
     )
-    submit_s, start_s, end_s = (
-        time / 1000 if time > _MILLISECONDS else time for time in (submit, start, end)
-    )
-    ran = start_s > 0
-    if ran and not submit_s <= start_s <= end_s:
+    slots = whole(said.get("slots"), "slots")
+    status = _status(said)
+    if said.get("pe_taskid", "NONE") not in {"NONE", ""}:
+        rows.pass_over(SLAVE)
+        return
+    ran = start > 0
+    if ran and not submit <= start <= end:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
-    slots = whole(said["slots"], "slots")
+    a_second = _a_second(max(submit, start))
     limit = _LIMIT.search(said.get("category", ""))
-    rows.add(
+    rows.add_run(
+        (number, said.get("task_number"), submit, said.get("owner")),
+        start if ran else -1,
+        end,
         number=number,
-        submit_s=submit_s,
-        wait_s=start_s - submit_s if ran else -1,
-        run_s=end_s - start_s if ran else -1,
+        submit_s=_seconds(submit, a_second),
+        # Of whole numbers: differences of large fractions are not exact.
+        wait_s=_seconds(start - submit, a_second) if ran else -1,
+        run_s=_seconds(end - start, a_second) if ran else -1,
         allocated_procs=slots,
         requested_procs=slots,
-        requested_s=int(limit[1]) if limit else -1,
-        host=rows.host_of([said["hostname"]] if ran and slots == 1 else []),
-        status=_status(said),
-        user=rows.users.number(said["owner"]),
-        group=rows.groups.number(said["group"]),
-        queue=rows.queues.number(said["qname"]),
+        requested_s=span_s(limit[1], "h_rt") if limit else -1,
+        host=rows.host_of([said["hostname"]] if ran and slots == 1 and "hostname" in said else []),
+        status=status,
+        user=rows.users.number(said.get("owner")),
+        group=rows.groups.number(said.get("group")),
+        queue=rows.queues.number(said.get("qname")),
     )
+
+
+def _a_second(time: int) -> int:
+    """How many of its units are a second."""
+    return 10**6 if time > _MICROSECONDS else 1000 if time > _MILLISECONDS else 1
+
+
+def _seconds(units: int, a_second: int) -> float:
+    return units / a_second if units % a_second else units // a_second
 
 
 def _status(said: dict[str, str]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled."""
-    failed, code = whole(said["failed"], "failed"), whole(said["exit_status"], "exit_status")
+    failed, code = whole(said.get("failed"), "failed"), whole(said.get("exit_status"), "exit_status")
     if failed == _KILLED_BY_USER and code in _KILLED:
         return 5
     return 1 if failed == 0 and code == 0 else 0

@@ -96,3 +96,41 @@ def test_json_that_breaks_off_is_named_with_its_line(text_file):
 def test_other_json_is_not_taken_for_a_workload(text_file):
     with pytest.raises(TraceError, match="in a known format"):
         load(text_file(json.dumps({"answer": 42}), name="other.json"))
+
+
+def test_profiles_of_batsim_5_are_read_by_their_names_and_sequences_as_often_as_they_say(text_file, rows_of):
+    document = {
+        "nb_res": 4,
+        "jobs": [
+            {"id": "first", "subtime": 0, "res": 1, "profile": "d10", "walltime": 100},
+            {"id": 7, "subtime": 3, "res": 2, "profile": "seq"},
+            {"id": "w0!last", "subtime": 4, "res": 1, "profile": "twice"},
+        ],
+        "profiles": {
+            "d10": {"type": "DelayProfile", "delay": 10},
+            "seq": {"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["d10", "d10"]},
+            "twice": {"type": "composed", "repeat": 2, "seq": ["seq", "d10"]},
+        },
+    }
+    log = load(text_file(json.dumps(document), name="workload.json"))
+    assert rows_of(log, *COLUMNS) == [(8, 0, 10, 1, 100), (7, 3, 60, 2, -1), (9, 4, 140, 1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"type": "composed", "seq": ["short"]}, "profile 'short': sequences within sequences"),
+        ({"type": "composed", "seq": ["delay"], "repeat": 0}, "repeat of profile 'short' is 0"),
+        ({"type": "composed", "seq": "delay"}, "seq of profile 'short' is 'delay', not a list"),
+        ({"type": "composed", "seq": ["gone"]}, "profile 'gone' is not among"),
+        ({"type": "PtaskProfile"}, "profile 'short' is of type 'PtaskProfile': how long it takes depends"),
+    ],
+)
+def test_a_sequence_that_does_not_say_how_long_it_takes_is_malformed(workload, profile, said):
+    with pytest.raises(TraceError, match=f"job w0!2: {said}"):
+        load(workload(lambda d: d["profiles"].update(short=profile)))
+
+
+def test_a_name_is_taken_once(workload):
+    with pytest.raises(TraceError, match="job simple: there is another job with the name simple"):
+        load(workload(lambda d: d["jobs"].append(d["jobs"][2])))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from emulator.workload.formats import load
@@ -34,16 +36,17 @@ def test_a_record_is_a_job(text_file, record, rows_of):
 
 
 def test_slave_tasks_of_a_parallel_job_are_no_jobs(text_file, record):
-    assert len(load(text_file(record(), record(pe_taskid="1.n2", submission_time="0")))) == 1
+    log = load(text_file(record(), record(pe_taskid="1.n2", submission_time="0")))
+    assert (len(log), log.passed_over) == (1, {"slave task of a parallel job": 1})
 
 
 def test_status_says_whether_a_job_failed_or_was_deleted(text_file, record):
     log = load(
         text_file(
             record(exit_status="1"),
-            record(failed="26"),
-            record(failed="100", exit_status="137"),
-            record(failed="100"),
+            record(job_number="8", failed="26"),
+            record(job_number="9", failed="100", exit_status="137"),
+            record(job_number="10", failed="100"),
         )
     )
     assert log.column("status").tolist() == [0, 0, 5, 0]
@@ -79,3 +82,63 @@ def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, re
 def test_a_short_line_is_an_error(text_file, record):
     with pytest.raises(ValueError, match=r"log.txt:2: 3 fields where an accounting record has at least 35"):
         load(text_file(record(), "a:b:c"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_name": "site:0042:post"},
+        {"owner": "a:b"},
+        {"job_name": "fit:12", "account": "0"},
+        {"department": "of:physics"},
+        {"category": "-l h_rt=600 -q long:short"},
+    ],
+)
+def test_a_colon_in_a_name_is_told_and_counted_wherever_it_stands(text_file, record, changes):
+    path = text_file(record(**changes), record())
+    with pytest.raises(ValueError, match=r"log.txt:1: .*a ':' in a name shifts the fields"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed) == (1, 1)
+
+
+def test_times_in_milliseconds_have_no_rests_of_binary_fractions(text_file, record, rows_of):
+    begin = 1_600_000_000_123
+    path = text_file(
+        record(
+            submission_time=str(begin), start_time=str(begin + 12_837_318), end_time=str(begin + 13_837_318)
+        )
+    )
+    assert rows_of(load(path), "submit_s", "wait_s", "run_s") == [(1_600_000_000.123, 12_837.318, 1000)]
+
+
+def test_a_job_that_was_rescheduled_is_its_last_run(text_file, record, rows_of):
+    log = load(
+        text_file(record(failed="25", end_time="200"), record(start_time="300"), record(task_number="2"))
+    )
+    assert rows_of(log, "wait_s", "run_s") == [(200, 160), (60, 300)]
+    assert log.passed_over == {"earlier run of a job that ran again": 1}
+
+
+def test_json_lines_of_version_9_are_read_with_their_microseconds(text_file, rows_of):
+    said = {
+        "job_number": 22, "task_number": 0, "start_time": 1_716_000_010_000_000, "end_time": 1_716_000_610_250_000,
+        "owner": "ann", "group": "phys", "account": "sge", "qname": "all.q", "hostname": "n1", "slots": 8,
+        "job_name": "a:b", "submission_time": 1_716_000_000_000_000, "category": "-l h_rt=3600 -pe mpi 8", "failed": 0,
+        "exit_status": 0, "granted_pe": "mpi",
+    }  # fmt: skip
+    path = text_file(json.dumps(said), json.dumps(said | {"pe_taskid": "1.n2"}), name="accounting.jsonl")
+    log = load(path)
+    assert rows_of(log, *COLUMNS) == [(22, 1_716_000_000, 10, 600.25, 8, 3600, 1)]
+    assert log.passed_over == {"slave task of a parallel job": 1}
+
+
+def test_a_json_line_that_is_cut_off_is_named(text_file):
+    whole = (
+        '{"job_number": 1, "qname": "q", "submission_time": 1, "start_time": 2, "end_time": 3, "slots": 1, '
+    )
+    whole += '"failed": 0, "exit_status": 0}'
+    path = text_file(whole, whole[:-9])
+    with pytest.raises(ValueError, match=r"log.txt:2: not valid JSON"):
+        load(path)
+    assert load(path, lenient=True).malformed == 1
