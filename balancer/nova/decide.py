@@ -108,9 +108,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`owner`: whose grants these are.
-    `grace_s`: how long a node stays granted that was never used, or is kept for nobody.
+    """Whose grants these are, and how long things may last.
 
+    `grace_s`: how long a node stays granted that was never used, or is kept for nobody.
     `renew_s`: a lease that ends within this time is renewed while anything runs on its nodes.
     """
 
