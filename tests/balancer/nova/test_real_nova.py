@@ -14,7 +14,7 @@ import pytest
 from balancer.client import Balancer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
-from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, needed, until
+from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, until
 from nova_kit.script import answers
 from testdata import RECORDED
 
@@ -25,6 +25,7 @@ TRAIT = "CUSTOM_BALANCER_NODE"
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
+    pytest.mark.needs("nova"),
     pytest.mark.timeout(600 + 30 * ROUNDS),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -109,7 +110,6 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    needed()
     folder = tmp_path_factory.mktemp("nova")
     with postgresql.running() as postgres:
         nova = Nova(folder, postgres, NODES)
