@@ -62,7 +62,8 @@ def test_nothing_is_said_of_the_time_left_before_there_is_something_to_go_by(wal
     ]  # fmt: skip
 
 
-def test_on_a_terminal_there_is_a_bar_that_goes_away(wall):
+def test_on_a_terminal_there_is_a_bar_that_goes_away(wall, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
     out = console(terminal=True)
     with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:
         for wall.now_us in (0, 3 * US, 4 * US):

@@ -17,7 +17,8 @@ ONE_MIDPLANE = {"torus": [1, 1, 1, 1], "shapes": [[1, 1, 1, 1]]}
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Slurm and libfaketime, for who only looks whether they are there."""
+    """Slurm, libfaketime and a name of the machine that leads to it, for who only looks whether they are there."""
+    monkeypatch.setattr("socket.gethostbyname", lambda _name: "127.0.1.1")
     monkeypatch.setattr(system, "_PROGRAMS", ())
     monkeypatch.setattr(
         system, "find_library", lambda given: find_library(given) if given else tmp_path / "lib"
@@ -110,6 +111,7 @@ def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
 
 
 def test_a_machine_without_a_database_is_told_so_only_if_the_run_wants_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("socket.gethostbyname", lambda _name: "127.0.1.1")
     for name in system._PROGRAMS:
         (tmp_path / name).touch(0o755)
     monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
