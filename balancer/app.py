@@ -21,10 +21,9 @@ from balancer.api import (
     sessions,
     status,
 )
-from balancer.api.access import Access
-from balancer.api.context import MAX_BODY_BYTES, Service
 from balancer.api.document import complete
-from balancer.api.operations import Front, Operation
+from balancer.api.operations import Front
+from balancer.api.service import MAX_BODY_BYTES, Access, Service
 from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
@@ -86,16 +85,11 @@ def create_app(
             hosts=None if hosts is None else frozenset(hosts),
             access=who or Access(),
         )
-        app.wsgi_app = Front(app, state, operations())  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
+        app.wsgi_app = Front(app, state)  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
 
     app.spec_processor(complete)
 
     return app
-
-
-def operations() -> list[Operation]:
-    """All calls of the API."""
-    return [each for module in _CALLS for each in module.blueprint.operations]
 
 
 def openapi_text() -> str:

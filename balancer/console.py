@@ -139,6 +139,10 @@ def status(url: str, as_json: bool) -> None:
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
     systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
     rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
+    last_hook_s = found.get("last_hook_s")  # not told by older services
+    rows.append(
+        ["hooks", "not seen since the start" if last_hook_s is None else f"seen {last_hook_s:.0f} s ago"]
+    )
     if found["frozen"] is not None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])

@@ -47,6 +47,9 @@ class _StateOfTheService:
         self._frozen = gauge("frozen", "1 while people have ordered that no node moves")
         self._reachable = gauge("reachable", "1 while the last question had an answer", ("system",))
         self._age = gauge("reading_age_seconds", "Cluster time since the last answer", ("system",))
+        self._hook_age = gauge(
+            "hook_age_seconds", "Cluster time since a hook reported a job last; +Inf: none since the start"
+        )
         self._events = gauge("ledger_newest_event", "Number of the newest event")
         self._bytes = gauge("ledger_size_bytes", "What the ledger's file and its log take on the disk")
 
@@ -64,6 +67,8 @@ class _StateOfTheService:
                 self._reachable.labels(system).set(status[system]["reachable"])
                 age_s = status[system]["age_s"]
                 self._age.labels(system).set(float("inf") if age_s is None else age_s)
+        last_hook_s = status["last_hook_s"]
+        self._hook_age.set(float("inf") if last_hook_s is None else last_hook_s)
         self._events.set(status["newest_event"])
         self._bytes.set(status["ledger_bytes"] or 0)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 class NodeCalls(Calls):
     _timers: Timers
+    hook_us: int | None = None
+    """When a hook reported a job last; None: none since the start."""
 
     def update_nodes(
         self,
@@ -63,12 +65,14 @@ class NodeCalls(Calls):
                 )
             except Refused as error:
                 outcome = "refused" if error.code == Refused.NODE_NOT_IN_BATCH else "invalid"
+                self.hook_us = self.clock.now_us()
                 self.metrics.hook_event(hook, outcome)
                 if error.code == Refused.NODE_NOT_IN_BATCH:
                     self._contest(busy, job, event_id)
                 raise
             if job is not None:
                 self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
+            self.hook_us = self.clock.now_us()
         self.metrics.hook_event(hook, "accepted")
 
     def _contest(self, nodes: tuple[str, ...], job: str | None, event_id: str) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import stat
 import sys
 from contextlib import ExitStack
@@ -18,9 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import structlog
 
 from balancer import front_end
-from balancer.api.access import Access
+from balancer.api.service import Access
 from balancer.app import create_app
-from balancer.auth.files import AuthFileError
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.rates import Rates
@@ -31,6 +29,7 @@ from balancer.engine import Engine
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
+from balancer.site_own import check_tls, check_tokens
 from balancer.writer import StoppingError
 
 if TYPE_CHECKING:
@@ -148,24 +147,12 @@ def make_access(config: Config) -> Access:
 
 
 def _check_auth(config: Config) -> None:
-    if config.tls_cert is not None and config.tls_key is not None:
-        try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-                config.tls_cert, config.tls_key
-            )
-        except OSError as error:
-            raise ConfigError(
-                f"tls_cert, tls_key: {config.tls_cert} and its key cannot be used: {error}"
-            ) from error
+    check_tls(config)
+    missing = check_tokens(config)
     if not config.authenticates:
         return
-    try:
-        tokens = TokenFile(config.tokens_path).tokens()
-        HookKeyFile(config.hook_keys_path).keys_of("any")
-    except AuthFileError as error:
-        raise ConfigError(str(error)) from error
-    if not tokens:
-        _log.warning("there is no token yet: make one with `balancer token create --role operator`")
+    if missing:
+        _log.warning(missing)
     if config.tls_cert is None and not config.is_loopback:
         _log.warning("tokens travel unencrypted: give tls_cert and tls_key, or put a TLS proxy in front")
 

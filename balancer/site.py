@@ -1,4 +1,4 @@
-"""`balancer check`: what batch system and cloud must be like, before the service runs. It only reads."""
+"""`balancer check`: what files, batch system and cloud must be like, before the service runs. It only reads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _NAMED = 3
 
 
 def site_checks(config: Config) -> tuple[SiteCheck, ...]:
-    """Asks batch system and cloud. Raises ConfigError where nobody could be asked."""
+    """Looks at what the service opens, asks batch system and cloud. Raises ConfigError where nobody could be asked."""
+    from balancer.site_own import own_checks  # noqa: PLC0415 - the other commands start without the ledger
+
     config.check_bind()
     nodes, driver, cloud = config.node_names(), config.make_driver(), config.make_cloud()
-    return (*_batch(nodes, driver), *(() if cloud is None else _cloud(nodes, cloud)))
+    return (*own_checks(config), *_batch(nodes, driver), *(() if cloud is None else _cloud(nodes, cloud)))
 
 
 def _batch(nodes: Sequence[str], driver: BatchDriver) -> Iterator[SiteCheck]:
@@ -78,10 +80,10 @@ def some(names: Sequence[str]) -> str:
 @click.option("--nodes", metavar="FILE|PATTERN", help="The nodes to move, where no file says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(config: Path | None, nodes: str | None, as_json: bool) -> None:
-    """Ask batch system and cloud whether they are set up for the service, which need not run. Nothing is changed.
+    """Try what the service opens, and ask batch system and cloud whether they are set up for it. Nothing is changed.
 
-    A line for each thing, with what to do where it is not so. Exit status: 0 all is well, 1 something is not, 2 the
-    configuration cannot be used.
+    The service need not run. Run this as its user. A line for each thing, with what to do where it is not so. Exit
+    status: 0 all is well, 1 something is not, 2 the configuration cannot be used.
     """
     from balancer.config import ConfigError, read_config  # noqa: PLC0415 - the other commands start fast
 

@@ -49,6 +49,7 @@ def main() -> int:
         subprocess.run(
             [sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')", "study", "merge",
              "--batch", str(given.traces / "lcrc"), "--ondemand", str(given.traces / "aps"), "--nodes", "304+68",
+             "--accept-today", "100",
              "--weeks", str(1 if given.quick else given.weeks), "--pairings", "1", "--jobs", str(given.jobs), "--out",
              folder, "--quiet", *(QUICK if given.quick else SETTINGS)],
             check=True, cwd=ROOT, stdout=subprocess.DEVNULL,

@@ -32,7 +32,7 @@ from emulator.node_rules import (
 )
 from emulator.qos_rules import WHAT as QOS
 from emulator.qos_rules import jobs_with_qos
-from emulator.scenario import Scenario, ScenarioError, WorkloadPart
+from emulator.scenario import OUR_BATCH_SYSTEM, Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
@@ -234,6 +234,11 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     Raises ScenarioError, and PluginError for a mechanism or a queue order that fails.
     """
     scheduler, jobs = scenario.scheduler_config, prepared.jobs
+    decides = "" if scheduler.decide is None else plugin_name(scheduler.decide)
+    if scenario.workload.overrun == "run_on" and decides == "slurm":
+        raise ScenarioError(
+            "workload.overrun: slurm ends jobs at their limit, so none runs on: extend or kill"
+        )
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
     if scenario.moldable is not None:
         return _moldable_machine(scenario, prepared, scenario.moldable.choose)
@@ -327,7 +332,11 @@ def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Ma
 
 
 def check_live(scenario: Scenario, prepared: Prepared) -> None:
-    """Raises ScenarioError for what happens in virtual time only."""
+    """Raises ScenarioError for what happens in virtual time only, or with our own batch system."""
+    if scenario.workload.overrun == "run_on" and scenario.live.batch_name != OUR_BATCH_SYSTEM:
+        raise ScenarioError(
+            f"workload.overrun: {scenario.live.batch_name} ends jobs at their walltime, so none runs on: extend or kill"
+        )
     for what, is_there, keys in (
         (
             RULES,

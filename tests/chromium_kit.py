@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from balancer.clock import seconds, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-needs_chromium = pytest.mark.skipif(
-    not shutil.which("chromium") and not os.environ.get("CI"), reason="Chromium is not installed here"
-)
 
 
 class PageError(Exception):

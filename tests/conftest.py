@@ -1,16 +1,21 @@
-"""For all tests: what a busy machine must not change, and what the quick gate leaves out."""
+"""For all tests: what a busy machine must not change, and what the quick gate leaves out, what a test needs."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import parts
 from order import slow_first
 from quick import leave_out
 
 # Hypothesis times examples by the wall clock, and fails those that waited for a processor.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_configure(config):
+    parts.install(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

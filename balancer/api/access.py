@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from balancer.api.call import current
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from balancer.api.call import Call
     from balancer.auth.gate import Gate
-    from balancer.auth.rates import Rates
 
 _T = TypeVar("_T")
 _TOO_MANY = 429
@@ -36,14 +35,6 @@ _OPERATOR = "operator"
 """Where nobody has to show who they are, whoever says this name is one."""
 _ANYBODY = Caller()
 _CREDENTIALS_UNREADABLE = "balancer.credentials_unreadable"
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """`gate`: None lets everybody who reaches the service do everything. `rates`: per identity."""
-
-    gate: Gate | None = None
-    rates: Rates | None = None
 
 
 def caller() -> Identity:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
@@ -14,7 +13,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from balancer.api import access, bodies, browsers
-from balancer.api.access import Access, caller
+from balancer.api.access import caller
 from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
@@ -22,11 +21,10 @@ from balancer.clock import seconds, wall_us
 from balancer.decided import Key
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
+    from balancer.api.service import Service
     from balancer.engine import Engine
-    from balancer.pools import PoolHistory
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)
@@ -34,8 +32,6 @@ MAX_VERSION = (1, 0)
 
 1.0  the first
 """
-
-MAX_BODY_BYTES = 4 * 1024 * 1024
 
 _log = structlog.get_logger()
 
@@ -70,23 +66,6 @@ NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z
 Seconds = Annotated[float, Field(ge=0, le=3.2e9)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
 Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
-
-
-@dataclass
-class Service:
-    """The application's own state. At most `waiting` calls may block, and `streams` go on, at a time.
-
-    `access`: who may do what; `hosts`: by which names callers may call the service, None: any.
-    """
-
-    engine: Engine
-    waiting: threading.BoundedSemaphore
-    streams: threading.BoundedSemaphore
-    pools: PoolHistory
-    disable_file: str | None = None
-    max_body_bytes: int = MAX_BODY_BYTES
-    hosts: frozenset[str] | None = None
-    access: Access = field(default_factory=Access)
 
 
 def service() -> Service:

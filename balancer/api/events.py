@@ -6,11 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
+from flask import Response
 from pydantic import Field
 
 from balancer.api.call import current
 from balancer.api.context import Answer, Limit, Query, engine, next_link, service
-from balancer.api.operations import Operations, Reply
+from balancer.api.operations import Operations
 from balancer.api.problems import EVENTS_FORGOTTEN, INVALID, TOO_MANY_STREAMS, Problem
 from balancer.timestamps import iso
 
@@ -93,7 +94,7 @@ def to_json(event: StoredEvent) -> dict[str, Any]:
     }
 
 
-def _stream(after: int) -> Reply:
+def _stream(after: int) -> Response:
     _after(after, 1)
     slots = service().streams
     if not slots.acquire(blocking=False):
@@ -104,7 +105,7 @@ def _stream(after: int) -> Reply:
             headers={"Retry-After": "5"},
         )
     current().on_close.append(slots.release)
-    return Reply(200, _STREAM, _follow(engine(), after))
+    return Response(_follow(engine(), after), content_type=_STREAM)
 
 
 def _follow(source: Engine, after: int) -> Iterator[bytes]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flask import Response
+
 from balancer.api import status
 from balancer.api.context import service
-from balancer.api.operations import Operations, Reply, text
+from balancer.api.operations import Operations
 from balancer.clock import seconds
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
 blueprint = Operations("health", tag="health")
 
 
-def _reply(problem: str | None, *remarks: str) -> Reply:
+def _reply(problem: str | None, *remarks: str) -> Response:
     if problem is None:
-        return text("".join(f"{line}\n" for line in ("OK", *remarks)))
-    return text(f"{problem}\n", 503)
+        return Response("".join(f"{line}\n" for line in ("OK", *remarks)), content_type="text/plain")
+    return Response(f"{problem}\n", 503, content_type="text/plain")
 
 
 def _remarks(engine: Engine) -> list[str]:
@@ -87,4 +89,4 @@ def metrics() -> Any:
     now_us = engine.clock.now_us()
     granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]
     engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
-    return text(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

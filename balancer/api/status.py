@@ -39,6 +39,8 @@ class Frozen(Answer):
 
 
 class Status(Answer):
+    """`last_hook_s`: since a hook reported a job last (null: none since the start)."""
+
     version: str
     now: str
     algorithm: str
@@ -52,6 +54,7 @@ class Status(Answer):
     reserves: int
     batch: System
     cloud: System | None
+    last_hook_s: float | None
     newest_event: int
     ledger_bytes: int | None
 
@@ -84,6 +87,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "reserves": len(source.ledger.reserves()),
         "batch": system(source.batch, now_us),
         "cloud": None if source.cloud is None else system(source.cloud, now_us),
+        "last_hook_s": None if source.hook_us is None else seconds(max(0, now_us - source.hook_us)),
         "newest_event": source.ledger.last_seq(),
         "ledger_bytes": source.ledger.size_bytes(),
     }

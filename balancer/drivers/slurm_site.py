@@ -51,7 +51,10 @@ def check_site(
             "power saving leaves lent nodes alone",
             _partition(run, scontrol, awake_partition) if awake_partition else _power_saving(config, nodes),
         ),
-        SiteCheck("hooks run on the controller", _hooks(config)),
+        SiteCheck(
+            "hooks are set on the controller (not seen yet: `balancer status` says when one came)",
+            _hooks(config),
+        ),
     )
 
 

@@ -1,1 +1,1 @@
-"""An unmodified Nova asks the Balancer. `scheduler_filter` alone imports Nova."""
+"""An unmodified Nova asks the Balancer. `scheduler_filter` and `wanted` alone import Nova."""

@@ -19,12 +19,12 @@ from balancer.nova.decide import CloudLook, Memory, Plan, Rules, granted_to, pla
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from balancer.client import Balancer
     from balancer.client_records import Node, Request
-    from balancer.nova.decide import Intruder
+    from balancer.nova.decide import Allocation, Intruder, Leftover
     from balancer.nova.hints import HintReceiver
 
 _log = structlog.get_logger()
@@ -35,16 +35,22 @@ class Cloud(Protocol):
 
     def look(self) -> CloudLook: ...
 
-    def usage(self, hosts: Iterable[str]) -> Mapping[str, bool]: ...
+    def allocations(self, hosts: Iterable[str]) -> Mapping[str, Sequence[Allocation]]: ...
+
+    def remove_allocation(self, consumer: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """`period_s`: how often it looks without a hint. `pause_s`: how soon after a look the next may begin."""
+    """`period_s`: how often it looks without a hint. `pause_s`: how soon after a look the next may begin.
+
+    `removes_orphans`: allocations of nobody on its nodes are removed after the grace, not only told.
+    """
 
     rules: Rules
     period_s: float = 5.0
     pause_s: float = 0.5
+    removes_orphans: bool = False
     status_file: Path | None = None
     gate_period_s: float = 60.0
     """How often trait and aggregate are looked at, where they are kept."""
@@ -68,6 +74,7 @@ class Agent:
         self._requests: dict[str, Request] = {}
         self._names: frozenset[str] = frozenset()
         self._told: frozenset[Intruder] = frozenset()
+        self._leftovers: frozenset[Leftover] = frozenset()
         self._problem = ""
 
     def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
@@ -122,13 +129,14 @@ class Agent:
         self._names = frozenset(node.name for node in nodes)
         self._read_requests(nodes)
         ours = granted_to(rules.owner, nodes, self._requests)
-        usage = self._cloud.usage(node.name for node in ours if cloud.servers.get(node.name) == ())
+        names = {node.name for node in ours} | {node for node, _ in self._memory.orphans_since_s}
+        allocations = self._cloud.allocations(name for name in sorted(names) if cloud.servers.get(name) == ())
         return plan(
             rules,
             cloud=cloud,
             nodes=nodes,
             requests=self._requests,
-            usage=usage,
+            allocations=allocations,
             before=self._memory,
             now_s=now_s,
         )
@@ -157,6 +165,11 @@ class Agent:
                 f"release {node}",
             ):
                 _log.info("returned", node=node)
+        if self.settings.removes_orphans:
+            for each in decided.leftovers:
+                if each.consumer:
+                    self._cloud.remove_allocation(each.consumer)
+                    _log.info("removed the allocation of no server", node=each.node, consumer=each.consumer)
 
     def _tried(self, call: Callable[[], object], what: str) -> bool:
         """Raises BalancerError where there was no answer; a refusal is looked at again the next time."""
@@ -185,6 +198,12 @@ class Agent:
         ):
             _log.info("the server is gone from there", server=server, node=node)
         self._told = shown
+        for left in decided.leftovers:
+            if left not in self._leftovers:
+                _log.error(
+                    "a node is kept for nobody", node=left.node, why=left.why, what_to_do=left.what_to_do
+                )
+        self._leftovers = frozenset(decided.leftovers)
 
     def _write_status(self, decided: Plan | None) -> None:
         """For monitoring; a reader sees the old or the new one."""
@@ -196,6 +215,10 @@ class Agent:
             "at": iso(SystemClock().now_us()),
             "problem": self._problem or None,
             "nodes_in_use": None if decided is None else decided.in_use,
+            "leftovers": [
+                asdict(each) | {"why": each.why, "what_to_do": each.what_to_do}
+                for each in (self._leftovers if decided is None else decided.leftovers)
+            ],
             "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
         }
         written = path.with_name(f".{path.name}.new")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from balancer.client import Balancer, BalancerError, NotObtainable
-from balancer.clock import micros, wall_us
+from balancer.client import Balancer, BalancerError, NotObtainable, Unreachable
+from balancer.clock import micros, seconds, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -31,7 +31,8 @@ _PAUSE_S = 0.1
 class AskingSettings:
     """`wait`: keep the create in the scheduler for up to W, or refuse at once what is not there at once.
 
-    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again.
+    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again,
+    whatever it is asked for.
     `alternates`: as many more nodes a create, where they can be had at once, for Nova to boot on where a boot fails.
     `nodes_age_s`: how old the list of the Balancer's nodes may be.
     """
@@ -74,11 +75,21 @@ class NodeNames:
     _read_us: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, balancer: Balancer) -> frozenset[str]:
-        """Raises BalancerError where they were never heard; what was heard serves while there is no answer."""
-        with self._lock:
+    def get(self, balancer: Balancer, end_us: int) -> frozenset[str]:
+        """Raises BalancerError where they were never heard; what was heard serves while there is no answer.
+
+        It is asked for until `end_us`, by one thread at a time: those that wait for its answer have no more time.
+        """
+        if not self._lock.acquire(timeout=_left_s(end_us)):
+            if self._names is None:
+                raise Unreachable(
+                    0, "balancer.unreachable", f"no answer from {balancer.url} to another create"
+                )
+            return self._names
+        try:
             if self._names is not None and wall_us() < self._read_us + micros(self.age_s):
                 return self._names
+            balancer.patience_s = _left_s(end_us)
             try:
                 self._names = frozenset(node.name for node in balancer.nodes())
                 self._read_us = wall_us()
@@ -86,6 +97,8 @@ class NodeNames:
                 if self._names is None:
                     raise
             return self._names
+        finally:
+            self._lock.release()
 
 
 class Asker:
@@ -95,15 +108,18 @@ class Asker:
         self.settings = settings
         self._nodes = NodeNames(settings.nodes_age_s)
 
-    def passing(self, create: Create, is_wanted: Callable[[], bool] = lambda: True) -> frozenset[str]:
+    def passing(self, create: Create, wanted: Callable[[], int] | None = None) -> frozenset[str]:
         """The hosts that this create may use: those that are no nodes of the Balancer, and those granted for it.
 
-        Blocks while the request waits; `is_wanted` is asked now and then: a request that nobody wants any more is
-        withdrawn. Never raises: where nothing can be had, none of the Balancer's nodes passes.
+        Blocks while the request waits; `wanted` says now and then how many of its servers are still wanted: where
+        it is none, the request is withdrawn, and where they are fewer, fewer nodes are asked for. Without it all are.
+        What cannot be had is no error: none of the Balancer's nodes passes.
         """
+        still_wanted = wanted or (lambda: create.count)
+        end_us = wall_us() + micros(self.settings.patience_s)
         with self._client() as balancer:
             try:
-                known = self._nodes.get(balancer)
+                known = self._nodes.get(balancer, end_us)
             except BalancerError as error:
                 _log.error("no host passes, the Balancer's nodes are not known: %s", error)
                 return frozenset()
@@ -112,8 +128,9 @@ class Asker:
             short = create.count - len(others)
             if short <= 0 or not nodes:
                 return others
+            balancer.patience_s = _left_s(end_us)
             try:
-                granted = self._grant(balancer, create, short, nodes, is_wanted)
+                granted = self._grant(balancer, create, len(others), nodes, still_wanted)
                 return others | granted | self._alternates(balancer, create, nodes, granted)
             except NotObtainable as error:
                 _log.info("%s: %d of %d nodes not granted: %s", create.request_id, short, len(nodes), error)
@@ -135,27 +152,51 @@ class Asker:
         self,
         balancer: Balancer,
         create: Create,
-        count: int,
+        others: int,
         nodes: list[str],
-        is_wanted: Callable[[], bool],
+        wanted: Callable[[], int],
     ) -> frozenset[str]:
-        """Raises BalancerError."""
-        request = balancer.request_nodes(
-            count,
-            wait_s=self.settings.wait_s if self.settings.wait else 0.0,
-            candidates=sorted(nodes),
-            respond_async=True,
-            idempotency_key=create.key(nodes),
-        )
+        """Nodes for those servers for which `others`, hosts that need no asking, do not suffice. Raises BalancerError.
+
+        A number is never changed in a request: who needs fewer nodes withdraws and asks anew, for what is left of W.
+        """
+        wait_s = self.settings.wait_s if self.settings.wait else 0.0
+        count = create.count
+        while True:
+            request = balancer.request_nodes(
+                count - others,
+                wait_s=wait_s,
+                candidates=sorted(nodes),
+                respond_async=True,
+                idempotency_key=replace(create, count=count).key(nodes),
+            )
+            balancer.patience_s = self.settings.patience_s  # it has answered: patience begins anew
+            request, left = self._decided(balancer, request, count, wanted)
+            if request.state != "withdrawn" or left <= others:
+                return _nodes_of(request)
+            _log.info("%s: %d of %d servers are still wanted", create.request_id, left, create.count)
+            wait_s = max(0.0, request.deadline_s - (request.decided_s or request.submitted_s))
+            count = left
+
+    def _decided(
+        self, balancer: Balancer, request: Request, count: int, wanted: Callable[[], int]
+    ) -> tuple[Request, int]:
+        """The request once it waits no longer, and how many of `count` servers were wanted last."""
         pause = threading.Event()
+        left = count
         while request.state == "waiting":
-            if not is_wanted():
-                request = balancer.withdraw_request(request.id)
-                continue
+            try:
+                left = min(count, wanted())
+            except Exception:
+                # The create fails with this error, and nobody would come for what it is granted.
+                balancer.withdraw_request(request.id)
+                raise
+            if left < count:
+                return balancer.withdraw_request(request.id), left
             request = balancer.request(request.id, wait_s=_LONG_POLL_S)
             if request.state == "waiting":
                 pause.wait(_PAUSE_S)  # the service may be out of threads that wait, and answer at once
-        return _nodes_of(request)
+        return request, left
 
     def _alternates(
         self, balancer: Balancer, create: Create, nodes: list[str], granted: frozenset[str]
@@ -179,6 +220,10 @@ class Asker:
                 _log.info("%s: no alternate: %s", create.request_id, error)
                 break
         return found
+
+
+def _left_s(end_us: int) -> float:
+    return max(0.0, seconds(end_us - wall_us()))
 
 
 def _nodes_of(request: Request) -> frozenset[str]:

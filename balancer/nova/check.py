@@ -60,7 +60,13 @@ def nova_checks(balancer: Balancer, cloud: NovaCloud, owner: str) -> Iterator[Si
         yield SiteCheck("grants can be read", str(error))
         return
     seen = plan(
-        Rules(owner=owner), cloud=look, nodes=nodes, requests=requests, usage={}, before=Memory(), now_s=0.0
+        Rules(owner=owner),
+        cloud=look,
+        nodes=nodes,
+        requests=requests,
+        allocations={},
+        before=Memory(),
+        now_s=0.0,
     ).intruders
     for each in seen:
         yield SiteCheck(

@@ -41,7 +41,7 @@ def nova() -> None:
     "--period-s", type=_SECONDS, default=5.0, show_default=True, help="How often it looks without a hint."
 )
 @click.option("--grace-s", type=_SECONDS, default=60.0, show_default=True,
-              help="How long a confirmed node stays granted on which nothing has run.")  # fmt: skip
+              help="How long a confirmed node stays granted on which nothing has run or can run.")  # fmt: skip
 @click.option(
     "--hint-address", metavar="HOST:PORT", help="Where Nova's notification driver sends hints (UDP)."
 )
@@ -53,6 +53,8 @@ def nova() -> None:
 @click.option(
     "--aggregate", metavar="NAME", help="With --trait: keep an isolated aggregate of the nodes, too."
 )
+@click.option("--orphans", type=click.Choice(["tell", "remove"]), default="tell", show_default=True,
+              help="What becomes of allocations on its nodes whose server Nova does not know.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One look; exit status 3 where something did not answer.")
 def agent(
     *,
@@ -66,6 +68,7 @@ def agent(
     ready_file: Path | None,
     trait: str | None,
     aggregate: str | None,
+    orphans: str,
     once: bool,
 ) -> None:
     """Confirm grants on which servers run, return nodes on which none runs, tell of servers where none may be.
@@ -83,7 +86,9 @@ def agent(
     configure_logs("info")
     keep_gate = _gate(cloud, trait, aggregate)
     rules = Rules(owner=owner, grace_s=grace_s)
-    settings = AgentSettings(rules=rules, period_s=period_s, status_file=status_file)
+    settings = AgentSettings(
+        rules=rules, period_s=period_s, removes_orphans=orphans == "remove", status_file=status_file
+    )
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())

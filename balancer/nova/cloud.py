@@ -11,7 +11,7 @@ from openstack import exceptions as sdk_errors
 
 from balancer.drivers.base import DriverError
 from balancer.drivers.openstack import driver_error
-from balancer.nova.decide import CloudLook, Server
+from balancer.nova.decide import Allocation, CloudLook, Server
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 _WITHOUT_UPTIME = "2.53"
 """From API 2.88 on Nova asks each host in turn how long it has been up, which takes too long with hundreds."""
+_MOVES_BY_ID = "2.59"
+"""From here on migrations are shown with their ids."""
+_NOT_FOUND = 404
 ERRORS = (sdk_errors.SDKException, auth_errors.ClientException)
 
 
@@ -29,6 +32,8 @@ class NovaCloud:
         self._name, self._timeout_s, self._connection = cloud, timeout_s, connection
         self._providers: dict[str, tuple[str, ...]] = {}
         """Host -> its resource providers: one, but for clustered drivers such as ironic's."""
+        self._moves: dict[str, str] = {}
+        """Consumer -> the server that is moved; "": it is no move."""
 
     @property
     def connection(self) -> Any:
@@ -40,29 +45,37 @@ class NovaCloud:
         """The servers of all projects, by host."""
         try:
             compute = self.connection.compute
-            hosts = [service.host for service in compute.services(binary="nova-compute")]
+            services = list(compute.services(binary="nova-compute"))
             servers = list(compute.servers(all_projects=True))
         except ERRORS as error:
             raise driver_error(error) from error
-        found: dict[str, list[Server]] = {host: [] for host in hosts}
+        found: dict[str, list[Server]] = {host: [] for host in (service.host for service in services)}
         for server in servers:
             if server.compute_host:
                 shown = Server(server.id, server.name or "", server.status or "")
                 found.setdefault(server.compute_host, []).append(shown)
         # A silent cell's servers are shown without their host.
-        whole = all(server.status != "UNKNOWN" for server in servers)
+        whole = all(each.status != "UNKNOWN" for each in (*services, *servers))
         return CloudLook({host: tuple(each) for host, each in found.items()}, whole)
 
-    def usage(self, hosts: Iterable[str]) -> Mapping[str, bool]:
-        """Whether anything is allocated on these hosts; one that Placement does not know is left out."""
+    def allocations(self, hosts: Iterable[str]) -> Mapping[str, tuple[Allocation, ...]]:
+        """What is allocated on these hosts; one that Placement does not know is left out."""
         wanted = list(hosts)
         if any(host not in self._providers for host in wanted):
             self._providers = self.providers()
         return {
-            host: any(self._is_used(uuid) for uuid in self._providers[host])
+            host: tuple(
+                Allocation(consumer, is_orphan=self._is_orphan(consumer))
+                for consumer in sorted(
+                    {each for uuid in self._providers[host] for each in self._consumers(uuid)}
+                )
+            )
             for host in wanted
             if host in self._providers
         }
+
+    def remove_allocation(self, consumer: str) -> None:
+        self.call_placement("delete", f"/allocations/{consumer}", known=(204, 404))
 
     def providers(self) -> dict[str, tuple[str, ...]]:
         """Of each compute host, the ids of its hypervisors: Nova gives its resource providers the same."""
@@ -87,16 +100,49 @@ class NovaCloud:
                 return
             marker = {"marker": str(page["hypervisors"][-1]["id"])}
 
-    def _is_used(self, uuid: str) -> bool:
-        answer = self.placement(f"/resource_providers/{uuid}/usages")
-        if answer is None:
-            return False  # the provider is gone, and what was on it
-        return any(answer["usages"].values())
+    def _consumers(self, uuid: str) -> Collection[str]:
+        answer = self.placement(f"/resource_providers/{uuid}/allocations")
+        return (
+            () if answer is None else answer["allocations"]
+        )  # None: the provider is gone, and what was on it
+
+    def _is_orphan(self, consumer: str) -> bool:
+        """Asked of Nova one by one: its list has no server that waits to be reclaimed, and its move has another id."""
+        if self._is_server(consumer):
+            return False
+        if consumer not in self._moves:
+            # A move is written down before it allocates: what is none now will never be one.
+            self._moves = {consumer: "", **self._moves, **self._moves_now()}
+        server = self._moves[consumer]
+        return not server or not self._is_server(server)
+
+    def _is_server(self, server: str) -> bool:
+        return self._nova(f"/servers/{server}", _MOVES_BY_ID) is not None
+
+    def _moves_now(self) -> dict[str, str]:
+        """Of each migration its server."""
+        found: dict[str, str] = {}
+        marker: dict[str, str] = {}
+        while True:
+            page = self._nova("/os-migrations", _MOVES_BY_ID, marker)
+            found |= {each["uuid"]: each["instance_uuid"] for each in page["migrations"]}
+            if not page["migrations"] or not page.get("migrations_links"):
+                return found
+            marker = {"marker": page["migrations"][-1]["uuid"]}
+
+    def _nova(self, path: str, version: str, params: Mapping[str, str] | None = None) -> Any:
+        """The body; None: not found."""
+        with self.calling():
+            response = self.connection.compute.get(path, params=params or {}, microversion=version)
+            if response.status_code == _NOT_FOUND:
+                return None
+            sdk_errors.raise_from_response(response)
+        return response.json()
 
     def placement(self, path: str) -> Any:
         """The body; None: not found."""
         response = self.call_placement("get", path, known=(200, 404))
-        return None if response.status_code == 404 else response.json()  # noqa: PLR2004
+        return None if response.status_code == _NOT_FOUND else response.json()
 
     def call_placement(self, method: str, path: str, *, known: Collection[int], **more: Any) -> Any:
         """The answer, of a status that is known."""

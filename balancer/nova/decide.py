@@ -36,6 +36,35 @@ class CloudLook:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocation:
+    """What one consumer has of a host in Placement. `is_orphan`: Nova knows no such server, nor a move of one."""
+
+    consumer: str
+    is_orphan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What keeps a granted node for nobody. `consumer`: whose allocation it is; "": Nova does not list the host."""
+
+    node: str
+    consumer: str = ""
+
+    @property
+    def why(self) -> str:
+        return "an allocation of no server" if self.consumer else "Nova has no compute service of that name"
+
+    @property
+    def what_to_do(self) -> str:
+        if self.consumer:
+            return (
+                f"openstack resource provider allocation delete {self.consumer} (or the agent's --orphans remove):"
+                " until then Placement has no room for a server there. The node itself goes back"
+            )
+        return "start nova-compute there, or take the node out of the Balancer's configuration. It goes back"
+
+
+@dataclass(frozen=True, slots=True)
 class Intruder:
     """A server on a node that is not granted to Nova: it was forced there, or moved past the filter."""
 
@@ -58,6 +87,8 @@ class Memory:
 
     used: frozenset[tuple[str, int]] = frozenset()
     empty_since_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    orphans_since_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Keys: node and consumer. Such a node is looked at until they are gone, also once it has gone back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +100,17 @@ class Plan:
     release: Mapping[str, int]
     """Nodes on which nothing runs, with the generation that was judged."""
     intruders: tuple[Intruder, ...]
+    leftovers: tuple[Leftover, ...]
+    """After the grace."""
     in_use: int
     memory: Memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`owner`: whose grants these are. `grace_s`: how long a node that was never used stays granted.
+    """Whose grants these are, and how long things may last.
 
+    `grace_s`: how long a node stays granted that was never used, or is kept for nobody.
     `renew_s`: a lease that ends within this time is renewed while anything runs on its nodes.
     """
 
@@ -102,20 +136,33 @@ def plan(
     cloud: CloudLook,
     nodes: Sequence[Node],
     requests: Mapping[str, Request],
-    usage: Mapping[str, bool],
+    allocations: Mapping[str, Sequence[Allocation]],
     before: Memory,
     now_s: float,
 ) -> Plan:
-    """`requests`: those that have nodes, by id. `usage`: whether Placement shows any, of nodes without a server.
+    """`requests`: those that have nodes, by id. `allocations`: what Placement shows of nodes without a server.
 
-    A node that Nova does not list, or of which Placement said nothing, is left alone.
+    A node of which Placement said nothing is left alone, but one that Nova does not list is nobody's after the grace.
     """
     ours = granted_to(rules.owner, nodes, requests)
-    busy = [node for node in ours if cloud.servers.get(node.name) or usage.get(node.name)]
+    busy = [
+        node
+        for node in ours
+        if cloud.servers.get(node.name) or any(not each.is_orphan for each in allocations.get(node.name, ()))
+    ]
+    orphans = {
+        Leftover(host, each.consumer): before.orphans_since_s.get((host, each.consumer), now_s)
+        for host, found in allocations.items()
+        if cloud.whole and not cloud.servers.get(host)
+        for each in found
+        if each.is_orphan
+    }
     empty = [
         node
         for node in ours
-        if cloud.whole and cloud.servers.get(node.name) == () and usage.get(node.name) is False
+        if cloud.whole
+        and node not in busy
+        and (node.name in allocations if node.name in cloud.servers else True)
     ]
     used = {_key(node) for node in busy} | (before.used & {_key(node) for node in ours})
     since_s = {_key(node): before.empty_since_s.get(_key(node), now_s) for node in empty}
@@ -134,11 +181,26 @@ def plan(
             for node in empty
             # An unconfirmed grant may be on its way to its first server; if it is not, it ends by itself.
             if requests[str(node.request_id)].confirmed
-            and (_key(node) in used or now_s - since_s[_key(node)] >= rules.grace_s)
+            and (
+                (_key(node) in used and allocations.get(node.name) == () and node.name in cloud.servers)
+                or now_s - since_s[_key(node)] >= rules.grace_s
+            )
         },
         intruders=_intruders(rules, cloud, nodes, requests),
+        leftovers=(
+            *(each for each, orphan_s in orphans.items() if now_s - orphan_s >= rules.grace_s),
+            *(
+                Leftover(node.name)
+                for node in empty
+                if node.name not in cloud.servers and now_s - since_s[_key(node)] >= rules.grace_s
+            ),
+        ),
         in_use=len(busy),
-        memory=Memory(frozenset(used), since_s),
+        memory=Memory(
+            frozenset(used),
+            since_s,
+            {(each.node, each.consumer): orphan_s for each, orphan_s in orphans.items()},
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -23,6 +23,7 @@ from emulator.scenario import (
     load,
     of_trace,
 )
+from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,8 +106,8 @@ def interruptible() -> Iterator[Interrupted]:
 @click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
 @click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
-@click.option("--overrun", type=click.Choice(["extend", "kill"]),
-              help="Jobs that ran longer than their estimate: extend the estimate (default) or kill.")  # fmt: skip
+@click.option("--overrun", type=click.Choice(get_args(Overrun)),
+              help="Jobs that ran longer than their estimate: extend that (default), kill, or run_on.")  # fmt: skip
 @click.option("--from-accounting", "accounting", metavar="sacct|FILE",
               help="Run nothing: what became of a replay (--replay), by sacct, a file with what it printed, "
               "Slurm's job log, or the folder of PBS's accounting.")  # fmt: skip

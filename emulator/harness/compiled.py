@@ -24,7 +24,7 @@ _IMPORTED = re.compile(r"^\s*from (emulator(?:\.\w+)+) import", re.MULTILINE)
 _TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
 
 
-_MAKERS = ("harness/compiled_parts.py", "harness/compiled_apart.py", "harness/kernel_cache.py")
+_MAKERS = ("harness/compiled_parts.py", "harness/kernel_cache.py")
 """How machine code is made and kept."""
 _PLACES = ("harness/*.py", "mechanisms/**/*.py", "schedulers/**/*.py", "rl/*.py")
 """Where compiled functions are."""
@@ -104,12 +104,10 @@ _OPTIONS: dict[str, Any] = {"nopython": True, "nogil": True, "_nrt": False, "no_
 class Kernel:
     """A function that Numba compiles when it is first called, by Python or by another one."""
 
-    def __init__(
-        self, function: Callable[..., Any], *, always_inline: bool = False, is_apart: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *, always_inline: bool = False) -> None:
         update_wrapper(self, function)
         self.py_func = function
-        self._always_inline, self._is_apart = always_inline, is_apart
+        self._always_inline = always_inline
 
     @cached_property
     def dispatcher(self) -> Any:
@@ -124,13 +122,9 @@ class Kernel:
 
     @cached_property
     def part(self) -> Any:
-        """Numba's form of it, as other compiled functions call it (`compiled_parts.py`, `compiled_apart.py`)."""
+        """Numba's form of it, as other compiled functions call it (`compiled_parts.py`)."""
         from emulator.harness.compiled_parts import Part, PartDispatcher  # noqa: PLC0415 - only to compile
 
-        if self._is_apart:
-            from emulator.harness.compiled_apart import ApartDispatcher  # noqa: PLC0415 - only to compile
-
-            return ApartDispatcher(self.py_func, targetoptions=dict(_OPTIONS))
         options = _OPTIONS | {"no_cpython_wrapper": True, "forceinline": self._always_inline}
         return PartDispatcher(self.py_func, targetoptions=options, pipeline_class=Part)
 
@@ -151,17 +145,6 @@ def compiled(function: F) -> F:
 def inlined(function: F) -> F:
     """As `compiled`, and put into its callers: passing the arrays costs as much as the work of a start."""
     return cast("F", Kernel(function, always_inline=True))
-
-
-def apart(function: F) -> F:
-    """As `compiled`, for half of a large program: at its first run a second processor compiles it meanwhile.
-
-    Other compiled functions call it by its address (`compiled_apart.py`), before it is known what it returns: so its
-    annotation says that. TypeError if it is neither `int` nor `None`.
-    """
-    if function.__annotations__.get("return", "nothing") not in {"int", int, "None", None}:
-        raise TypeError(f"{function.__qualname__}: a function that is apart says that it returns int or None")
-    return cast("F", Kernel(function, is_apart=True))
 
 
 def inner(function: F) -> F:

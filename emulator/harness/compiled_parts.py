@@ -50,7 +50,6 @@ class _Unlinked(Library):
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
-        self._reload_init.update(library._reload_init)  # noqa: SLF001 - what has to be there for it (`compiled_apart.py`)
 
     def get_pointer_to_function(self, _name: str) -> int:
         """It is nowhere."""
@@ -81,8 +80,6 @@ class _Linked(Library):
             if not function.is_declaration and function.linkage.name == "linkonce_odr":
                 function.linkage = "internal"
         super()._optimize_final_module()
-        for reach in self._reload_init:  # what it calls by address: waited for as late as can be
-            reach()
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
         """For the cache: machine code and, in place of the intermediate code, the names in it by which it is called.

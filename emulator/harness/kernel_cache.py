@@ -42,10 +42,3 @@ def keep(dispatcher: Any) -> Any:
     dispatcher._cache = _KernelCache(dispatcher.py_func)  # noqa: SLF001 - as `enable_caching` does
     dispatcher._compilation_chain_init_hook = _nothing  # noqa: SLF001
     return dispatcher
-
-
-def is_kept(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
-    """Whether the function's code for these arguments is in the cache, which is not asked for it."""
-    cache = dispatcher._cache  # noqa: SLF001
-    key = cache._index_key(arguments, dispatcher.targetctx.codegen())  # noqa: SLF001
-    return key in cache._cache_file._load_index()  # noqa: SLF001

@@ -40,6 +40,7 @@ class AgentConfig(Settings):
     """`server` is HOST:PORT; `server_home` finds the address there, also after a restart on another port.
 
     `walltime_check_s` (cluster time): a job over its walltime is noticed at the next multiple; 0: at once.
+    `ends_at_walltime`: else it runs on until it ends by itself.
     `facts`: address, cores and memory (`memory_kib`) that the node tells the server. `restart`: what becomes of jobs
     that ran here when an earlier agent ended: `adopt` (a sleep goes on) or `requeue` (the node was gone with it).
     `folder_copy`: the folder that jobs share is on another host, and that here is a copy.
@@ -56,6 +57,7 @@ class AgentConfig(Settings):
     folder_copy: FolderCopyConfig | None = None
     hooks: HookConfig = HookConfig()
     walltime_check_s: float = Field(45.0, ge=0)
+    ends_at_walltime: bool = True
     prologalarm_s: float = Field(300.0, gt=0)
     kill_delay_s: float = Field(2.0, ge=0)
 
@@ -308,7 +310,9 @@ class Agent:
 
     def _set_end(self, run: Run, duration_us: int | None) -> None:
         walltime_us = int(run.message["walltime_us"])
-        if duration_us is not None and duration_us <= walltime_us:
+        if duration_us is None and not self._config.ends_at_walltime:
+            return  # its process ends by itself
+        if duration_us is not None and (duration_us <= walltime_us or not self._config.ends_at_walltime):
             due_us = run.start_us + duration_us
             self._at(due_us, run, lambda at_us: self._finish(run, 0, at_us))
             return

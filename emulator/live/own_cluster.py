@@ -65,6 +65,10 @@ class Replay:
         """Ready to `run`. Raises OwnClusterError, SettingsError and PluginError for what cannot be submitted."""
         if self.log.exists() or (self.folder / _ABOUT).exists():
             raise OwnClusterError(f"{self.folder} has a replay already; choose another --out")
+        if scenario.workload.overrun == "run_on":
+            raise OwnClusterError(
+                "workload.overrun: a real cluster ends jobs at their limit, so none runs on: extend or kill"
+            )
         batch = prepared.jobs.kind == Kind.BATCH
         if not batch.any():
             raise OwnClusterError("the workload has no batch jobs to submit")

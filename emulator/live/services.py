@@ -141,6 +141,7 @@ class RunSettings:
             "nodes": list(nodes),
             "np": self.asked.slots_per_node,
             "walltime_check_s": 0,
+            "ends_at_walltime": self.scenario.workload.overrun != "run_on",
         }
         if is_the_node:
             config["restart"] = "requeue"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.study.plausible import trust
 from emulator.study.verdict import MERGE
 from emulator.study.words import sentences
 
@@ -91,6 +92,7 @@ class Answer:
             },
             "who": None if self.who is None else asdict(self.who),
             "today": [asdict(each) for each in self.today],
+            "trust": trust(self.today),
             **({"growth": [asdict(each) for each in self.growth]} if self.growth else {}),
         }
 

@@ -96,7 +96,7 @@ def study() -> None:
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
               help="Minutes that an on-demand request may wait (W).")  # fmt: skip
 @click.option("--accept-today", type=click.FloatRange(min=1),
-              help="Stop if simulated waits of today are so many times the recorded ones, or less. [default: 5;"
+              help="Stop if simulated waits of today are so many times the recorded ones, or less. [default: 2;"
               " with --shared-nodes 1.1]")  # fmt: skip
 @click.option("--node-hour-price", type=click.FloatRange(min=0), metavar="PRICE",
               help="Say what the nodes that are given up are worth, in whatever money.")  # fmt: skip
@@ -167,6 +167,7 @@ def _merge(**options: Any) -> None:
     )
     today = plausible.beside_simulated(said, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
     tell(plausible.sentence(today))
+    tell(plausible.trust(today))
     farthest = options["accept_today"]
     if farthest is None:
         farthest = plausible.FARTHEST_SHARED if options["shared_nodes"] else plausible.FARTHEST
@@ -310,7 +311,12 @@ def _answer(  # noqa: PLR0917 - all of one study
     if answer.growth:
         console.print()
         console.print(show.growth_table(answer))
-    for line in [words.growth(answer), *words.proofs(answer), plausible.sentence(today)]:
+    for line in [
+        words.growth(answer),
+        *words.proofs(answer),
+        plausible.sentence(today),
+        plausible.trust(today),
+    ]:
         if line:
             console.print("\n" + line, markup=False)
     for note in logs.notes:

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 
     from emulator.study.logs import Logs
 
-FARTHEST, FARTHEST_SHARED = 5.0, 1.1
+FARTHEST, FARTHEST_SHARED = 2.0, 1.1
 """How many times longer or shorter simulated waits may be than recorded ones, if nobody says; on nodes that jobs share.
 
-There the nodes themselves are worked out from the log, and a slip in that (cores, memory) shows in the waits and
-nowhere else. Of a site of whole nodes, priorities and limits that are not known here move the waits, and
-those of all settings alike.
+Twice: a wait that is doubled by what is not known is an effect as large as most of those that are asked for. On shared
+nodes the nodes themselves are worked out from the log, and a slip in that (cores, memory) shows in the waits and
+nowhere else.
 """
+NEAR, NEAR_WEEK = 1.25, 2.0
+"""Farther off than that, on average or in any week, is told, though it ends nothing."""
+MOST_REFUSED, MOST_REFUSED_ANYHOW = 0.005, 0.05
+"""Share of the log's own leases that today's machine may refuse; from where on the logs themselves are in doubt."""
 _SLACK_MIN = 10.0
 """Added to both before they are compared: whether jobs wait one minute or five is no sign of anything."""
 _CROWDED = 1.1
@@ -45,7 +49,7 @@ class Today:
 
     `used`: node-time of jobs over the nodes' time; `most_in_use`: nodes at once, `crowded`: share of the week in which
     more nodes were in use than there are (by a tenth and more), `load`: node-time of the jobs submitted over the nodes'
-    time.
+    time. `requests`, `refused`: leases of the log in it, and those for which today's on-demand machine has no room.
     """
 
     week: str
@@ -57,6 +61,8 @@ class Today:
     simulated_used: float | None
     most_in_use: int | None
     crowded: float | None
+    requests: int | None = None
+    refused: int | None = None
 
 
 def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Today]:
@@ -124,6 +130,8 @@ def beside_simulated(
             share = (batch_nodes + ondemand_nodes) / batch_nodes
             values["simulated_wait_min"] = float(row["window.mean_wait_after_begin_s"] or 0) / 60
             values["simulated_used"] = float(row["window.batch_utilization"]) * share
+            values["requests"] = int(row["window.ondemand_requests"])
+            values["refused"] = int(row["window.ondemand_rejected"])
         together.append(Today(**values))
     return together
 
@@ -154,30 +162,109 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
 
 def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
     """Why the simulated today is not the recorded one; nothing if it is near enough, or nobody knows."""
+    waits = _mean_waits(found)
+    said: list[str] = []
+    if waits is not None and _apart(*waits) > farthest:
+        was, now = waits
+        said.append(
+            f"Today is not understood: by the log batch jobs of these weeks waited {was:,.0f} min on average, simulated"
+            f" they wait {now:,.0f} min, and more than {farthest:g} times apart is too far (--accept-today)."
+            f" {_likely(was, now)}"
+        )
+    requests, refused = _leases(found)
+    if refused > max(MOST_REFUSED * requests, 1):  # of few leases a single one is more
+        said.append(
+            f"{_refused(requests, refused)}, although all of them ran: more than {100 * MOST_REFUSED:g} % is too many."
+            f" {_LIKELY_OF_LEASES}"
+        )
+        if refused > MOST_REFUSED_ANYHOW * requests:
+            said.append("Are the two logs the wrong way round (--batch and --ondemand)?")
+    return said
+
+
+def remarks(found: Sequence[Today]) -> list[str]:
+    """In what the simulated today is off, though not too far to go on: an answer is to be taken with care."""
+    said = []
+    waits = _mean_waits(found)
+    if waits is not None and _apart(*waits) > NEAR:
+        was, now = waits
+        said.append(
+            f"batch jobs waited {was:,.0f} min by the log and wait {now:,.0f} min simulated, more than {NEAR:g} times"
+            f" apart. {_likely(was, now)}"
+        )
+    weeks = [
+        (_apart(each.recorded_wait_min, each.simulated_wait_min), each)
+        for each in found
+        if each.recorded_wait_min is not None and each.simulated_wait_min is not None
+    ]
+    far = [each for apart, each in weeks if apart > NEAR_WEEK]
+    if far:
+        _, worst = max(weeks, key=lambda pair: pair[0])
+        said.append(
+            f"in {len(far)} of {len(weeks)} weeks the waits are more than {NEAR_WEEK:g} times apart; farthest in that"
+            f" of {worst.week}, {worst.recorded_wait_min:,.0f} min by the log and {worst.simulated_wait_min:,.0f} min"
+            " simulated."
+        )
+    requests, refused = _leases(found)
+    if refused:
+        said.append(f"{_refused(requests, refused)}, although all of them ran. {_LIKELY_OF_LEASES}")
+    return said
+
+
+_LIKELY_OF_LEASES = (
+    "Likely there were more on-demand nodes than --nodes says, or leases share nodes (--cores-per-node)."
+)
+
+
+def _refused(requests: int, refused: int) -> str:
+    share = 100 * refused / requests
+    return (
+        f"today's on-demand machine, simulated, refuses {refused:,} of the {requests:,} leases of these weeks"
+        f" ({share:.{2 if share < 1 else 1}f} %)"
+    )
+
+
+def _likely(was: float, now: float) -> str:
+    if now > was:
+        return (
+            "Likely there were more nodes than --nodes says, jobs share nodes (--shared-nodes), or jobs ran on nodes"
+            " that others do not get."
+        )
+    return (
+        "Likely nodes were down or reserved (--down-nodes and --reservations say which), the site's priorities and"
+        " limits kept jobs waiting that had room, or there were fewer nodes than --nodes says."
+    )
+
+
+def _apart(was: float, now: float) -> float:
+    """How many times longer the longer of two waits is, minutes that tell nothing added to both."""
+    ratio = (now + _SLACK_MIN) / (was + _SLACK_MIN)
+    return max(ratio, 1 / ratio)
+
+
+def _mean_waits(found: Sequence[Today]) -> tuple[float, float] | None:
+    """Recorded and simulated, of the weeks that have both."""
     pairs = [
         (each.recorded_wait_min, each.simulated_wait_min)
         for each in found
         if each.recorded_wait_min is not None and each.simulated_wait_min is not None
     ]
-    if not pairs:
-        return []
-    was, now = fmean(was for was, _ in pairs), fmean(now for _, now in pairs)
-    ratio = (now + _SLACK_MIN) / (was + _SLACK_MIN)
-    if 1 / farthest <= ratio <= farthest:
-        return []
-    said = (
-        f"Today is not understood: by the log batch jobs of these weeks waited {was:,.0f} min on average, simulated"
-        f" they wait {now:,.0f} min."
-    )
-    more = (
-        "Likely there were more nodes than --nodes says, jobs share nodes (--shared-nodes), or jobs ran on nodes"
-        " that others do not get."
-    )
-    fewer = (
-        "Likely nodes were down or reserved (--down-nodes and --reservations say which), the site's priorities and"
-        " limits kept jobs waiting that had room, or there were fewer nodes than --nodes says."
-    )
-    return [said, more if ratio > 1 else fewer]
+    return (fmean(was for was, _ in pairs), fmean(now for _, now in pairs)) if pairs else None
+
+
+def _leases(found: Sequence[Today]) -> tuple[int, int]:
+    return sum(each.requests or 0 for each in found), sum(each.refused or 0 for each in found)
+
+
+def trust(found: Sequence[Today]) -> str:
+    """How far today is reproduced, in one line."""
+    said = remarks(found)
+    if said:
+        numbered = " ".join(f"({at}) {each}" for at, each in enumerate(said, 1))
+        return f"How far to trust it: with care (amber): {numbered}"
+    if _mean_waits(found) is None:
+        return "How far to trust it: the leases fit, and whether batch waits do nobody knows (amber)."
+    return "How far to trust it: today is reproduced in both halves (green)."
 
 
 def unknown(found: Sequence[Today]) -> list[str]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
-from emulator.study.plausible import sentence
+from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
 from emulator.study.words import assumed, growth, proofs, sentences
 
@@ -198,8 +198,17 @@ def page(answer: Answer) -> str:
             )
             for week in answer.weeks
         ],
-        today=sentence(answer.today),
-        today_headings=("week", "waited, min", "simulated", "in use", "simulated", "most nodes at once"),
+        today=f"{sentence(answer.today)} {trust(answer.today)}",
+        today_headings=(
+            "week",
+            "waited, min",
+            "simulated",
+            "in use",
+            "simulated",
+            "most nodes at once",
+            "leases",
+            "refused",
+        ),
         today_rows=[
             (
                 each.week,
@@ -208,6 +217,8 @@ def page(answer: Answer) -> str:
                 _or_blank("{:.0%}", each.recorded_used),
                 _or_blank("{:.0%}", each.simulated_used),
                 _or_blank("{:,}", each.most_in_use),
+                _or_blank("{:,}", each.requests),
+                _or_blank("{:,}", each.refused),
             )
             for each in answer.today
         ],

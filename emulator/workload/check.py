@@ -231,7 +231,7 @@ def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_k
     if overran > _MANY * len(workload.jobs):
         said.append(
             f"{overran:,} jobs ran longer than their estimate: is it in seconds? `overrun: kill` cuts them,"
-            " `extend` (the default) believes the run time."
+            " `extend` (the default) believes the run time, `run_on` leaves both."
         )
     gaps = np.diff(workload.jobs.submit_us)
     if len(gaps) and gaps.max() > _GAP_DAYS * _DAY_US:

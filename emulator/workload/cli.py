@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from emulator.commands.options import plugin_option
+from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
     from datetime import date
@@ -50,10 +51,10 @@ def trace() -> None:
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
 @click.option(
     "--overrun",
-    type=click.Choice(["extend", "kill"]),
+    type=click.Choice(get_args(Overrun)),
     default="extend",
     show_default=True,
-    help="A job that ran longer than its estimate: raise the estimate, or cut the run time.",
+    help="A job that ran longer than its estimate: raise the estimate, cut the run time, or leave both.",
 )
 @_size
 @_lenient
@@ -63,7 +64,7 @@ def info(  # noqa: PLR0917 - click passes them by name
     file: Path,
     nodes: int | None,
     procs_per_node: int,
-    overrun: str,
+    overrun: Overrun,
     size: str,
     lenient: bool,
     as_json: bool,
@@ -85,7 +86,7 @@ def info(  # noqa: PLR0917 - click passes them by name
             log,
             nodes=nodes,
             procs_per_node=procs_per_node,
-            overrun="kill" if overrun == "kill" else "extend",
+            overrun=overrun,
             size="procs" if size == "procs" else "nodes",
         )
         figures = describe(log, workload)

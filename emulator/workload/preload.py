@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balancer.clock import US
 from emulator.plugins import check_number
+from emulator.workload.overruns import Overrun  # noqa: TC001 - read when a plug-in is made
 from emulator.workload.rules import to_jobs
 from emulator.workload.table import JobTable, Kind
 
@@ -37,7 +38,7 @@ class Preload:
     trace: str
     at_s: float = 604_800
     procs_per_node: int = 1
-    overrun: Literal["extend", "kill"] = "extend"
+    overrun: Overrun = "extend"
 
     def __post_init__(self) -> None:
         if not isinstance(self.trace, str | Path):
@@ -61,7 +62,7 @@ def running_at(
     *,
     nodes: int,
     procs_per_node: int = 1,
-    overrun: Literal["extend", "kill"] = "extend",
+    overrun: Overrun = "extend",
 ) -> JobTable:
     """What was running at a time of the log, as jobs submitted at 0 with the rest of run time and walltime.
 

@@ -6,12 +6,13 @@ cluster; what is left out is counted by reason. Nothing is repaired silently: ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from balancer.clock import US
 from emulator.workload.files import TraceError
+from emulator.workload.overruns import Overrun
 from emulator.workload.relations import (
     CANCEL,
     CANCELLED_AT_A_TIME,
@@ -66,7 +67,7 @@ def to_jobs(
     *,
     nodes: int | None,
     procs_per_node: int = 1,
-    overrun: Literal["extend", "kill"] = "extend",
+    overrun: Overrun = "extend",
     size: Literal["nodes", "procs"] = "nodes",
     origin_s: float | None = None,
     zero_run: Literal["leave_out", "one_second"] = "leave_out",
@@ -80,7 +81,7 @@ def to_jobs(
       Where the log itself says nodes (accounting logs), those, unless `size` is "procs".
     * A recorded run time from 0 to below a second is no run time, or with `zero_run` "one_second" a second.
     * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
-      (`extend`) or is cut at it (`kill`).
+      (`extend`) or is cut at it (`kill`); with `run_on` both stay.
     * Order (submit, job number); the first kept job is submitted at 0, or, with `origin_s`, that time of the
       log is 0 and what was submitted before is left out. A number that is taken (or missing) is
       replaced by one behind the largest.
@@ -95,8 +96,8 @@ def to_jobs(
     """
     if procs_per_node < 1:
         raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
-    if overrun not in ("extend", "kill"):
-        raise ValueError(f"overrun is 'extend' or 'kill', not {overrun!r}")
+    if overrun not in get_args(Overrun):
+        raise ValueError(f"overrun is 'extend', 'kill' or 'run_on', not {overrun!r}")
     if size not in ("nodes", "procs"):
         raise ValueError(f"size is 'nodes' or 'procs', not {size!r}")
     if zero_run not in ("leave_out", "one_second"):
@@ -262,7 +263,7 @@ def _replayable(
 def _limits(
     run_us: NDArray[np.int64],
     requested_s: Column,
-    overrun: Literal["extend", "kill"],
+    overrun: Overrun,
     counted: dict[str, int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Run times and estimates after the rules for both."""
@@ -276,6 +277,8 @@ def _limits(
     counted[OVERRUN] = int(over.sum())
     if overrun == "extend":
         return run_us, np.maximum(run_us, estimate_us)
+    if overrun == "run_on":
+        return run_us, estimate_us
     return np.minimum(run_us, estimate_us), estimate_us
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,20 @@ def test_no_module_of_the_balancer_imports_the_emulator(path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_of_the_balancer_speaks_of_the_emulator(path):
     assert _ITS_WORDS.findall(path.read_text(encoding="utf-8")) == []
+
+
+def _of_the_api(path):
+    """The modules of the API that this one names, for types alone as well."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "balancer.api":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("balancer.api."):
+            yield (node.module or "").removeprefix("balancer.api.")
+
+
+def test_the_modules_of_the_api_import_each_other_without_a_circle():
+    named = {path.stem: {*_of_the_api(path)} for path in sorted((ROOT / "api").glob("*.py"))}
+    assert [*TopologicalSorter(named).static_order()]
 
 
 def test_the_words_are_found():

@@ -1,32 +1,16 @@
-"""Whether the real Slurm is here.
-
-Where Slurm or libfaketime are not installed such tests are left out; in CI (`CI` is set) they run, and fail without
-them: `apt-get install slurmctld slurmd slurm-client libfaketime`.
-"""
+"""A real Slurm of the test's own."""
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
-import pytest
-
 from emulator.live.guard import Guard
 from emulator.live.slurm.conf import Fragment, slurm_conf
-from emulator.live.slurm.fake_time import FakeTimeError, find_library
 from emulator.live.slurm.ports import KeptPorts
-
-
-def is_installed():
-    try:
-        find_library()
-    except FakeTimeError:
-        return False
-    return shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None
 
 
 @contextmanager
@@ -69,19 +53,3 @@ def cluster(home, nodes):
 def _states(environ):
     asked = subprocess.run(["sinfo", "-hNo", "%t"], env=environ, capture_output=True, text=True, check=False)
     return set(asked.stdout.split())
-
-
-def needed():
-    """Leave the module out without it."""
-    if not is_installed() and not os.environ.get("CI"):
-        pytest.skip("no Slurm or no libfaketime here", allow_module_level=True)
-
-
-def needed_with_database():
-    """Leave the test out without slurmdbd and MariaDB: `apt-get install slurmdbd mariadb-server`."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    missing = [
-        name for name in ("slurmctld", "slurmdbd", "mariadbd") if shutil.which(name, path=path) is None
-    ]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"no {', '.join(missing)} here")

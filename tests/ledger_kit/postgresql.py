@@ -12,23 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
 import sqlalchemy as sa
+
+from emulator.live.nova.environment import postgres_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def programs() -> Path | None:
-    """Where initdb and postgres are (Debian keeps them out of the path)."""
-    found = shutil.which("initdb")
-    if found is not None:
-        return Path(found).parent
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return places[-1].parent if places else None
-
-
-# With CI set the server must be there: a test that cannot run is a failure then.
-BACKENDS = ("sqlite", "postgresql") if programs() is not None or os.environ.get("CI") else ("sqlite",)
+BACKENDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql")))
+"""For the parameter of a fixture."""
 
 
 class Server:
@@ -56,7 +50,7 @@ class Server:
 @contextmanager
 def running() -> Iterator[Server]:
     """Started and stopped with pg_ctl, which waits for both."""
-    where = programs()
+    where = postgres_programs()
     assert where is not None, "PostgreSQL is not installed: apt-get install postgresql"
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     as_root = os.getuid() == 0

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import openstack
-import pytest
 import sqlalchemy as sa
 
 from balancer.clock import wall_us
@@ -25,7 +24,7 @@ from emulator.live.nova.conf import DATABASES, RAM_MB, VCPUS, NovaConf
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.nova.system import SERVICES
 
-__all__ = ["RAM_MB", "VCPUS", "Nova", "agent_of", "needed", "until"]
+__all__ = ["RAM_MB", "VCPUS", "Nova", "agent_of", "until"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,15 +33,6 @@ if TYPE_CHECKING:
     from ledger_kit.postgresql import Server as Postgres
 
 ENVIRONMENT = environment.environment()
-
-
-def needed() -> None:
-    """Where there is no Nova a test that needs it is left out; in CI it fails."""
-    try:
-        environment.check(ENVIRONMENT)
-    except environment.NotThereError as error:
-        if not os.environ.get("CI"):
-            pytest.skip(str(error))
 
 
 def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:

@@ -14,8 +14,8 @@ from testdata import RECORDED, TRACES
 def read_log(name: str, *, overrun: str = "extend", size: str = "requested") -> JobTable:
     """A log of the archive by the input rule of `tests/recorded/README.md`.
 
-    `overrun` is `extend` (the estimate is raised to the run time) or `kill` (the run time is cut at the
-    estimate); `size` is `requested` (field 8, else field 5) or `allocated` (field 5).
+    `overrun` is `extend` (the estimate is raised to the run time), `kill` (the run time is cut at the
+    estimate) or `run_on` (neither); `size` is `requested` (field 8, else field 5) or `allocated` (field 5).
     """
     rows = []
     with lzma.open(TRACES / f"{name}.swf.xz", "rt") as lines:
@@ -32,7 +32,7 @@ def read_log(name: str, *, overrun: str = "extend", size: str = "requested") -> 
                 estimate = run
             if overrun == "kill":
                 run = min(run, estimate)
-            rows.append((number, submit, run, max(estimate, run), nodes))
+            rows.append((number, submit, run, estimate if overrun == "run_on" else max(estimate, run), nodes))
     first = min(row[1] for row in rows)
     return _table([(number, submit - first, *rest) for number, submit, *rest in rows])
 

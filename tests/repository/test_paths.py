@@ -49,12 +49,14 @@ def beside(path: Path, text: str) -> list[str]:
     return found
 
 
+@pytest.mark.needs("git")
 def test_no_file_names_a_path_beside_the_checkout():
     assert {
         str(path.relative_to(ROOT)): names for path, text in texts() if (names := beside(path, text))
     } == {}
 
 
+@pytest.mark.needs("git")
 def test_no_link_leads_out_of_the_checkout():
     links = [path for path in tracked() if path.is_symlink()]
     assert [path for path in links if not path.resolve().is_relative_to(ROOT)] == []

@@ -102,6 +102,7 @@ def test_a_planted_bug_still_fits_the_code_it_is_planted_in(bug, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("place", range(_IN_TURN))
 def test_a_planted_bug_is_found(place):
     """Three in turn: which ones depends on the number of commits, so that the next change has the next three."""

@@ -8,12 +8,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from balancer.nodelist import NodeListError, expand
+from emulator.live.slurm.conf_lines import NODE_SET, PARTITION, nodes_of, own_names, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from emulator.live.slurm.conf_lines import Line
     from emulator.schedulers.slurm.select import Select
 
 _BASE = """\
@@ -59,7 +60,7 @@ _DEFAULTS = {
     "OverTimeLimit": "1",  # what a job's processes cost must not count as its overrun
 }
 _OURS = re.compile(
-    r"nodename|nodeset|downnodes|frontend.*|include|control.*|backup.*|auth.*|cred.*|crypto.*|job(credential|acct|comp).*"
+    r"nodename|nodeset|downnodes|frontend.*|control.*|backup.*|auth.*|cred.*|crypto.*|job(credential|acct|comp).*"
     r"|job(submitplugins|checkpointdir)|.*prolog.*|.*epilog.*|accounting.*|switch.*|mpi.*|healthcheck.*|gres.*|resume.*"
     r"|suspend.*|topology.*|plug.*|srun.*|x11.*|federation.*|burstbuffer.*|power.*|.*mem(percpu|pernode|limit.*)"
     r"|proctrack.*|launch.*|acct.*|coreSpec.*|mailprog|rebootprogram|slurmctld.*|slurmsched.*|slurmddebug.*|unkill.*"
@@ -79,10 +80,6 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={address}
 AccountingStoragePort={port}
 """
-
-
-class ConfError(ValueError):
-    """A fragment that cannot be used; the text names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,67 +119,44 @@ def read_fragment(path: Path, names: Sequence[str], *, has_database: bool = Fals
 
     `has_database`: there is a slurmdbd, so what is about accounts and QOS counts too.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfError(f"{path}: cannot be read: {error}") from error
-    ours = {line.partition("=")[0].lower() for line in _BASE.splitlines()} | {
-        name.lower() for name in _WALL_S
-    }
+    lines = read_lines(path)
+    own = dict(zip(own_names(lines, names), names, strict=True))
     kept, left_out = [], []
-    for number, line in _whole_lines(text):
-        key, equals, _ = line.partition("=")
-        key = key.strip()
-        if not equals and key.lower().split(maxsplit=1)[0] != "include":
-            raise ConfError(f"{path}:{number}: expected KEY=VALUE, not {line!r}")
-        if key.lower() == "partitionname":
-            kept_line, dropped = _partition(line, f"{path}:{number}", set(names), has_database=has_database)
+    for line in lines:
+        if line.name == PARTITION:
+            kept_line, dropped = _partition(line, lines, own, has_database=has_database)
             kept.append(kept_line)
-            left_out += [f"{path.name}:{number}: {each}" for each in dropped]
-        elif has_database and _WITH_DATABASE.fullmatch(key):
-            kept.append(f"{key}={line.partition('=')[2].strip()}")
-        elif key.lower().split(maxsplit=1)[0] in ours or _OURS.fullmatch(key.split(maxsplit=1)[0]):
-            left_out.append(f"{path.name}:{number}: {line}")
+            left_out += [f"{line.where}: {each}" for each in dropped]
+        elif not (has_database and _WITH_DATABASE.fullmatch(line.key)) and is_ours(line):
+            left_out.append(f"{line.where}: {line.text}")
         else:
-            kept.append(f"{key}={line.partition('=')[2].strip()}")
+            kept.append(f"{line.key}={line.value}")
     return Fragment(tuple(kept), tuple(left_out))
 
 
-def _whole_lines(text: str) -> list[tuple[int, str]]:
-    """(number of the first line, text) without comments, continued lines joined."""
-    found: list[tuple[int, str]] = []
-    begun = ""
-    first = 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.partition("#")[0].rstrip()
-        first = first if begun else number
-        begun += line.removesuffix("\\")
-        if line.endswith("\\"):
-            continue
-        if begun.strip():
-            found.append((first, begun.strip()))
-        begun = ""
-    return found
+def is_ours(line: Line) -> bool:
+    """Whether a line binds Slurm to its machines, or is about what a run has no part in."""
+    return line.name in _BOUND or _OURS.fullmatch(line.key) is not None
 
 
-def _partition(line: str, where: str, names: set[str], *, has_database: bool) -> tuple[str, list[str]]:
+_BOUND = {line.partition("=")[0].lower() for line in _BASE.splitlines()} | {name.lower() for name in _WALL_S}
+
+
+def _partition(
+    line: Line, lines: Sequence[Line], own: Mapping[str, str], *, has_database: bool
+) -> tuple[str, list[str]]:
     """The line with what needs no users and no memory, and no database unless there is one; whole nodes only."""
     known = _PARTITION | (_PARTITION_WITH_DATABASE if has_database else set())
+    has_sets = any(each.name == NODE_SET for each in lines)
     kept: list[str] = []
     dropped: list[str] = []
-    for word in line.split():
-        key, _, value = word.partition("=")
-        if key.lower() == "nodes" and value.upper() != "ALL":
-            try:
-                unknown = [name for name in expand(value) if name not in names]
-            except NodeListError as error:
-                raise ConfError(f"{where}: Nodes={value}: {error}") from error
-            if unknown:
-                first, last = min(names), max(names)
-                raise ConfError(
-                    f"{where}: there is no node {unknown[0]}; nodes are {first} to {last}, or ALL"
-                )
-        (kept if key.lower() in known else dropped).append(word)
+    for key, said in line.words.items():
+        value = said
+        if key == "nodes" and (nodes := nodes_of(line, lines)) is not None:
+            here = [own[name] for name in nodes]
+            value = said if here == nodes and not has_sets else hostlist(here)
+        word = f"{line.spelt[key]}={value}"
+        (kept if key in known else dropped).append(word)
     return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped
 
 

@@ -27,7 +27,8 @@ from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.asked import Asked, unheard_setting
 from emulator.live.slurm.bound import bound, write_script
-from emulator.live.slurm.conf import ConfError, Fragment, problem_without_database, read_fragment, slurm_conf
+from emulator.live.slurm.conf import Fragment, problem_without_database, read_fragment, slurm_conf
+from emulator.live.slurm.conf_lines import ConfError
 from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness import passes
-from emulator.harness.compiled import apart, compiled
+from emulator.harness.compiled import compiled
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.stepping import next_submit, step_to
@@ -221,7 +221,7 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         start_guests(state, work, claims, now)
 
 
-@apart
+@compiled
 def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int:
     """Until `at` (`advance`), or what comes last then (`finish_instant`): half of the program of a whole run."""
     if closes:

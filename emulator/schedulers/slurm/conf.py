@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.nodelist import expand
 from emulator.harness.decisions import default_node_names
-from emulator.live.slurm.conf import ConfError, read_fragment
+from emulator.live.slurm.conf import read_fragment
+from emulator.live.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 
@@ -20,7 +22,7 @@ def _whole(text: str) -> int:
 
 
 def _yes(text: str) -> bool:
-    return text.lower() in {"yes", "true", "1"}
+    return text.lower() in {"yes", "up", "true", "1"}
 
 
 def _seconds(text: str) -> int:
@@ -62,6 +64,7 @@ _NOT_FOLLOWED = {
 }
 _NOTHING = {"0", "", "select/linear", "preempt/none"}
 """Values of these that are what the twin does."""
+_STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 _ENFORCE_LIMITS = {"limits", "safe", "all"}
 """Words of AccountingStorageEnforce under which limits count (slurm.conf's manual page)."""
 
@@ -77,7 +80,7 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
         try:
             if key.lower() == "partitionname":
                 partition, is_default = _partition(line, names)
-                partitions.append(partition)
+                partitions = _with(partitions, partition)
                 if is_default:
                     found["default_partition"] = partition.name
             else:
@@ -110,6 +113,13 @@ def not_followed(path: Path, node_count: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _state(text: str) -> str:
+    found = text.upper()
+    if found not in _STATES:
+        raise ValueError(f"State={text}: a partition is {', '.join(_STATES[:-1])} or {_STATES[-1]}")
+    return found
+
+
 def _setting(key: str, value: str) -> dict[str, Any]:
     if key == "schedulerparameters":
         found: dict[str, Any] = {}
@@ -132,6 +142,18 @@ def _setting(key: str, value: str) -> dict[str, Any]:
     return {}
 
 
+def _with(partitions: list[Partition], more: Partition) -> list[Partition]:
+    """With one more; of a partition that has several lines the last counts, and it has the nodes of all of them."""
+    before = next((each for each in partitions if each.name == more.name), None)
+    if before is None:
+        return [*partitions, more]
+    if before.nodes is None or more.nodes is None:
+        more = replace(more, nodes=None)
+    else:
+        more = replace(more, nodes=tuple(dict.fromkeys((*before.nodes, *more.nodes))))
+    return [more if each.name == more.name else each for each in partitions]
+
+
 def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
     said = {key.lower(): value for key, _, value in (word.partition("=") for word in line.split())}
     nodes: tuple[int, ...] | None = None
@@ -148,5 +170,6 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
         max_nodes=_whole(said.get("maxnodes", "UNLIMITED")),
         min_nodes=_whole(said.get("minnodes", "0")),
         qos=said.get("qos", ""),
+        state=_state(said.get("state", "UP")),
     )
     return partition, _yes(said.get("default", "NO"))

@@ -49,6 +49,9 @@ def refusals(
     for place, (partition, qos) in enumerate(kinds):
         mine = (kind_of == place) & (jobs.kind == Kind.BATCH)
         own = partitions[partition]
+        if own.state != "UP" and mine.any():
+            yield f"partition {own.name} is {own.state}: it takes no jobs", mine
+            continue
         bounds = [*_of_partition(own, node_count)]
         if rules.enforce_limits:
             bounds += _of_qos([by_name[each] for each in dict.fromkeys((own.qos, qos)) if each in by_name])

@@ -21,7 +21,10 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition. `nodes`: indices, None for all. `max_time` is in minutes. `qos`: whose limits come first."""
+    """A partition. `nodes`: indices, None for all. `max_time` is in minutes. `qos`: whose limits come first.
+
+    `state`: one that is not UP starts no job that comes.
+    """
 
     name: str = "batch"
     nodes: tuple[int, ...] | None = None
@@ -31,6 +34,7 @@ class Partition:
     max_nodes: int = INFINITE
     min_nodes: int = 0
     qos: str = ""
+    state: str = "UP"
 
 
 @dataclass(frozen=True, slots=True)

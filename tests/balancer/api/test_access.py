@@ -10,8 +10,8 @@ import sqlite3
 import pytest
 import structlog
 
-from balancer.api.access import Access
 from balancer.api.problems import MEDIA_TYPE
+from balancer.api.service import Access
 from balancer.app import create_app, openapi_text
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from balancer.api.access import Access
+from balancer.api.service import Access
 from balancer.app import create_app
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile

@@ -58,6 +58,7 @@ def test_it_waits_while_jobs_hold_the_nodes(served, manager):
 
 
 @pytest.mark.live
+@pytest.mark.needs("curl", "jq")
 def test_the_curl_of_the_page_does_the_same(served):
     w, url = served(nodes=3, confirm_s=60, idle_hold_s=0)
     w.settled()

@@ -45,6 +45,19 @@ def test_the_status_of_a_quiet_service(watched):
     assert status["newest_event"] == w.engine.ledger.last_seq()
 
 
+def test_the_age_of_the_last_hook_is_shown(watched):
+    w, http = watched(nodes=2)
+    w.settled()
+    assert (http.get("/v1/status").json["last_hook_s"], sample(http, "balancer_hook_age_seconds")) == (
+        None,
+        float("inf"),
+    )
+    w.engine.update_nodes(busy=("n01",), job="1.server")
+    w.clock.advance_to(w.clock.now_us() + micros(40))
+    assert http.get("/v1/status").json["last_hook_s"] == 40
+    assert sample(http, "balancer_hook_age_seconds") == 40
+
+
 def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readiness_after_its_bound(watched):
     w, http = watched(nodes=2, unreachable_s=90)
     w.settled()

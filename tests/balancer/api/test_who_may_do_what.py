@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.api.access import Access
+from balancer.api.service import Access
 from balancer.app import create_app
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from balancer.auth.identity import Role
+from balancer.auth.tokens import TokenFile
 from balancer.console import cli
 from balancer.drivers.base import SiteCheck
 from balancer.drivers.torque import TorqueDriver
+from balancer.ledger.filelock import lock
+
+OWN = ("ok      the ledger can be opened", "ok      127.0.0.1:0 can be listened on")
 
 
 @pytest.fixture
-def check(service, monkeypatch):
+def check(service, monkeypatch, tmp_path):
     """`check(*arguments)` beside a fake Torque with the nodes n01 to n03: exit status and lines."""
     site = service(3)
     monkeypatch.setenv("PATH", site.environment["PATH"])
+    monkeypatch.chdir(tmp_path)
 
-    def run(*arguments, nodes="n[01-03]"):
-        ended = CliRunner().invoke(cli, ["check", "--nodes", nodes, *arguments])
+    def run(*arguments, nodes="n[01-03]", **keys):
+        (tmp_path / "check.yaml").write_text(yaml.safe_dump({"port": 0, **keys}))
+        ended = CliRunner().invoke(cli, ["check", "--config", "check.yaml", "--nodes", nodes, *arguments])
         return ended.exit_code, ended.output.splitlines()
 
     return run
@@ -29,6 +40,7 @@ def test_a_site_at_which_all_is_well(check):
     assert check() == (
         0,
         [
+            *OWN,
             "ok      torque answers",
             "ok      torque lists the nodes",
             "ok      what it says of them can be read",
@@ -39,7 +51,7 @@ def test_a_site_at_which_all_is_well(check):
 def test_nodes_that_the_batch_system_does_not_know_are_named(check):
     status, lines = check(nodes="n[01-08]")
     assert status == 1
-    assert lines[1] == (
+    assert lines[3] == (
         "not so  torque lists the nodes: n04, n05, n06 and 2 more not known to torque: mend `nodes`, or add them there"
     )
 
@@ -48,7 +60,7 @@ def test_what_the_driver_finds_is_told_and_fails(check, monkeypatch):
     found = (SiteCheck("may drain nodes", "root is asleep: wake root"), SiteCheck("sees all jobs", ""))
     monkeypatch.setattr(TorqueDriver, "check_site", lambda *_: found, raising=False)
     status, lines = check()
-    assert (status, lines[3:]) == (
+    assert (status, lines[5:]) == (
         1,
         ["not so  may drain nodes: root is asleep: wake root", "ok      sees all jobs"],
     )
@@ -56,15 +68,77 @@ def test_what_the_driver_finds_is_told_and_fails(check, monkeypatch):
 
 def test_a_batch_system_that_does_not_answer(check, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    status, (line,) = check()
+    status, (*_, line) = check()
     assert (status, line.startswith("not so  torque answers: pbsnodes cannot be started")) == (1, True)
 
 
 def test_as_json(check):
     status, lines = check("--json")
-    assert (status, json.loads("\n".join(lines))[0]) == (0, {"what": "torque answers", "problem": ""})
+    assert (status, json.loads("\n".join(lines))[2]) == (0, {"what": "torque answers", "problem": ""})
 
 
 def test_a_wrong_configuration_is_a_wrong_call(check):
     status, lines = check(nodes="n[3-1]")
     assert (status, lines[0].startswith("balancer: ")) == (2, True)
+
+
+def test_a_site_that_asks_for_tokens_has_one(check):
+    assert check(auth=True)[1][0] == (
+        "not so  the token file can be read and has a token: there is no token yet: make one with "
+        "`balancer token create --role operator`"
+    )
+    TokenFile(Path("balancer.db.tokens")).create(Role.OPERATOR, "root", now_us=0)
+    assert check(auth=True)[1][0] == "ok      the token file can be read and has a token"
+    Path("balancer.db.tokens").write_text("{")
+    status, lines = check(auth=True)
+    assert (status, lines[0].startswith("not so  the token file"), "balancer.db.tokens" in lines[0]) == (
+        1,
+        True,
+        True,
+    )
+
+
+def test_tls_files_that_cannot_be_used_are_told(check):
+    status, lines = check(tls_cert="no.pem", tls_key="no.key")
+    assert (status, lines[0].startswith("not so  the TLS files can be used: tls_cert, tls_key: no.pem")) == (
+        1,
+        True,
+    )
+
+
+def test_a_ledger_that_serve_could_not_open_is_told_and_left_as_it_is(check):
+    Path("balancer.db").write_bytes(b"this is no ledger" * 100)
+    status, lines = check()
+    assert (status, lines[0].startswith("not so  the ledger can be opened: ")) == (1, True)
+    assert Path("balancer.db").read_bytes() == b"this is no ledger" * 100
+    folder = Path("away").absolute()
+    assert (
+        check(db="away/balancer.db")[1][0]
+        == f"not so  the ledger can be opened: db: there is no folder {folder}: make it"
+    )
+
+
+def test_an_address_that_another_process_listens_on_is_told_and_ones_own_service_is_none(check):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert check(port=port)[1][1] == (
+            f"not so  127.0.0.1:{port} can be listened on: host, port: 127.0.0.1:{port}: Address already in use; "
+            "choose another `port`"
+        )
+        held = lock(Path("balancer.db"), 0)
+        assert check(port=port)[1][1] == f"ok      127.0.0.1:{port} can be listened on"
+        os.close(held)
+
+
+def test_what_is_no_socket_is_told_before_it_is_in_the_way(check):
+    Path("balancer.sock").write_text("")
+    lines = check(unix_socket="balancer.sock", ready_file="run/ready")[1]
+    assert lines[2:4] == [
+        (
+            "not so  balancer.sock can be listened on: unix_socket: balancer.sock is there and is no socket: "
+            "choose another path"
+        ),
+        f"not so  the ready file can be written: ready_file: there is no folder {Path('run').absolute()}: make it",
+    ]

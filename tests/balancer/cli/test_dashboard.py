@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from balancer.client import Balancer
-from chromium_kit import browser, needs_chromium
+from chromium_kit import browser
 
 
 def token(running, role: str) -> str:
@@ -37,7 +37,7 @@ def watched(service, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.live
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
     page, client = watched
     page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 6")
@@ -55,7 +55,7 @@ def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
 
 @pytest.mark.slow
 @pytest.mark.live
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_it_is_used_with_the_keyboard_and_fits_a_narrow_window_in_light_and_dark(watched):
     page, _ = watched
     page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 6")
@@ -83,7 +83,7 @@ def test_it_is_used_with_the_keyboard_and_fits_a_narrow_window_in_light_and_dark
 
 @pytest.mark.slow
 @pytest.mark.live
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_the_cookie_reads_and_does_not_write_and_logging_out_ends_it(watched):
     page, client = watched
     before = client.status()["newest_event"]
@@ -97,7 +97,7 @@ def test_the_cookie_reads_and_does_not_write_and_logging_out_ends_it(watched):
 
 @pytest.mark.slow
 @pytest.mark.live
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_another_sites_page_can_neither_read_nor_write(service, tmp_path):
     running = service(2)
     running.start("--reserve", "1")

@@ -9,14 +9,13 @@ import pytest
 from balancer.clock import micros, wall_us
 from balancer.ledger.lease import DURATION_S
 from gates import GATE
-from ledger_kit.postgresql import BACKENDS
 from ledger_kit.postgresql import running as running_postgresql
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif("postgresql" not in BACKENDS, reason="PostgreSQL is not installed"),
+    pytest.mark.needs("postgresql"),
 ]
 
 

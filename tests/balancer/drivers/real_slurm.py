@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -44,10 +43,6 @@ SlurmdParameters=config_overrides
 {hooks}{nodes}
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
 {partitions}"""
-
-
-def is_installed() -> bool:
-    return all(shutil.which(program, path=SEARCH) for program in PROGRAMS)
 
 
 class RealSlurm:

@@ -1,13 +1,9 @@
-"""The service on a real Slurm: whatever happens to it, no node is granted without an owner, and all come home.
-
-As in test_real_slurm.py these are left out where Slurm is not installed, and run in CI.
-"""
+"""The service on a real Slurm: whatever happens to it, no node is granted without an owner, and all come home."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,269 +25,278 @@ export BALANCER_URL="$(cat {folder}/url)" BALANCER_HOOK_KEY_FILE={folder}/hook.k
 exec {python} -c 'from balancer.cli import main; main()' hook {name} 2>> {folder}/hook.log
 """
 
-if shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or os.environ.get("CI"):
-    pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300 + GATE.slurm_outage_s)]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.needs("slurm"),
+    pytest.mark.timeout(300 + GATE.slurm_outage_s),
+]
 
-    class Service:
-        """`balancer serve` for the nodes of a real Slurm; a restart has the same port."""
 
-        def __init__(self, folder, nodes, **settings):
-            self.folder, self.port, self.process, self.token = folder, 0, None, None
-            self.config = folder / "balancer.json"
-            self.ready = folder / "ready.json"
-            usual = {
-                "nodes": nodes,
-                "db": str(folder / "ledger.db"),
-                "ready_file": str(self.ready),
-                "reconcile_period_s": 2,
-                "confirm_poll_s": 0.3,
-                "confirm_s": 4,
-                "idle_hold_s": 0,
-                "wait_s": 120,
-            }
-            self.config.write_text(json.dumps(usual | settings), encoding="utf-8")
+class Service:
+    """`balancer serve` for the nodes of a real Slurm; a restart has the same port."""
 
-        def run(self, *arguments, **more):
-            command = [sys.executable, "-c", "from balancer.cli import main; main()", *arguments]
-            more = {"check": True} | more
-            return subprocess.run(command, capture_output=True, text=True, **more).stdout.strip()  # noqa: PLW1510
+    def __init__(self, folder, nodes, **settings):
+        self.folder, self.port, self.process, self.token = folder, 0, None, None
+        self.config = folder / "balancer.json"
+        self.ready = folder / "ready.json"
+        usual = {
+            "nodes": nodes,
+            "db": str(folder / "ledger.db"),
+            "ready_file": str(self.ready),
+            "reconcile_period_s": 2,
+            "confirm_poll_s": 0.3,
+            "confirm_s": 4,
+            "idle_hold_s": 0,
+            "wait_s": 120,
+        }
+        self.config.write_text(json.dumps(usual | settings), encoding="utf-8")
 
-        def start(self, eventually):
-            self.ready.unlink(missing_ok=True)
-            with (self.folder / "log").open("a", encoding="utf-8") as log:
-                self.process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-c", "from balancer.cli import main; main()", "serve"),
-                        *("--config", str(self.config), "--port", str(self.port)),
-                    ],
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            eventually(lambda: self.ready.exists() or self.process.poll() is not None)
-            url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
-            (self.folder / "url").write_text(url, encoding="utf-8")
-            self.port = int(url.rpartition(":")[2])
+    def run(self, *arguments, **more):
+        command = [sys.executable, "-c", "from balancer.cli import main; main()", *arguments]
+        more = {"check": True} | more
+        return subprocess.run(command, capture_output=True, text=True, **more).stdout.strip()  # noqa: PLW1510
 
-        def end(self, number=signal.SIGTERM):
-            os.killpg(self.process.pid, number)
-            self.process.wait(60)
-
-        def log(self):
-            return (self.folder / "log").read_text(encoding="utf-8")
-
-        def client(self, name):
-            return Balancer(f"http://127.0.0.1:{self.port}", name=name, token=self.token)
-
-    @pytest.fixture
-    def site(tmp_path, monkeypatch, real_slurm, kit):
-        """`site(count=8, hooks="...", **settings)`: a real Slurm and a service for it; all ended with the test."""
-        assert real_slurm.is_installed(), "apt-get install slurmctld slurmd slurm-client"
-        with ExitStack() as stack:
-
-            def make(*, count, hooks="", partitions="", driver=None, **settings):
-                driver = {"timeout_s": 12} | (driver or {})
-                slurm = real_slurm.RealSlurm(
-                    tmp_path / "slurm",
-                    monkeypatch,
-                    hooks=hooks,
-                    partitions=partitions,
-                    hold=driver.get("hold", "drain"),
-                    count=count,
-                )
-                stack.callback(slurm.close, kit.eventually)
-                slurm.start()
-                kit.eventually(lambda: states(slurm) == {"idle"})
-                service = Service(tmp_path, slurm.names, driver={"slurm": driver}, **settings)
-                stack.callback(
-                    lambda: service.process is None or (service.process.poll() is None and service.end())
-                )
-                return slurm, service
-
-            yield make
-
-    def states(slurm):
-        return {status.state for status in slurm.driver.get_status_of_all_nodes().values()}
-
-    def in_partition(slurm, name):
-        return parse_partition(slurm.scontrol("--all", "-o", "show", "partition", name), name).nodes
-
-    def granted(client):
-        return {node.name for node in client.nodes() if node.state == "OD_ALLOC"}
-
-    def in_thread(stack, action):
-        """The list in which the result, or the exception, will be."""
-        found = []
-
-        def run():
-            try:
-                found.append(action())
-            except NotObtainable as error:
-                found.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        stack.callback(thread.join)
-        return found
-
-    def all_end_well(slurm, look, kit, *, jobs, grants, reserve=0):
-        """What must be so at the end of each: every grant is with one who answers, no job is lost, all go home.
-
-        `grants`: owner -> client and the nodes that it says it has. Within `HOME_S` of the last release no node is lent
-        or on its way but `reserve`.
-        """
-        kept = {node for _, nodes in grants.values() for node in nodes}
-        kit.eventually(lambda: granted(look) == kept, HOME_S)
-        lent = [node.name for node in look.nodes() if node.state in ("OD_ALLOC", "OD_RESERVE")]
-        found = slurm.driver.get_status_of_nodes(lent)
-        assert not any(status.jobs or status.state in ("idle", "busy") for status in found.values()), found
-        have_nodes = {each.owner for each in look.requests(state="granted") if each.ended_s is None}
-        assert have_nodes == {owner for owner, (_, nodes) in grants.items() if nodes}
-        for client, nodes in grants.values():
-            client.release_nodes(nodes)
-        released_us = wall_us()
-
-        def are_home():
-            states = [node.state for node in look.nodes()]
-            moving = {"OD_ALLOC", "RECLAIMING", "RESTORING"}.intersection(states)
-            return not moving and states.count("OD_RESERVE") == reserve
-
-        kit.eventually(are_home, HOME_S)
-        print(f"all nodes at home {(wall_us() - released_us) / US:.1f} s after the last release")
-        kit.eventually(lambda: slurm.ended_well(jobs))
-
-    def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_those_who_answer(site, kit):
-        """Half of those who asked never come back; batch works all the while."""
-        slurm, service = site(count=8, wait_s=GATE.slurm_outage_s + 90)
-        service.start(kit.eventually)
-        with ExitStack() as stack:
-            look = stack.enter_context(service.client("look"))
-            kit.eventually(lambda: look.status()["nodes"].get("OA_IDLE") == 8)
-            jobs = slurm.queue_jobs(12, 2)
-            slurm.stop_controller(kit.eventually)
-            stopped_us = wall_us()
-            for number in range(4):
-                stack.enter_context(service.client(f"dead-{number}")).request_nodes(1, respond_async=True)
-            clients = [stack.enter_context(service.client(f"living-{number}")) for number in range(4)]
-            answers = [in_thread(stack, lambda each=each: each.request_nodes(1)) for each in clients]
-            kit.eventually(lambda: len(look.requests(state="waiting")) == 8)
-            service.end(signal.SIGKILL)
-            service.start(kit.eventually)
-            kit.eventually(
-                lambda: wall_us() - stopped_us > GATE.slurm_outage_s * US, GATE.slurm_outage_s + 60
+    def start(self, eventually):
+        self.ready.unlink(missing_ok=True)
+        with (self.folder / "log").open("a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-c", "from balancer.cli import main; main()", "serve"),
+                    *("--config", str(self.config), "--port", str(self.port)),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
             )
-            assert granted(look) == set()
-            slurm.start_controller()
-            begun_us = wall_us()
-            kit.eventually(lambda: all(answers))
-            print(
-                f"granted {(wall_us() - begun_us) / US:.1f} s after {GATE.slurm_outage_s} s without a controller"
+        eventually(lambda: self.ready.exists() or self.process.poll() is not None)
+        url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
+        (self.folder / "url").write_text(url, encoding="utf-8")
+        self.port = int(url.rpartition(":")[2])
+
+    def end(self, number=signal.SIGTERM):
+        os.killpg(self.process.pid, number)
+        self.process.wait(60)
+
+    def log(self):
+        return (self.folder / "log").read_text(encoding="utf-8")
+
+    def client(self, name):
+        return Balancer(f"http://127.0.0.1:{self.port}", name=name, token=self.token)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch, real_slurm, kit):
+    """`site(count=8, hooks="...", **settings)`: a real Slurm and a service for it; all ended with the test."""
+    with ExitStack() as stack:
+
+        def make(*, count, hooks="", partitions="", driver=None, **settings):
+            driver = {"timeout_s": 12} | (driver or {})
+            slurm = real_slurm.RealSlurm(
+                tmp_path / "slurm",
+                monkeypatch,
+                hooks=hooks,
+                partitions=partitions,
+                hold=driver.get("hold", "drain"),
+                count=count,
             )
-            grants = {
-                request.owner: (client, request.nodes)
-                for client, (request,) in zip(clients, answers, strict=True)
-            }
-            assert len({node for _, nodes in grants.values() for node in nodes}) == 4
-            all_end_well(slurm, look, kit, jobs=jobs, grants=grants)
+            stack.callback(slurm.close, kit.eventually)
+            slurm.start()
+            kit.eventually(lambda: states(slurm) == {"idle"})
+            service = Service(tmp_path, slurm.names, driver={"slurm": driver}, **settings)
+            stack.callback(
+                lambda: service.process is None or (service.process.poll() is None and service.end())
+            )
+            return slurm, service
 
-    def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
-        """The controller is started anew and the service killed meanwhile; what goes home is switched off as before."""
-        slurm, service = site(
-            count=3,
-            hooks="SuspendTime=4\nSuspendTimeout=2\nSuspendProgram=/bin/true\nResumeProgram=/bin/true\n",
-            partitions="PartitionName=awake Nodes=ALL State=INACTIVE Hidden=YES SuspendTime=INFINITE\n",
-            driver={"awake_partition": "awake"},
-        )
+        yield make
+
+
+def states(slurm):
+    return {status.state for status in slurm.driver.get_status_of_all_nodes().values()}
+
+
+def in_partition(slurm, name):
+    return parse_partition(slurm.scontrol("--all", "-o", "show", "partition", name), name).nodes
+
+
+def granted(client):
+    return {node.name for node in client.nodes() if node.state == "OD_ALLOC"}
+
+
+def in_thread(stack, action):
+    """The list in which the result, or the exception, will be."""
+    found = []
+
+    def run():
+        try:
+            found.append(action())
+        except NotObtainable as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    stack.callback(thread.join)
+    return found
+
+
+def all_end_well(slurm, look, kit, *, jobs, grants, reserve=0):
+    """What must be so at the end of each: every grant is with one who answers, no job is lost, all go home.
+
+    `grants`: owner -> client and the nodes that it says it has. Within `HOME_S` of the last release no node is lent
+    or on its way but `reserve`.
+    """
+    kept = {node for _, nodes in grants.values() for node in nodes}
+    kit.eventually(lambda: granted(look) == kept, HOME_S)
+    lent = [node.name for node in look.nodes() if node.state in ("OD_ALLOC", "OD_RESERVE")]
+    found = slurm.driver.get_status_of_nodes(lent)
+    assert not any(status.jobs or status.state in ("idle", "busy") for status in found.values()), found
+    have_nodes = {each.owner for each in look.requests(state="granted") if each.ended_s is None}
+    assert have_nodes == {owner for owner, (_, nodes) in grants.items() if nodes}
+    for client, nodes in grants.values():
+        client.release_nodes(nodes)
+    released_us = wall_us()
+
+    def are_home():
+        states = [node.state for node in look.nodes()]
+        moving = {"OD_ALLOC", "RECLAIMING", "RESTORING"}.intersection(states)
+        return not moving and states.count("OD_RESERVE") == reserve
+
+    kit.eventually(are_home, HOME_S)
+    print(f"all nodes at home {(wall_us() - released_us) / US:.1f} s after the last release")
+    kit.eventually(lambda: slurm.ended_well(jobs))
+
+
+def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_those_who_answer(site, kit):
+    """Half of those who asked never come back; batch works all the while."""
+    slurm, service = site(count=8, wait_s=GATE.slurm_outage_s + 90)
+    service.start(kit.eventually)
+    with ExitStack() as stack:
+        look = stack.enter_context(service.client("look"))
+        kit.eventually(lambda: look.status()["nodes"].get("OA_IDLE") == 8)
+        jobs = slurm.queue_jobs(12, 2)
+        slurm.stop_controller(kit.eventually)
+        stopped_us = wall_us()
+        for number in range(4):
+            stack.enter_context(service.client(f"dead-{number}")).request_nodes(1, respond_async=True)
+        clients = [stack.enter_context(service.client(f"living-{number}")) for number in range(4)]
+        answers = [in_thread(stack, lambda each=each: each.request_nodes(1)) for each in clients]
+        kit.eventually(lambda: len(look.requests(state="waiting")) == 8)
+        service.end(signal.SIGKILL)
         service.start(kit.eventually)
-
-        def are_off(*nodes):
-            states = slurm.states()
-            return all("POWER" in states[node] for node in nodes)
-
-        with service.client("one") as client:
-            kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE") == 3)
-            request = client.request_nodes(1)
-            (lent,) = request.nodes
-            others = [name for name in slurm.names if name != lent]
-            kit.eventually(lambda: are_off(*others))
-            assert slurm.states()[lent] == "IDLE+DRAIN"
-            # slurm.conf gives the partition all nodes: whoever is lent stays up until somebody knows better.
-            slurm.stop_controller(kit.eventually)
-            service.end(signal.SIGKILL)
-            slurm.start_controller()
-            service.start(kit.eventually)
-            kit.eventually(lambda: in_partition(slurm, "awake") == {lent})
-            kit.eventually(lambda: slurm.states()[lent] == "IDLE+DRAIN")
-            assert granted(client) == {lent}
-            all_end_well(slurm, client, kit, jobs=[], grants={"one": (client, request.nodes)})
-            kit.eventually(lambda: are_off(*slurm.names))
-            assert in_partition(slurm, "awake") == set()
-        assert "power saving leaves lent nodes alone" in service.log()
-        assert "ok      power saving leaves lent nodes alone" in service.run(
-            "check", "--config", str(service.config), check=False
+        kit.eventually(lambda: wall_us() - stopped_us > GATE.slurm_outage_s * US, GATE.slurm_outage_s + 60)
+        assert granted(look) == set()
+        slurm.start_controller()
+        begun_us = wall_us()
+        kit.eventually(lambda: all(answers))
+        print(
+            f"granted {(wall_us() - begun_us) / US:.1f} s after {GATE.slurm_outage_s} s without a controller"
         )
+        grants = {
+            request.owner: (client, request.nodes)
+            for client, (request,) in zip(clients, answers, strict=True)
+        }
+        assert len({node for _, nodes in grants.values() for node in nodes}) == 4
+        all_end_well(slurm, look, kit, jobs=jobs, grants=grants)
 
-    def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_tokens_on(
-        site, kit, tmp_path
-    ):
-        hooks = ""
-        for name, key in (("slurm-prolog", "PrologSlurmctld"), ("slurm-epilog", "EpilogSlurmctld")):
-            path = tmp_path / name
-            path.write_text(HOOK.format(folder=tmp_path, python=sys.executable, name=name), encoding="utf-8")
-            path.chmod(0o755)
-            hooks += f"{key}={path}\n"
-        slurm, service = site(
-            count=5,
-            hooks=hooks,
-            auth=True,
-            reserve=2,
-            reserve_rule="refilled",
-            wait_s=30,
-            reconcile_period_s=3,
-            driver={"hold": "reservation"},
-        )
-        where = ("--config", str(service.config))
-        service.token = service.run("token", "create", *where, "--role", "operator", "--name", "op")
-        keys = service.run("hook-key", *where, "n0[1-5]")
-        (tmp_path / "hook.key").write_text(keys + "\n", encoding="utf-8")
+
+def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
+    """The controller is started anew and the service killed meanwhile; what goes home is switched off as before."""
+    slurm, service = site(
+        count=3,
+        hooks="SuspendTime=4\nSuspendTimeout=2\nSuspendProgram=/bin/true\nResumeProgram=/bin/true\n",
+        partitions="PartitionName=awake Nodes=ALL State=INACTIVE Hidden=YES SuspendTime=INFINITE\n",
+        driver={"awake_partition": "awake"},
+    )
+    service.start(kit.eventually)
+
+    def are_off(*nodes):
+        states = slurm.states()
+        return all("POWER" in states[node] for node in nodes)
+
+    with service.client("one") as client:
+        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE") == 3)
+        request = client.request_nodes(1)
+        (lent,) = request.nodes
+        others = [name for name in slurm.names if name != lent]
+        kit.eventually(lambda: are_off(*others))
+        assert slurm.states()[lent] == "IDLE+DRAIN"
+        # slurm.conf gives the partition all nodes: whoever is lent stays up until somebody knows better.
+        slurm.stop_controller(kit.eventually)
+        service.end(signal.SIGKILL)
+        slurm.start_controller()
         service.start(kit.eventually)
-        with service.client(None) as client:
-            kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
-            jobs = slurm.queue_jobs(12, 2)
-            request = client.request_nodes(1)
-            (lent,) = request.nodes
-            # Resumed by hand while it is lent: marked again, and no job starts there, however many wait.
-            slurm.scontrol("update", f"nodename={lent}", "state=resume")
-            kit.eventually(lambda: slurm.driver.get_status_of_nodes([lent])[lent].is_ours)
-            slurm.start_job(lent)
-            assert "JobState=PENDING" in slurm.scontrol("show", "job", slurm.jobs[lent])
-            slurm.end_job(lent)
-            # A reserve node that is drained as broken leaves the reserve and is not granted.
-            kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
-            drained = next(node.name for node in client.nodes() if node.state == "OD_RESERVE")
-            slurm.scontrol("update", f"nodename={drained}", "state=undrain")
-            slurm.scontrol("update", f"nodename={drained}", "state=drain", "reason=broken disk")
-            kit.eventually(lambda: client.node(drained).state == "DOWN")
-            other = client.request_nodes(1)
-            assert drained not in other.nodes
-            # One that breaks while it is lent stays with whoever has it, and is not resumed when it goes home.
-            (broken,) = other.nodes
-            slurm.scontrol("update", f"nodename={broken}", "state=down", "reason=fan")
-            kit.eventually(lambda: client.node(broken).reported == "down")
-            grants = {"op": (client, [lent, broken])}
-            all_end_well(slurm, client, kit, jobs=jobs, grants=grants, reserve=2)
-            assert "DOWN" in slurm.states()[broken]
-            for node in (drained, broken):
-                slurm.scontrol("update", f"nodename={node}", "state=resume")
-            kit.eventually(lambda: "DOWN" not in {node.state for node in client.nodes()})
-            # With tokens on hooks are believed: they are signed.
-            kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE"))
-            free = next(node.name for node in client.nodes() if node.state == "OA_IDLE")
-            slurm.start_job(free)
-            kit.eventually(lambda: client.node(free).jobs == (slurm.jobs[free],))
-            slurm.end_job(free)
-            kit.eventually(lambda: client.node(free).jobs == ())
-        calls = [json.loads(line) for line in service.log().splitlines() if '"/v1/update_nodes"' in line]
-        # A job that starts just when its node is taken is refused, which is no harm on Slurm.
-        assert {call["status"] for call in calls} <= {200, 409}
-        assert [(call["status"], call["caller"]) for call in calls[-2:]] == [(200, f"hook:{free}")] * 2
+        kit.eventually(lambda: in_partition(slurm, "awake") == {lent})
+        kit.eventually(lambda: slurm.states()[lent] == "IDLE+DRAIN")
+        assert granted(client) == {lent}
+        all_end_well(slurm, client, kit, jobs=[], grants={"one": (client, request.nodes)})
+        kit.eventually(lambda: are_off(*slurm.names))
+        assert in_partition(slurm, "awake") == set()
+    assert "power saving leaves lent nodes alone" in service.log()
+    assert "ok      power saving leaves lent nodes alone" in service.run(
+        "check", "--config", str(service.config), check=False
+    )
+
+
+def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_tokens_on(site, kit, tmp_path):
+    hooks = ""
+    for name, key in (("slurm-prolog", "PrologSlurmctld"), ("slurm-epilog", "EpilogSlurmctld")):
+        path = tmp_path / name
+        path.write_text(HOOK.format(folder=tmp_path, python=sys.executable, name=name), encoding="utf-8")
+        path.chmod(0o755)
+        hooks += f"{key}={path}\n"
+    slurm, service = site(
+        count=5,
+        hooks=hooks,
+        auth=True,
+        reserve=2,
+        reserve_rule="refilled",
+        wait_s=30,
+        reconcile_period_s=3,
+        driver={"hold": "reservation"},
+    )
+    where = ("--config", str(service.config))
+    service.token = service.run("token", "create", *where, "--role", "operator", "--name", "op")
+    keys = service.run("hook-key", *where, "n0[1-5]")
+    (tmp_path / "hook.key").write_text(keys + "\n", encoding="utf-8")
+    service.start(kit.eventually)
+    with service.client(None) as client:
+        kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
+        jobs = slurm.queue_jobs(12, 2)
+        request = client.request_nodes(1)
+        (lent,) = request.nodes
+        # Resumed by hand while it is lent: marked again, and no job starts there, however many wait.
+        slurm.scontrol("update", f"nodename={lent}", "state=resume")
+        kit.eventually(lambda: slurm.driver.get_status_of_nodes([lent])[lent].is_ours)
+        slurm.start_job(lent)
+        assert "JobState=PENDING" in slurm.scontrol("show", "job", slurm.jobs[lent])
+        slurm.end_job(lent)
+        # A reserve node that is drained as broken leaves the reserve and is not granted.
+        kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
+        drained = next(node.name for node in client.nodes() if node.state == "OD_RESERVE")
+        slurm.scontrol("update", f"nodename={drained}", "state=undrain")
+        slurm.scontrol("update", f"nodename={drained}", "state=drain", "reason=broken disk")
+        kit.eventually(lambda: client.node(drained).state == "DOWN")
+        other = client.request_nodes(1)
+        assert drained not in other.nodes
+        # One that breaks while it is lent stays with whoever has it, and is not resumed when it goes home.
+        (broken,) = other.nodes
+        slurm.scontrol("update", f"nodename={broken}", "state=down", "reason=fan")
+        kit.eventually(lambda: client.node(broken).reported == "down")
+        grants = {"op": (client, [lent, broken])}
+        all_end_well(slurm, client, kit, jobs=jobs, grants=grants, reserve=2)
+        assert "DOWN" in slurm.states()[broken]
+        for node in (drained, broken):
+            slurm.scontrol("update", f"nodename={node}", "state=resume")
+        kit.eventually(lambda: "DOWN" not in {node.state for node in client.nodes()})
+        # With tokens on hooks are believed: they are signed.
+        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE"))
+        free = next(node.name for node in client.nodes() if node.state == "OA_IDLE")
+        slurm.start_job(free)
+        kit.eventually(lambda: client.node(free).jobs == (slurm.jobs[free],))
+        slurm.end_job(free)
+        kit.eventually(lambda: client.node(free).jobs == ())
+    calls = [json.loads(line) for line in service.log().splitlines() if '"/v1/update_nodes"' in line]
+    # A job that starts just when its node is taken is refused, which is no harm on Slurm.
+    assert {call["status"] for call in calls} <= {200, 409}
+    assert [(call["status"], call["caller"]) for call in calls[-2:]] == [(200, f"hook:{free}")] * 2

@@ -12,6 +12,7 @@ from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import parse_nodes, parse_reservations, status_of
 
 NODES = ("n01", "n02", "n03")
+HOOKS = "hooks are set on the controller (not seen yet: `balancer status` says when one came)"
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def test_power_saving_that_would_switch_lent_nodes_off_and_a_hook_that_is_missin
     assert site() == {
         "power saving leaves lent nodes alone": "SuspendTime is 8 sec, and n01 and 1 more would be switched off while "
         "lent: set awake_partition (docs/balancer/drivers.md), or put them in SuspendExcNodes",
-        "hooks run on the controller": "EpilogSlurmctld not set: jobs are seen at the next reading only "
-        "(docs/balancer/drivers.md)",
+        HOOKS: "EpilogSlurmctld not set: jobs are seen at the next reading only (docs/balancer/drivers.md)",
     }
 
 
@@ -115,7 +115,7 @@ def test_the_partition_that_keeps_lent_nodes_awake_must_be_so(site, partition, p
 
 
 def test_our_hooks_on_the_nodes_are_told_not_to_be_there(site):
-    said = site(Prolog="/etc/balancer/slurm-prolog")["hooks run on the controller"]
+    said = site(Prolog="/etc/balancer/slurm-prolog")[HOOKS]
     assert said.startswith("Prolog=/etc/balancer/slurm-prolog runs on the nodes")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from balancer.client import Balancer
 from balancer.drivers.base import UnreachableError
-from balancer.nova.decide import CloudLook, Server
+from balancer.nova.decide import Allocation, CloudLook, Server
 
 
 class MemoryCloud:
@@ -15,6 +15,7 @@ class MemoryCloud:
     def __init__(self, hosts):
         self.servers = dict.fromkeys(hosts, ())
         self.allocated = set()
+        self.orphans = {}
         self.whole = True
         self.is_away = False
 
@@ -27,8 +28,17 @@ class MemoryCloud:
             raise UnreachableError("the cloud cannot be read: no answer")
         return CloudLook(dict(self.servers), self.whole)
 
-    def usage(self, hosts):
-        return {host: host in self.allocated for host in hosts}
+    def allocations(self, hosts):
+        return {
+            host: tuple(
+                [Allocation(f"server on {host}")] * (host in self.allocated)
+                + [Allocation(name, is_orphan=True) for name, on in self.orphans.items() if on == host]
+            )
+            for host in hosts
+        }
+
+    def remove_allocation(self, consumer):
+        del self.orphans[consumer]
 
 
 @pytest.fixture

@@ -26,9 +26,11 @@ def site(served, client, cloud, tmp_path):
             self.status = tmp_path / "agent.json"
             self.agent = self.new_agent()
 
-        def new_agent(self):
-            rules = Rules(owner="nova", grace_s=60.0)
-            return Agent(self.cloud, self.client, AgentSettings(rules=rules, status_file=self.status))
+        def new_agent(self, **options):
+            settings = AgentSettings(
+                rules=Rules(owner="nova", grace_s=60.0), status_file=self.status, **options
+            )
+            return Agent(self.cloud, self.client, settings)
 
         def create(self, count=1):
             create = Create(request_id="req-1", count=count, hosts=tuple(self.world.names))
@@ -122,6 +124,55 @@ def test_while_the_cloud_does_not_answer_nothing_goes_back_and_that_is_shown(sit
     site.cloud.is_away = False
     site.agent.look()
     assert (site.allocated(), json.loads(site.status.read_text())["problem"]) == ([], None)
+
+
+def leftovers(site):
+    return [(each["node"], each["consumer"]) for each in json.loads(site.status.read_text())["leftovers"]]
+
+
+def test_an_allocation_of_no_server_is_told_after_the_grace_until_it_is_gone_and_the_node_goes_back(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.cloud.put(node)
+    site.cloud.orphans["c1"] = node
+    site.agent.look()
+    assert (site.allocated(), leftovers(site)) == ([node], [])
+    site.pass_s(61)
+    site.agent.look()
+    assert (site.allocated(), leftovers(site)) == ([], [(node, "c1")])
+    site.agent.look()
+    (shown,) = json.loads(site.status.read_text())["leftovers"]
+    assert "openstack resource provider allocation delete c1" in shown["what_to_do"]
+    site.cloud.orphans.clear()
+    site.agent.look()
+    assert leftovers(site) == []
+
+
+def test_or_is_removed_by_an_agent_that_may(site):
+    site.agent = site.new_agent(removes_orphans=True)
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.cloud.put(node)
+    site.cloud.orphans["c1"] = node
+    site.agent.look()
+    assert site.cloud.orphans == {"c1": node}
+    site.pass_s(61)
+    site.agent.look()
+    assert (site.allocated(), site.cloud.orphans) == ([], {})
+
+
+def test_a_node_that_nova_lists_no_longer_goes_back_after_the_grace_and_is_told(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    del site.cloud.servers[node]
+    site.agent.look()
+    assert site.allocated() == [node]
+    site.pass_s(61)
+    site.agent.look()
+    assert (site.allocated(), leftovers(site)) == ([], [(node, "")])
 
 
 def test_a_grant_of_somebody_else_is_left_alone(site, client):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from balancer.client import Balancer, Unreachable
+from balancer.clock import wall_us
 from balancer.nova.asking import Asker, AskingSettings, Create
 from service_kit import running, until
 
@@ -84,12 +86,54 @@ def test_a_create_that_nobody_wants_any_more_is_withdrawn(served, client):
     w.settled()
     w.start_job("1.server", "n01")
     wanted = [True]
-    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: wanted[0])) as result:
+    with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: 2 * wanted[0])) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
         wanted[0] = False
     assert result == [frozenset()]
     (request,) = client(url).requests()
     assert request.state == "withdrawn"
+
+
+def test_a_create_of_which_fewer_are_wanted_asks_for_fewer_within_the_same_wait(served, client):
+    w, url = served(nodes=3, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    wanted = [3]
+    with running(lambda: asker(url).passing(create(3, hosts=HOSTS[:3]), lambda: wanted[0])) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        first = client(url).requests()[0]
+        w.clock.advance_to(w.clock.now_us() + 5_000_000)
+        wanted[0] = 2
+    assert result == [{"n02", "n03"}]
+    last, withdrawn = client(url).requests()
+    assert (withdrawn.state, withdrawn.count, last.state, last.count) == ("withdrawn", 3, "granted", 2)
+    assert last.deadline_s == first.deadline_s
+
+
+def test_of_a_create_of_which_the_rest_fits_on_other_hosts_nothing_is_asked_any_more(served, client):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    wanted = [3]
+    hosts = ("other", *HOSTS[:2])
+    with running(lambda: asker(url).passing(create(3, hosts=hosts), lambda: wanted[0])) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        wanted[0] = 1
+    assert result == [{"other"}]
+    assert [request.state for request in client(url).requests()] == ["withdrawn"]
+
+
+def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_raised(served, client):
+    w, url = served(nodes=1, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+
+    def wanted():
+        raise ConnectionError("the database is away")
+
+    with pytest.raises(ConnectionError):
+        asker(url).passing(create(1, hosts=HOSTS[:1]), wanted)
+    assert [request.state for request in client(url).requests()] == ["withdrawn"]
 
 
 def test_alternates_are_further_nodes_that_were_there_at_once(served, client):
@@ -109,6 +153,34 @@ def test_with_the_balancer_away_hosts_that_are_not_its_own_go_on(served, monkeyp
     assert asking.passing(create(hosts=("other",))) == {"other"}
     object.__setattr__(asking.settings, "url", "http://127.0.0.1:9")
     assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
+
+
+def test_list_of_nodes_and_request_have_one_patience_together(served, monkeypatch):
+    _, url = served()
+    asking = asker(url, nodes_age_s=0.0, patience_s=20.0)
+    asking.passing(create(hosts=("other",)))
+    now_us, had_s = [wall_us() + 1_000_000], []
+
+    def silent(took_s):
+        def ask(balancer, *_, **__):
+            had_s.append(balancer.patience_s)
+            now_us[0] += round(took_s * 1e6)
+            raise Unreachable(0, "balancer.unreachable", "no answer")
+
+        return ask
+
+    monkeypatch.setattr("balancer.nova.asking.wall_us", lambda: now_us[0])
+    monkeypatch.setattr(Balancer, "nodes", silent(15.0))
+    monkeypatch.setattr(Balancer, "request_nodes", silent(5.0))
+    assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
+    assert had_s == [20.0, 5.0]
+
+
+def test_who_waits_for_the_list_that_another_create_asks_for_has_no_more_patience(served):
+    _, url = served()
+    asking = asker(url, patience_s=0.0)
+    with asking._nodes._lock:
+        assert asking.passing(create(hosts=("other",))) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from balancer.nova.cloud import NovaCloud
+from balancer.nova.decide import Allocation
 
 
 class Compute:
@@ -34,3 +35,31 @@ def test_the_providers_of_a_host_are_its_hypervisors_and_no_host_is_asked_for_th
     ]
     # Ids are those of Placement from 2.53 on; from 2.88 on Nova asks every host for its uptime.
     assert all((2, 53) <= tuple(map(int, version.split("."))) < (2, 88) for *_, version in compute.asked)
+
+
+class Answers:
+    """Servers, moves and allocations by path."""
+
+    def __init__(self, bodies):
+        self.bodies, self.asked = bodies, []
+
+    def get(self, path, **_):
+        self.asked.append(path)
+        body = self.bodies.get(path)
+        return SimpleNamespace(status_code=404 if body is None else 200, json=lambda: body)
+
+
+def test_an_allocation_is_an_orphan_whose_consumer_is_no_server_and_no_move_of_one():
+    moves = [{"uuid": "m1", "instance_uuid": "s1"}, {"uuid": "m2", "instance_uuid": "gone"}]
+    hypervisors = {"hypervisors": [{"id": "u1", "service": {"host": "n1"}}]}
+    compute = Answers(
+        {"/servers/s1": {}, "/os-migrations": {"migrations": moves}, "/os-hypervisors/detail": hypervisors}
+    )
+    consumers = {consumer: {} for consumer in ("s1", "m1", "m2", "gone")}
+    placement = Answers({"/resource_providers/u1/allocations": {"allocations": consumers}})
+    cloud = NovaCloud(connection=SimpleNamespace(compute=compute, placement=placement))
+    expected = {"n1": tuple(Allocation(name, name in {"gone", "m2"}) for name in ("gone", "m1", "m2", "s1"))}
+    assert cloud.allocations(["n1"]) == expected
+    compute.asked.clear()
+    assert cloud.allocations(["n1"]) == expected
+    assert "/os-migrations" not in compute.asked, "what was no move is none later"

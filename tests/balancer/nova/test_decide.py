@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from balancer.client_records import Node, Request
-from balancer.nova.decide import CloudLook, Intruder, Memory, Rules, Server, plan
+from balancer.nova.decide import Allocation, CloudLook, Intruder, Leftover, Memory, Rules, Server, plan
 
 NODE = Node(
     name="n1", state="OD_ALLOC", pool="on-demand", since_s=0.0, generation=7, request_id="r1", jobs=(), contested="",
@@ -20,6 +20,13 @@ REQUEST = Request(
 UNCONFIRMED = replace(REQUEST, confirmed=False, confirm_by_s=60.0)
 SERVER = Server("s1", "lease", "ACTIVE")
 ONE, NONE = {"n1": (SERVER,)}, {"n1": ()}
+USAGES = {
+    False: (),
+    True: (Allocation("s1"),),
+    "orphan": (Allocation("c1", is_orphan=True),),
+    "both": (Allocation("c1", is_orphan=True), Allocation("s1")),
+}
+LONG = Memory(frozenset({("n1", 7)}), {("n1", 7): 40.0}, {("n1", "c1"): 40.0})
 USED = Memory(used=frozenset({("n1", 7)}))
 
 
@@ -29,7 +36,7 @@ def decided(servers, *, request=REQUEST, usage=None, before=Memory(), now_s=100.
         cloud=CloudLook(servers, whole),
         nodes=[node],
         requests={request.id: request},
-        usage={} if usage is None else {"n1": usage},
+        allocations={} if usage is None else {"n1": USAGES[usage]},
         before=before,
         now_s=now_s,
     )
@@ -96,6 +103,46 @@ def test_what_was_seen_used_is_remembered_until_the_node_changes():
     assert did(decided(NONE, usage=False, before=first.memory)) == ((), {"n1": 7}, [])
     later = decided(NONE, usage=False, before=first.memory, node=replace(NODE, generation=8))
     assert (dict(later.release), later.memory) == ({}, Memory(frozenset(), {("n1", 8): 100.0}))
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "expected"),
+    [
+        ("an orphan, within the grace", {"servers": NONE, "usage": "orphan", "before": USED}, ({}, ())),
+        (
+            "after the grace the node goes back and it is told",
+            {"servers": NONE, "usage": "orphan", "before": LONG},
+            ({"n1": 7}, (Leftover("n1", "c1"),)),
+        ),
+        (
+            "it is told as long as it is there, also once the node is batch's",
+            {"servers": NONE, "usage": "orphan", "before": LONG, "node": replace(NODE, state="OA_IDLE")},
+            ({}, (Leftover("n1", "c1"),)),
+        ),
+        (
+            "beside one of a server the node stays",
+            {"servers": NONE, "usage": "both", "before": LONG},
+            ({}, (Leftover("n1", "c1"),)),
+        ),
+        ("a cell is silent", {"servers": NONE, "usage": "orphan", "before": LONG, "whole": False}, ({}, ())),
+        ("Nova does not list the host: not within the grace", {"servers": {}, "before": USED}, ({}, ())),
+        (
+            "Nova does not list the host, after the grace",
+            {"servers": {}, "before": LONG},
+            ({"n1": 7}, (Leftover("n1"),)),
+        ),
+        ("but a cell is silent", {"servers": {}, "before": LONG, "whole": False}, ({}, ())),
+        (
+            "unconfirmed: it ends by itself, and is told",
+            {"servers": {}, "before": LONG, "request": UNCONFIRMED},
+            ({}, (Leftover("n1"),)),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_keeps_a_node_for_nobody(what, given, expected):
+    found = decided(**given)
+    assert (dict(found.release), found.leftovers) == expected
 
 
 def test_a_lease_that_is_about_to_end_is_renewed_while_a_server_runs():

@@ -14,7 +14,7 @@ import pytest
 from balancer.client import Balancer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
-from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, needed, until
+from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, until
 from nova_kit.script import answers
 from testdata import RECORDED
 
@@ -25,6 +25,7 @@ TRAIT = "CUSTOM_BALANCER_NODE"
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
+    pytest.mark.needs("nova"),
     pytest.mark.timeout(600 + 30 * ROUNDS),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -109,7 +110,6 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    needed()
     folder = tmp_path_factory.mktemp("nova")
     with postgresql.running() as postgres:
         nova = Nova(folder, postgres, NODES)
@@ -173,6 +173,20 @@ def a_server_that_is_deleted_while_it_waits_withdraws_its_request(site):
     site.delete(name)
     until(lambda: not site.waiting(), "the request is withdrawn")
     assert site.allocated() == []
+
+
+@case
+def whichever_of_three_that_wait_is_deleted_the_other_two_start_when_two_nodes_are_free(site):
+    for gone in (0, 2):
+        site.batch.start_job(*NODES)
+        name = site.create(3)
+        until(lambda: [each.count for each in site.waiting()] == [3], "the create waits")
+        site.admin.compute.delete_server(sorted(site.servers(name), key=lambda each: each.name)[gone])
+        until(lambda: [each.count for each in site.waiting()] == [2], f"it waits for two\n{site.nova.log()}")
+        site.batch.end_job("n01", "n02")
+        assert site.decided(name, 2) == {"ACTIVE": ["n01", "n02"]}
+        assert site.allocated() == ["n01", "n02"]
+        clear(site)
 
 
 @case

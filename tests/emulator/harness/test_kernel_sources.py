@@ -37,7 +37,7 @@ def test_a_kernel_depends_on_what_it_imports_and_on_nothing_else(tmp_path):
 def test_machine_code_depends_on_how_it_is_made():
     package = Path(__file__).parents[3] / "emulator"
     found = {str(path.relative_to(package)) for path in kernel_sources(package)}
-    assert {f"harness/{name}.py" for name in ("compiled_parts", "compiled_apart", "kernel_cache")} <= found
+    assert {f"harness/{name}.py" for name in ("compiled_parts", "kernel_cache")} <= found
 
 
 def test_the_loops_of_this_package_do_not_depend_on_the_plain_code_that_calls_them():

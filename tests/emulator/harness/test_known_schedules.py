@@ -137,6 +137,29 @@ def test_logs_with_run_times_cut_at_the_estimate_have_the_known_figures(
     assert_lawful(record)
 
 
+@pytest.mark.parametrize(
+    ("overrun", "over", "wait_min"), [("extend", 0, 353.1), ("run_on", 4_134, 380.8), ("kill", 0, 342.9)]
+)
+def test_jobs_that_run_past_their_estimate_on_sdsc_are_expected_to_end_now(
+    overrun: str, over: int, wait_min: float
+) -> None:
+    """Tsafrir, Etsion and Feitelson (2005) let them run on; docs/traces.md."""
+    record = simulate(log(SDSC, overrun, "requested"), 128, SchedulerConfig.parse("fcfs+easy"))
+    assert int((record.jobs.run_us > record.jobs.estimate_us).sum()) == over
+    assert Figures.of(record, 128).awt_s / 60 == pytest.approx(wait_min, abs=0.05)
+    assert_lawful(record)
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+def test_with_jobs_that_run_on_a_log_is_scheduled_as_by_the_reference(backfill: str) -> None:
+    table = log(SDSC, "run_on", "requested").take(np.arange(1_500, 2_500))
+    columns = (table.number, table.submit_us, table.run_us, table.estimate_us, table.nodes)
+    rows = [Job(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    assert any(job.run_us > job.estimate_us for job in rows)
+    record = simulate(table, 128, SchedulerConfig.parse(f"fcfs+{backfill}"))
+    assert schedule_of(record) == reference_schedule(rows, 128, backfill=backfill)
+
+
 def test_planning_meets_hungershoefers_table_2_for_kth() -> None:
     """The paper: AWT 7,992 s, ART 16,849 s, SLDwA 3.10, UTIL 68.72 %."""
     record = simulate(log(KTH, "kill", "allocated"), 100, SchedulerConfig.parse("fcfs+conservative"))

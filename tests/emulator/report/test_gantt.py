@@ -11,7 +11,7 @@ import pytest
 
 import emulator
 from balancer.clock import US
-from chromium_kit import browser, needs_chromium
+from chromium_kit import browser
 from emulator.harness.run import simulate
 from emulator.metrics import summarize
 from emulator.report import gantt, html
@@ -169,7 +169,7 @@ def view(page):
 
 
 @pytest.mark.slow
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_in_a_browser_keys_zoom_search_finds_and_hovering_tells(record, page, tmp_path):
     ready(page, gantt.Gantt(record, "three").save(tmp_path / "three.html"))
     assert view(page) == {"t0": 0, "t1": 150, "n0": 0, "n1": 4}
@@ -199,7 +199,7 @@ def test_in_a_browser_keys_zoom_search_finds_and_hovering_tells(record, page, tm
 
 
 @pytest.mark.slow
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_the_report_of_kth_shows_it_quickly_on_a_desk_and_on_a_phone(page, tmp_path):
     emulator.run(KTH, out=tmp_path / "kth")
     inks = []

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html import unescape
@@ -149,9 +147,7 @@ document.getElementById("found").textContent = JSON.stringify({plots, fetched, w
 
 @pytest.mark.slow
 @pytest.mark.live
-@pytest.mark.skipif(
-    not shutil.which("chromium") and not os.environ.get("CI"), reason="Chromium is not installed here"
-)
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize("width", [500, 1200])
 def test_a_browser_shows_every_plot_and_fetches_nothing(live_week, tmp_path, width):
     path = tmp_path / "report.html"

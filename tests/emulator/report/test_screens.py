@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import emulator
-from chromium_kit import browser, needs_chromium
+from chromium_kit import browser
 from testdata import TRACES
 
 KEPT = Path(__file__).parents[2] / "recorded" / "report" / "screens.json"
@@ -92,7 +92,7 @@ def looks_alike(one, other):
 
 
 @pytest.mark.slow
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_a_report_looks_as_it_did(report, tmp_path):
     found = shots(report, tmp_path)
     if os.environ.get("RENEW_SCREENS"):
@@ -105,7 +105,7 @@ def test_a_report_looks_as_it_did(report, tmp_path):
 
 
 @pytest.mark.slow
-@needs_chromium
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize(
     "broken",
     [

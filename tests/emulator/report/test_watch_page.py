@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from balancer.clock import US
-from chromium_kit import browser, needs_chromium
+from chromium_kit import browser
 from emulator.harness import loop
 from emulator.harness.run import simulate
 from emulator.report.watch_page import WatchPage
@@ -183,7 +183,7 @@ def test_a_watched_run_is_the_run(page, hand, monkeypatch):
 
 
 @pytest.mark.slow
-@needs_chromium
+@pytest.mark.needs("chromium")
 def test_in_a_browser_it_follows_the_run_and_keeps_what_is_zoomed_to(page, hand, tmp_path):
     with browser(tmp_path) as seen:
         seen.open(page.url)

@@ -22,7 +22,7 @@ def test_what_half_of_the_weeks_recommends_holds_on_the_other_half(tmp_path):
         main,
         ["study", "merge", "--batch", str(TRACES / "lcrc"), "--ondemand", str(TRACES / "aps"), "--nodes", "304+68",
          "--weeks", "6", "--pairings", "1", "--reserve", "6,12,24", "--wait-min", "0", "--notice-min", "30",
-         "--predictor", "peak", "--jobs", "1", "--out", str(tmp_path), "--json"],
+         "--predictor", "peak", "--accept-today", "4", "--jobs", "1", "--out", str(tmp_path), "--json"],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -8,12 +8,15 @@ import pytest
 
 from emulator.study.logs import read_logs
 from emulator.study.plausible import (
+    FARTHEST,
     Today,
     beside_simulated,
     doubts_of_the_log,
     doubts_of_today,
     recorded,
+    remarks,
     sentence,
+    trust,
 )
 from emulator.workload.swf import SwfLog
 
@@ -97,11 +100,72 @@ def test_figures_of_the_split_stand_beside_those_of_the_log_week_by_week():
     week = replace(KNOWN, simulated_wait_min=None, simulated_used=None)
     rows = [
         {"label": label, "week": KNOWN.week, "pairing": 1, "window.mean_wait_after_begin_s": wait_s,
+         "window.ondemand_requests": 50, "window.ondemand_rejected": 1,
          "window.batch_utilization": 0.4}
         for label, wait_s in (("split", 1800), ("basic R=0 W=0", 60))
     ]  # fmt: skip
     (found,) = beside_simulated([week], rows, batch_nodes=8, ondemand_nodes=2)
-    assert found == replace(KNOWN, simulated_wait_min=30, simulated_used=0.5)
+    assert found == replace(KNOWN, simulated_wait_min=30, simulated_used=0.5, requests=50, refused=1)
     assert sentence([found]).startswith(
         "Today in these weeks: batch jobs waited 60 min by the log and wait 30 min simulated"
     )
+
+
+@pytest.mark.parametrize(
+    ("recorded_min", "simulated_min", "ends", "tells"),
+    [
+        (60, 60, False, False),
+        (0, 2, False, False),
+        (60, 77, False, False),
+        (60, 78, False, True),
+        (78, 60, False, True),
+        (63, 121, False, True),  # the Balancer paper's two weeks
+        (60, 131, True, True),
+        (392, 117, True, True),  # and its eight
+    ],
+)
+def test_waits_a_quarter_off_are_told_and_waits_twice_as_long_end_the_study(
+    recorded_min, simulated_min, ends, tells
+):
+    week = replace(KNOWN, recorded_wait_min=recorded_min, simulated_wait_min=simulated_min)
+    assert bool(doubts_of_today([week], FARTHEST)) is ends
+    assert bool(remarks([week])) is tells
+    assert ("(amber)" in trust([week])) is tells
+
+
+def test_a_week_that_is_far_off_is_told_by_its_name_though_the_mean_is_right():
+    weeks = [
+        replace(KNOWN, week="early", recorded_wait_min=30, simulated_wait_min=105),
+        replace(KNOWN, week="late", recorded_wait_min=105, simulated_wait_min=30),
+        KNOWN,
+    ]
+    assert doubts_of_today(weeks, FARTHEST) == []
+    (said,) = remarks(weeks)
+    assert said.startswith(
+        "in 2 of 3 weeks the waits are more than 2 times apart; farthest in that of early, 30 min"
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "ends", "is_other_way_round"),
+    [(0, False, False), (1, False, False), (10, False, False), (20, True, False), (1425, True, True)],
+)
+def test_leases_of_the_log_that_today_would_refuse_are_told_or_end_the_study(
+    refused, ends, is_other_way_round
+):
+    week = replace(KNOWN, requests=2335, refused=refused)
+    said = " ".join(doubts_of_today([week], FARTHEST))
+    assert (f"refuses {refused:,} of the 2,335 leases" in said) is ends
+    assert ("the wrong way round" in said) is is_other_way_round
+    assert (f"refuses {refused:,} of the 2,335 leases" in trust([week])) is bool(refused)
+
+
+def test_a_single_lease_of_few_does_not_end_the_study():
+    week = replace(KNOWN, requests=20, refused=1)
+    assert doubts_of_today([week], FARTHEST) == []
+    assert "1 of the 20 leases" in trust([week])
+
+
+def test_without_waits_in_the_log_nobody_knows_and_that_is_no_green():
+    week = replace(KNOWN, recorded_wait_min=None, requests=10, refused=0)
+    assert "(amber)" in trust([week])

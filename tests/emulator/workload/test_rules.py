@@ -94,8 +94,10 @@ def test_a_missing_estimate_takes_the_run_time_and_is_counted():
     assert workload.counted == {"estimate missing, run time taken": 2}
 
 
-@pytest.mark.parametrize(("overrun", "run", "estimate"), [("extend", 30, 30), ("kill", 20, 20)])
-def test_a_job_that_ran_longer_than_its_estimate_is_extended_or_killed(overrun, run, estimate):
+@pytest.mark.parametrize(
+    ("overrun", "run", "estimate"), [("extend", 30, 30), ("kill", 20, 20), ("run_on", 30, 20)]
+)
+def test_a_job_that_ran_longer_than_its_estimate_is_extended_or_killed_or_runs_on(overrun, run, estimate):
     workload = to_jobs(log_of((1, 0, 30, 1, 20)), nodes=4, overrun=overrun)
     assert table(workload) == [(1, 0, run, estimate, 1)]
     assert workload.counted == {"ran longer than its estimate": 1}
@@ -166,7 +168,7 @@ def test_a_cluster_without_nodes_is_an_error(nodes):
 def test_bad_arguments_are_errors():
     with pytest.raises(ValueError, match="at least 1 processor, not 0"):
         to_jobs(log_of((1, 0, 9, 1, 9)), nodes=1, procs_per_node=0)
-    with pytest.raises(ValueError, match="overrun is 'extend' or 'kill', not 'ignore'"):
+    with pytest.raises(ValueError, match="overrun is 'extend', 'kill' or 'run_on', not 'ignore'"):
         to_jobs(log_of((1, 0, 9, 1, 9)), nodes=1, overrun="ignore")
 
 
@@ -223,7 +225,7 @@ values = st.one_of(st.integers(-3, 200), st.just(-1), st.floats(-2, 1e13), st.in
     st.lists(st.tuples(values, values, values, values, values), min_size=1, max_size=30),
     st.integers(1, 64),
     st.integers(1, 4),
-    st.sampled_from(["extend", "kill"]),
+    st.sampled_from(["extend", "kill", "run_on"]),
 )
 def test_every_row_is_kept_or_left_out_and_what_is_kept_can_be_replayed(rows, nodes, procs_per_node, overrun):
     log = log_of(*rows)
@@ -238,7 +240,7 @@ def test_every_row_is_kept_or_left_out_and_what_is_kept_can_be_replayed(rows, no
     assert jobs.submit_us[0] == 0
     assert (np.diff(jobs.submit_us) >= 0).all()
     assert (jobs.run_us >= 1).all()
-    assert (jobs.run_us <= jobs.estimate_us).all()
+    assert overrun == "run_on" or (jobs.run_us <= jobs.estimate_us).all()
     assert ((jobs.nodes >= 1) & (jobs.nodes <= nodes)).all()
     order = np.lexsort((jobs.number, jobs.submit_us))
     assert order.tolist() == list(range(len(jobs)))

@@ -17,10 +17,9 @@ from pytest_docker.plugin import get_docker_services
 from balancer.clock import US, micros, wall_us
 from balancer.version import VERSION
 from fleet_kit.short_trace import NODES, write_scenario
+from parts import FLEET_IMAGES, OUR_IMAGES, compose_command, succeeds
 
 ROOT = Path(__file__).parents[4]
-IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
-OUR_IMAGES = os.environ.get("FLEET_IMAGES", "balancer-emulator")
 _EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
 _LIMIT_S = 600
 _TOY = Path(__file__).parents[1] / "toy"
@@ -32,41 +31,18 @@ ENV PYTHONPATH=/opt/packages
 """
 
 
-def _succeeds(*command):
-    try:
-        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-@pytest.fixture(scope="session")
-def engine():
-    """A Docker engine with the fleet's images; in CI there must be one (`.ci/run`)."""
-    names = [f"{OUR_IMAGES}/{name}:{VERSION}" for name in IMAGES]
-    missing = [name for name in names if not _succeeds("docker", "image", "inspect", name)]
-    if missing and "CI" not in os.environ:
-        pytest.skip(
-            "no Docker engine with the fleet's images: scripts/docker-engine start, scripts/fleet-images"
-        )
-    assert not missing, "no Docker engine with the fleet's images (.ci/run starts one and builds them)"
-
-
 def _docker(*words):
     subprocess.run(["docker", *words], check=True, capture_output=True, timeout=_LIMIT_S)
 
 
 @pytest.fixture
-def slurm_image(engine):
+def slurm_image():
     """What is in the environment of a run on the real Slurm."""
-    if "CI" not in os.environ and not _succeeds(
-        "docker", "image", "inspect", f"{OUR_IMAGES}/slurm:{VERSION}"
-    ):
-        pytest.skip("no image with Slurm: apt-get install slurmctld slurmd libfaketime, scripts/fleet-images")
     return {"COMPOSE_PROFILES": "slurm"}
 
 
 @pytest.fixture
-def toy_images(engine, toy, tmp_path):
+def toy_images(toy, tmp_path):
     """Images with the plug-ins of the tests in those that need them; the rest are ours under another name."""
     context = tmp_path / "images"
     shutil.copytree(tmp_path / "packages", context / "packages")
@@ -74,7 +50,7 @@ def toy_images(engine, toy, tmp_path):
         shutil.copy(module, context / "packages")
     (context / "Dockerfile").write_text(_DOCKERFILE)
     made = f"fleettest{os.getpid()}"
-    for name in IMAGES:
+    for name in FLEET_IMAGES:
         if name in {"batch", "controller", "balancer"}:
             _docker(
                 "build",
@@ -88,14 +64,14 @@ def toy_images(engine, toy, tmp_path):
         else:
             _docker("tag", f"{OUR_IMAGES}/{name}:{VERSION}", f"{made}/{name}:{VERSION}")
     yield made
-    _docker("rmi", *(f"{made}/{name}:{VERSION}" for name in IMAGES))
+    _docker("rmi", *(f"{made}/{name}:{VERSION}" for name in FLEET_IMAGES))
 
 
 @pytest.fixture
-def postgres(engine):
+def postgres():
     """What is in the environment of a fleet with its ledger in PostgreSQL."""
     image = {}
-    if "POSTGRES_IMAGE" not in os.environ and _succeeds("docker", "image", "inspect", "local/python-base"):
+    if "POSTGRES_IMAGE" not in os.environ and succeeds("docker", "image", "inspect", "local/python-base"):
         subprocess.run([ROOT / "scripts" / "postgres-image"], check=True, timeout=_LIMIT_S)
         image = {"POSTGRES_IMAGE": "local/postgres"}
     ledger = "postgresql://balancer:balancer@database/balancer"
@@ -112,7 +88,7 @@ def alone():
 
 @pytest.fixture(scope="session")
 def docker_compose_command():
-    return "docker compose" if _succeeds("docker", "compose", "version") else "docker-compose"
+    return " ".join(compose_command())
 
 
 class Compose:
@@ -265,7 +241,7 @@ def until(condition, complaint, compose):
 
 
 @pytest.fixture
-def compose(engine, alone, docker_compose_command, tmp_path, monkeypatch):
+def compose(alone, docker_compose_command, tmp_path, monkeypatch):
     """Start a fleet (the short trace, if the test writes nothing else); whatever happens, nothing of it is left."""
     folder = tmp_path / "scenarios"
     folder.mkdir()

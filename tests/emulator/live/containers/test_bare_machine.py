@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,19 +45,6 @@ def test_compose_and_swarm_run_the_images_of_this_version(name):
     assert set(re.findall(r"\$\{FLEET_VERSION:-([^}]*)\}", text)) == {VERSION}
 
 
-def missing(packages):
-    """Those that are not installed; a Python that is not Debian's brings what python3-venv has."""
-    shown = ["dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\n", *packages]
-    found = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
-    there = {line.split()[1] for line in found.splitlines() if line.startswith("installed ")}
-    if (
-        subprocess.run(["python3", "-c", "import ensurepip"], check=False, capture_output=True).returncode
-        == 0
-    ):
-        there.add("python3-venv")
-    return sorted(set(packages) - there)
-
-
 @contextmanager
 def taken_away(environ):
     """Whatever happens, nothing of this project and none of its images outlives the block."""
@@ -87,13 +73,9 @@ def left(project):
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_fresh_clone_leads_to_the_picture_with_what_the_page_says(engine, alone, tmp_path):
-    install, *lines = typed()
-    if lacks := missing(install.removeprefix(_INSTALL).split()) + [
-        each for each in ("docker-compose", "git") if shutil.which(each) is None
-    ]:
-        assert "CI" not in os.environ, lacks
-        pytest.skip(f"needs {', '.join(lacks)}")
+@pytest.mark.needs("fleet-images", "engine-programs", "git")
+def test_a_fresh_clone_leads_to_the_picture_with_what_the_page_says(alone, tmp_path):
+    _, *lines = typed()
     clone, scenarios, project = tmp_path / "clone", tmp_path / "scenarios", f"fleettest{os.getpid()}bare"
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
     scenarios.mkdir()

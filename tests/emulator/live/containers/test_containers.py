@@ -22,7 +22,12 @@ from emulator.scenario import load
 from emulator.workload.table import Kind
 from fleet_kit.short_trace import write_scenario
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.needs("fleet-images"),
+    pytest.mark.timeout(1500),
+]
 
 
 def test_a_run_in_containers_is_the_run_of_virtual_time_and_can_be_driven_from_outside(compose, tmp_path):

@@ -39,6 +39,7 @@ def join(tmp_path):
     return run
 
 
+@pytest.mark.needs("curl")
 def test_a_host_gets_the_image_joins_and_leaves_when_the_run_is_over(join, tmp_path):
     status, calls = join("sha256:old")
     assert status == 0
@@ -47,11 +48,13 @@ def test_a_host_gets_the_image_joins_and_leaves_when_the_run_is_over(join, tmp_p
     assert words == ["load --quiet", "swarm join --token SWMTKN 10.0.0.1:2377", "swarm leave"]
 
 
+@pytest.mark.needs("curl")
 def test_a_host_that_has_the_image_is_sent_none(join, tmp_path):
     join("sha256:new")
     assert not (tmp_path / "calls.image").exists()
 
 
+@pytest.mark.needs("curl")
 def test_a_host_of_a_swarm_of_ones_own_gets_the_image_and_stays_where_it_is(join, tmp_path):
     status, calls = join("", SWARM="active")
     assert status == 0

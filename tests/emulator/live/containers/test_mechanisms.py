@@ -13,7 +13,7 @@ from emulator.runner import prepare, run_virtual
 from emulator.scenario import load
 from fleet_kit.both_clocks import assert_proofs, assert_same, proofs_in
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("fleet-images"), pytest.mark.timeout(900)]
 
 
 def write(folder, *, name, workload, mechanism, seed=1, **live):

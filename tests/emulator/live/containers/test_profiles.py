@@ -1,7 +1,6 @@
 """The profiles `slurm` and `nova` of docker-compose.yml and what runs in their containers say the same."""
 
 import re
-import shutil
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from emulator.live.containers.nova_fleet import Nova
 from emulator.live.containers.slurm_fleet import Slurm
 from emulator.live.nova.system import NovaRun
 from emulator.scenario import ScenarioError, load
+from parts import compose_command
 
 ROOT = Path(__file__).parents[4]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -102,13 +102,11 @@ def test_the_image_of_nova_has_the_locked_packages_which_reach_the_build():
     assert "!requirements-nova.lock" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
+@pytest.mark.needs("compose")
 @pytest.mark.parametrize("profile", PROFILES, ids=name_of)
 def test_compose_takes_the_profile(profile, tmp_path):
-    compose = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
-    if shutil.which(compose[0]) is None:
-        pytest.skip("Compose is not installed")
     done = subprocess.run(
-        [*compose, "-f", ROOT / "docker-compose.yml", "--profile", profile.name, "config", "--services"],
+        [*compose_command(), "-f", ROOT / "docker-compose.yml", "--profile", profile.name, "config", "--services"],
         capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

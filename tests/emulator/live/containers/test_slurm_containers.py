@@ -9,7 +9,7 @@ from emulator.harness.record import JobState
 from emulator.report import files
 from emulator.workload.table import Kind
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("slurm-image"), pytest.mark.timeout(600)]
 _OTHERS = ("slurmctld", "slurmd", "slurm-balancer", "slurm-ondemand", "slurm-replayer")
 
 

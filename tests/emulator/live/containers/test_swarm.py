@@ -19,22 +19,24 @@ from emulator.scenario import load
 from fleet_kit import two_hosts
 from fleet_kit.both_clocks import assert_same, proofs_in
 from fleet_kit.short_trace import NODES, write_scenario
+from parts import OUR_IMAGES
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.needs("root", "fleet-images", "engine-programs", "curl"),
+]
 
 ROOT = Path(__file__).parents[4]
 TOY = Path(__file__).parents[1] / "toy"
 _EMULATOR = [sys.executable, "-c", "from emulator.cli import main; main()"]
-OUR_IMAGES = os.environ.get("FLEET_IMAGES", "balancer-emulator")
 _LIMIT_S = 600
 
 
 @pytest.fixture(scope="module")
-def host(engine):
+def host():
     """The other host; from the second run on it has the image."""
-    if lacks := two_hosts.missing():
-        assert "CI" not in os.environ, lacks
-        pytest.skip(f"needs {lacks}")
     with two_hosts.another_host() as host:
         yield host
 

@@ -11,11 +11,11 @@ from emulator.live.fleet import Fleet
 from emulator.runner import Prepared, run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
-from nova_kit.rig import needed
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
+    pytest.mark.needs("nova"),
     pytest.mark.timeout(570),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
@@ -57,7 +57,6 @@ def a_scenario(*, nodes, jobs, **changes):
 @pytest.fixture
 def live(tmp_path, monkeypatch):
     """Runs a scenario; nothing of it may be left, neither processes nor the folder of its PostgreSQL."""
-    needed()
     mark = f"LIVE_TEST={uuid.uuid4()}"
     monkeypatch.setenv(*mark.split("="))
 

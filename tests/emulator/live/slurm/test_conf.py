@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.slurm.conf import ConfError, read_fragment, slurm_conf
+from emulator.live.slurm.conf import read_fragment, slurm_conf
+from emulator.live.slurm.conf_lines import ConfError
 
 NAMES = ("n001", "n002", "n003", "n004")
 SITE = """\

@@ -22,7 +22,6 @@ from emulator.live.slurm.database import SERVER_PROGRAMS, Database, associations
 from emulator.live.slurm.system import find_program
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
-from fleet_kit import real_slurm
 from fleet_kit.both_clocks import run_live
 
 
@@ -43,9 +42,9 @@ def test_users_have_the_accounts_that_their_jobs_name():
 
 
 @pytest.mark.live
+@pytest.mark.needs("slurmdbd", "libfaketime")
 @pytest.mark.timeout(120)
 def test_a_server_that_starts_leaves_the_temporary_tables_of_others_alone(tmp_path):
-    real_slurm.needed_with_database()
     for folder in ("bin", "logs", "others"):
         (tmp_path / folder).mkdir()
     foreign = tmp_path / "others" / "#sql-temptable-1-2-3.MAI"
@@ -103,10 +102,10 @@ def swf(number, submit_s, run_s, nodes, user):
 
 
 @pytest.mark.live
+@pytest.mark.needs("slurmdbd", "libfaketime")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_die(tmp_path):
-    real_slurm.needed_with_database()
     (tmp_path / "site.conf").write_text(CONF)
     jobs = [
         swf(number, 60 * number, 400 + 50 * (number % 5), 1 + number % 4, 1 + number % 2)
@@ -171,10 +170,10 @@ PriorityCalcPeriod=1
 
 
 @pytest.mark.live
+@pytest.mark.needs("slurmdbd", "libfaketime")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has(tmp_path):
-    real_slurm.needed_with_database()
     (tmp_path / "site.conf").write_text(FAIR)
     # Physics has the machine for an hour; then it asks before chemistry does, and both want all of it.
     jobs = [swf(1, 0, 3600, 4, 1), swf(2, 1800, 300, 4, 1), swf(3, 2400, 300, 4, 2)]

@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from fleet_kit import real_slurm
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("slurm", "libfaketime")]
 PAGE = Path(__file__).parents[4] / "docs" / "live-slurm.md"
 CONF = """\
 ClusterName=site
@@ -24,9 +23,6 @@ SchedulerParameters=bf_interval=60,bf_window=2880
 PartitionName=debug Nodes=ALL MaxTime=60 PriorityTier=10
 PartitionName=batch Nodes=ALL Default=YES
 """
-
-
-real_slurm.needed()
 
 
 def swf(number, submit_s, run_s, nodes, queue):

@@ -13,8 +13,12 @@ from click.testing import CliRunner
 from emulator.cli import main
 from fleet_kit import real_slurm
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
-real_slurm.needed()
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.needs("slurm", "libfaketime"),
+    pytest.mark.timeout(300),
+]
 
 
 def swf(number, submit_s, run_s, nodes):

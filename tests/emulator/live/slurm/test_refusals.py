@@ -5,6 +5,7 @@ import pytest
 from emulator.live.batch_system import make_batch_system
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import system
+from emulator.live.slurm.fake_time import find_library
 from emulator.runner import prepare
 from emulator.scenario import ScenarioError, from_mapping, load
 
@@ -12,6 +13,15 @@ BATCH = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
 
 
 ONE_MIDPLANE = {"torus": [1, 1, 1, 1], "shapes": [[1, 1, 1, 1]]}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Slurm and libfaketime, for who only looks whether they are there."""
+    monkeypatch.setattr(system, "_PROGRAMS", ())
+    monkeypatch.setattr(
+        system, "find_library", lambda given: find_library(given) if given else tmp_path / "lib"
+    )
 
 
 def scenario(batch="slurm", mechanism=None, nodes=4, **live):
@@ -47,8 +57,9 @@ def scenario(batch="slurm", mechanism=None, nodes=4, **live):
         ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),
     ],
 )
-def test_a_run_that_is_not_possible_is_refused_with_the_reason(tmp_path, monkeypatch, wanted, problem):
-    monkeypatch.setattr(system, "_PROGRAMS", ())
+def test_a_run_that_is_not_possible_is_refused_with_the_reason(
+    installed, tmp_path, monkeypatch, wanted, problem
+):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     asked = scenario(**wanted)
     with pytest.raises(ScenarioError, match=problem):
@@ -58,9 +69,8 @@ def test_a_run_that_is_not_possible_is_refused_with_the_reason(tmp_path, monkeyp
 
 @pytest.mark.parametrize("weight", ["PriorityWeightAge", "PriorityWeightFairshare"])
 def test_a_priority_that_changes_is_refused_without_a_database_where_slurm_works_it_out_once(
-    tmp_path, monkeypatch, weight
+    installed, tmp_path, weight
 ):
-    monkeypatch.setattr(system, "_PROGRAMS", ())
     conf = tmp_path / "site.conf"
     conf.write_text(f"PriorityType=priority/multifactor\n{weight}=1000\n")
     asked = scenario(batch={"slurm": {"conf": str(conf)}})
@@ -81,8 +91,7 @@ def test_a_user_whom_this_machine_does_not_know_is_refused_before_the_run(tmp_pa
         Fleet(asked, prepare(asked), tmp_path)
 
 
-def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(system, "_PROGRAMS", ())
+def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(installed, tmp_path, monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "head.site")
     monkeypatch.setattr("socket.gethostbyname", {"head.site": "192.0.2.7"}.__getitem__)
     asked = scenario()
@@ -104,7 +113,7 @@ def test_a_machine_without_a_database_is_told_so_only_if_the_run_wants_one(tmp_p
     for name in system._PROGRAMS:
         (tmp_path / name).touch(0o755)
     monkeypatch.setattr(system, "_SEARCH", str(tmp_path))
-    monkeypatch.setattr(system.SlurmSystem, "library", lambda _: tmp_path / "libfaketime")
+    monkeypatch.setattr(system, "find_library", lambda _: tmp_path / "libfaketime")
     wanted = scenario(batch={"slurm": {"accounting": "slurmdbd"}})
     missing = "not installed: sacctmgr, .*mariadbd, .* apt-get install .* slurmdbd mariadb-server"
     with pytest.raises(ScenarioError, match=missing):

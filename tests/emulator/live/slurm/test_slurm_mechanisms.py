@@ -13,11 +13,14 @@ from emulator.live.job.orders import HEARD
 from emulator.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
-from fleet_kit import real_slurm
 from fleet_kit.both_clocks import proofs_of, run_live
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(400)]
-real_slurm.needed()
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.needs("slurm", "libfaketime"),
+    pytest.mark.timeout(400),
+]
 REALTIME = {"realtime": {"scheme": "pre_ckpt", "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
 PREEMPTED = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
 
@@ -84,12 +87,12 @@ def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp
     assert waited[0] < 3000 * S  # and not the two minutes more that a requeue costs
 
 
-@pytest.mark.parametrize("accounting", ["jobcomp", "slurmdbd"])
+@pytest.mark.parametrize(
+    "accounting", ["jobcomp", pytest.param("slurmdbd", marks=pytest.mark.needs("slurmdbd"))]
+)
 def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_rigid_one_is_preempted(
     tmp_path, accounting
 ):
-    if accounting == "slurmdbd":
-        real_slurm.needed_with_database()
     jobs = JobTable.build(
         submit_us=[0, 0, 1200 * S, 4800 * S],  # long after the first is over: a busy machine expands late
         run_us=[6000 * S, 6000 * S, 600 * S, 400 * S],

@@ -19,13 +19,14 @@ from emulator.report.compare import compare, render
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping, load
 from emulator.workload.table import Kind
-from fleet_kit import real_slurm
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(570)]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.needs("slurm", "libfaketime"),
+    pytest.mark.timeout(570),
+]
 ROOT = Path(__file__).parents[4]
-
-
-real_slurm.needed()
 
 
 class Meddler:

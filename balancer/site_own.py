@@ -1,0 +1,161 @@
+"""What the service itself needs to start: token file, TLS files, ledger, places to listen. Looked at, not changed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import ssl
+import stat
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from balancer.auth.files import AuthFileError
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.auth.tokens import TokenFile
+from balancer.config import ConfigError
+from balancer.drivers.base import SiteCheck
+from balancer.ledger.errors import LedgerError
+from balancer.ledger.reading import open_to_read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from balancer.config import Config
+
+
+def check_tls(config: Config) -> None:
+    """Raises ConfigError for files that cannot be used."""
+    if config.tls_cert is None or config.tls_key is None:
+        return
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        made.load_cert_chain(config.tls_cert, config.tls_key)
+    except OSError as error:
+        raise ConfigError(
+            f"tls_cert, tls_key: {config.tls_cert} and its key cannot be used: {error}"
+        ) from error
+    if config.tls_client_ca is not None:
+        try:
+            made.load_verify_locations(config.tls_client_ca)
+        except OSError as error:
+            raise ConfigError(f"tls_client_ca: {config.tls_client_ca} cannot be used: {error}") from error
+
+
+def check_tokens(config: Config) -> str:
+    """What is missing; "": nothing. Raises ConfigError for files that cannot be used."""
+    if not config.authenticates:
+        return ""
+    try:
+        tokens = TokenFile(config.tokens_path).tokens()
+        HookKeyFile(config.hook_keys_path).keys_of("any")
+    except AuthFileError as error:
+        raise ConfigError(str(error)) from error
+    return "" if tokens else "there is no token yet: make one with `balancer token create --role operator`"
+
+
+def own_checks(config: Config) -> Iterator[SiteCheck]:
+    """A line for each thing without which `serve` would not start, or would serve nobody."""
+    if config.tls_cert is not None:
+        yield SiteCheck("the TLS files can be used", _tls(config))
+    if config.authenticates:
+        yield SiteCheck("the token file can be read and has a token", _tokens(config))
+    yield SiteCheck("the ledger can be opened", _ledger(config))
+    yield SiteCheck(f"{config.host}:{config.port} can be listened on", _address(config))
+    if config.unix_socket is not None:
+        yield SiteCheck(f"{config.unix_socket} can be listened on", _unix_socket(config, config.unix_socket))
+    if config.ready_file is not None:
+        yield SiteCheck(
+            "the ready file can be written", _folder("ready_file", config.ready_file.absolute().parent)
+        )
+
+
+def _tls(config: Config) -> str:
+    try:
+        check_tls(config)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _tokens(config: Config) -> str:
+    try:
+        return check_tokens(config)
+    except ConfigError as error:
+        return str(error)
+
+
+def _ledger(config: Config) -> str:
+    path = None if "://" in config.db else Path(config.db).absolute()
+    if path is not None:
+        problem = _folder("db", path.parent)
+        if problem or not path.exists():
+            return problem  # `serve` makes a new one
+        if not os.access(path, os.R_OK | os.W_OK):
+            return f"db: {path} may not be read and written by this user: run `balancer check` as the service's user"
+    try:
+        with closing(open_to_read(config.db)) as reader:
+            reader.load()
+    except LedgerError as error:
+        return str(error)
+    return ""
+
+
+def _folder(key: str, folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{key}: there is no folder {folder}: make it"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{key}: this user may not write in {folder}: run `balancer check` as the service's user"
+    return ""
+
+
+def _address(config: Config) -> str:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((config.host, config.port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and is_running(config):
+                return ""
+            return (
+                f"host, port: {config.host}:{config.port}: {error.strerror or error}; choose another `port`"
+            )
+    return ""
+
+
+def _unix_socket(config: Config, path: Path) -> str:
+    problem = _folder("unix_socket", path.absolute().parent)
+    if problem or not path.exists():
+        return problem
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        return f"unix_socket: {path} is there and is no socket: choose another path"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        is_answered = probe.connect_ex(str(path)) == 0
+    if is_answered and not is_running(config):
+        return f"unix_socket: another process listens on {path}: choose another path"
+    return ""
+
+
+def is_running(config: Config) -> bool:
+    """Whether a service has this very ledger open: then its addresses are in use, as they should be."""
+    if "://" in config.db:
+        try:
+            with closing(open_to_read(config.db)) as reader:
+                return reader.writer().holder != ""
+        except LedgerError:
+            return False
+    try:
+        held = os.open(f"{config.db}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(held)
+    return False
