@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.report.wording import duration, number
+from emulator.workload.workload import is_not_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,6 +121,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     rows = [("batch jobs run", ", ".join([number(summary["jobs_run"]), *remarks]))]
     rows += [(f"left out: {reason}", number(count)) for reason, count in summary["jobs_left_out"].items()]
+    rows += [(what, number(count)) for what, count in summary["jobs_changed"].items() if is_not_read(what)]
     wait = ", ".join(
         f"{name} {duration(summary[key])}"
         for name, key in (("mean", "mean_wait_s"), ("median", "median_wait_s"), ("longest", "max_wait_s"))

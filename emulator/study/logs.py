@@ -18,7 +18,7 @@ from emulator.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.held import held
-from emulator.workload.rules import to_jobs
+from emulator.workload.rules import not_read, to_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
@@ -282,10 +282,11 @@ def _left_out(which: str, work: Workload, too_wide: int, nodes: int) -> list[str
     reasons = dict(work.left_out)
     if too_wide:
         reasons[f"wider than the {nodes} nodes of the batch part"] = too_wide
+    notes = [f"{which}: {note}" for note in not_read(work)]
     if not reasons:
-        return []
+        return notes
     text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-    return [f"{which}: left out: {text}"]
+    return [f"{which}: left out: {text}", *notes]
 
 
 def usable_weeks(logs: Logs) -> list[int]:

@@ -15,6 +15,7 @@ from emulator.workload.held import held
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
+from emulator.workload.workload import PASSED_OVER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,9 +91,11 @@ def check(
         in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
     left_out += [(count, what, "no job of its own") for what, count in log.passed_over.items()]
+    passed_over = {PASSED_OVER.format(what) for what in log.passed_over}
     left_out += [
         (count, what, "" if what == rules.MALFORMED else "kept, and changed so")
         for what, count in workload.counted.items()
+        if what not in passed_over
     ]
     return Check(
         source=workload.source,
@@ -164,7 +167,7 @@ def _understood(
     names = ", ".join(f"{len(np.unique(column[column >= 0])):,} {name}" for name, column in kinds)
     return [
         ("format", format_name),
-        ("jobs", f"{len(jobs):,} of {_records(log):,} lines"),
+        ("jobs", f"{len(jobs):,} of {log.records:,} lines"),
         ("when", _when(log, workload)),
         ("cluster", cluster),
         ("size of jobs", size),
@@ -172,10 +175,6 @@ def _understood(
         ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
         ("names", names),
     ]
-
-
-def _records(log: SwfLog) -> int:
-    return len(log) + log.malformed + sum(log.passed_over.values())
 
 
 def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool) -> list[tuple[str, str]]:

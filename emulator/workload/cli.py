@@ -182,7 +182,8 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
         write_swf(log, target)
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from error
-    click.echo(f"{target}: {len(log):,} jobs{_left_out(log)}")
+    of_all = "" if log.records == len(log) else f" of {log.records:,} records"
+    click.echo(f"{target}: {len(log):,} jobs{of_all}{_left_out(log)}")
 
 
 @trace.command()

@@ -47,6 +47,7 @@ class Servers:
     def __init__(self) -> None:
         self._found: list[Server] = []
         self._newest_s = 0.0
+        self._passed_over: list[str] = []
 
     def add(self, server: Server) -> None:
         """Raises Malformed for one that ends before it begins."""
@@ -54,6 +55,10 @@ class Servers:
             raise Malformed(f"it ends at {iso(server.end_s)}, before it begins at {iso(server.begin_s)}")
         self._found.append(server)
         self.seen(server.begin_s if server.end_s is None else server.end_s)
+
+    def pass_over(self, what: str) -> None:
+        """A record that is no server's time of its own."""
+        self._passed_over.append(what)
 
     def seen(self, time_s: float | None) -> None:
         """The record tells of this time."""
@@ -77,6 +82,8 @@ class Servers:
                 user=rows.users.number(server.user),
                 group=rows.groups.number(server.project),
             )
+        for what in self._passed_over:
+            rows.pass_over(what)
         more = [f"; {SHARED_KEY}: yes"]
         if running:
             more.append(

@@ -9,7 +9,8 @@ Names and meaning: HTCondor manual, Job ClassAd Attributes. A job that was start
 (`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed if it ran
 until then (`LastJobStatus`); one that was held or evicted before that ran for its time on machines. Machines are cut
 into slots, so processors, GPUs and the machine are known and whole nodes are not: a study wants `--shared-nodes`.
-Jobs of the scheduler and local universes run on the submit host and are passed over.
+Jobs of the scheduler and local universes run on the submit host and are passed over. Several records of one job (pages
+that overlap, or a record a run) are its last run.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ def _take(ad: Any, rows: Rows) -> None:
         raise Malformed(f"not a job: {str(ad)[:40]}")
     universe = _known(ad, "JobUniverse")
     if universe in {_SCHEDULER, _LOCAL}:
+        rows.pass_over(f"job of the {'scheduler' if universe == _SCHEDULER else 'local'} universe")
         return
     submit_s = whole(_text(ad, "QDate"), "QDate")
     start_s = _known(ad, "JobCurrentStartDate") or _known(ad, "JobStartDate")
@@ -131,7 +133,13 @@ def _take(ad: Any, rows: Rows) -> None:
     procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, asked)
     memory_mb = _known(ad, "RequestMemory")
     machine = (_text(ad, "LastRemoteHost") or "").rpartition("@")[2]
-    rows.add(
+    owner = _text(ad, "Owner") or _text(ad, "User")
+    named = (_text(ad, "GlobalJobId"), _text(ad, "ClusterId"), _text(ad, "ProcId"), submit_s, owner)
+    is_named = "ClusterId" in ad or "GlobalJobId" in ad
+    rows.add_run(
+        named if is_named else len(rows),
+        start_s or -1,
+        end_s or start_s,
         number=_known(ad, "ClusterId") * _MOST_PROCESSES + _known(ad, "ProcId") if "ClusterId" in ad else -1,
         submit_s=submit_s,
         wait_s=start_s - submit_s if start_s else -1,
@@ -143,7 +151,7 @@ def _take(ad: Any, rows: Rows) -> None:
         requested_s=_known(ad, "AllowedJobDuration") or _known(ad, "AllowedExecuteDuration") or -1,
         requested_memory_kb=memory_mb * 1024 * hosts // procs if memory_mb else -1,
         status=_status(ad, status),
-        user=rows.users.number(_text(ad, "Owner") or _text(ad, "User")),
+        user=rows.users.number(owner),
         group=rows.groups.number(_text(ad, "AcctGroup")),
     )
 

@@ -43,10 +43,12 @@ class TraceInfo:
     waited), `load` is the sum of run time x nodes over nodes x span. `estimate_share` is the share of jobs
     with an estimate, `overrun_share` the share of these that ran longer, `overestimate` the median of their
     estimate / run time.
+    Of the `records` of the file `rows` may be jobs, `jobs` are; `left_out` and `counted` tell of the others.
     `users`, `groups` and `queues` count the different ones.
     """
 
     source: str
+    records: int
     rows: int
     jobs: int
     nodes: int
@@ -85,6 +87,7 @@ def describe(log: SwfLog, workload: Workload) -> TraceInfo:
     unix_start = log.key_int("UnixStartTime")
     return TraceInfo(
         source=workload.source,
+        records=log.records,
         rows=len(log),
         jobs=len(jobs),
         nodes=workload.nodes,
@@ -119,7 +122,7 @@ def render(info: TraceInfo) -> RenderableType:
     facts.add_column(style="bold")
     facts.add_column()
     begin = "" if not info.unix_start else f", from {np.datetime64(info.unix_start, 's')} UTC"
-    facts.add_row("jobs", f"{info.jobs:,} of {info.rows:,} lines")
+    facts.add_row("jobs", f"{info.jobs:,} of {info.records:,} lines")
     facts.add_row("cluster", f"{info.nodes:,} nodes")
     facts.add_row("span", f"{info.span_s / 86_400:,.1f} days{begin}")
     facts.add_row("offered load", f"{info.load:.2f}")

@@ -4,7 +4,7 @@ A line a finished job, `"JOB_FINISH" "10.1" TIME JOBID ...`: fields between blan
 doubled within. Their order is in lsb.acct(5) (LSF 10.1 reference). A job ends when its record was written. Nodes are
 the hosts that it ran on, processors its slots, GPUs what its resource requirement reserves on each host (by `bsub -gpu`
 or `-R "rusage[ngpus_excl_p=2]"`). The estimate is the run limit, which newer versions write, else the deadline. A job
-that was requeued has a record a run; each counts as a job of its own, submitted when the first was.
+that was requeued has a record a run; it is its last one, submitted when the first was.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def _take(line: str, rows: Rows) -> None:
     if match is None:
         raise Malformed('not an accounting record ("JOB_FINISH" "10.1" TIME JOBID ...)')
     if match[1] == _RESERVED:
+        rows.pass_over(f"{_RESERVED} record")
         return
     said, hosts = _named([text or word for text, word in _FIELD.findall(line)])
     submit_s, start_s, end_s = (_time_s(said, name) for name in ("submitTime", "startTime", "eventTime"))
@@ -106,9 +107,13 @@ def _take(line: str, rows: Rows) -> None:
     procs = sum(count for count, _ in slots) or asked
     limit_s = _count(said, "runLimit") or (_time_s(said, "termTime") - start_s if ran else 0)
     memory_kb = _count(said, "maxRMem")
-    rows.add(
-        number=whole(said["jobId"], "jobId")
-        | _count(said, "idx") << 32,  # as LSF itself numbers an array's elements
+    # As LSF itself numbers an array's elements.
+    number = whole(said["jobId"], "jobId") | _count(said, "idx") << 32
+    rows.add_run(
+        (number, submit_s, said["userName"]),
+        start_s if ran else -1,
+        end_s,
+        number=number,
         submit_s=submit_s,
         wait_s=start_s - submit_s if ran else -1,
         run_s=end_s - start_s if ran else -1,

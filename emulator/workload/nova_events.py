@@ -49,7 +49,7 @@ class NovaEventsFormat:
             lives.setdefault(server, []).append((time_s, str(event.get("Action") or event.get("action"))))
             servers.seen(time_s)
         for life in lives.values():
-            for begin_s, end_s in _spans(sorted(life)):
+            for begin_s, end_s in _spans(sorted(life), servers):
                 servers.add(Server(begin_s, end_s))
         return servers.log(path, "from events of servers", faults)
 
@@ -63,8 +63,11 @@ def _start_s(event: dict[str, Any], server: str) -> float:
     return time_s
 
 
-def _spans(life: list[tuple[float, str]]) -> Iterator[tuple[float, float | None]]:
-    """From when to when a server was on a host; the last may have no end. An end without its begin is none."""
+def _spans(life: list[tuple[float, str]], servers: Servers) -> Iterator[tuple[float, float | None]]:
+    """From when to when a server was on a host; the last may have no end. An end without its begin is none.
+
+    What neither begins nor ends such a time is counted.
+    """
     begin_s: float | None = None
     for time_s, action in life:
         if action in _BEGINS and begin_s is None:
@@ -72,6 +75,9 @@ def _spans(life: list[tuple[float, str]]) -> Iterator[tuple[float, float | None]
         elif action in _ENDS and begin_s is not None:
             yield begin_s, time_s
             begin_s = None
+            servers.pass_over("event that ends a server's time on a host")
+        else:
+            servers.pass_over("event that neither begins nor ends a server's time on a host")
     if begin_s is not None:
         yield begin_s, None
 

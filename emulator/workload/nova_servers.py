@@ -58,8 +58,9 @@ class NovaServersFormat:
         for place, record in enumerate(_of_json(path) if is_json else _of_csv(path), 1):
             said = {_plain(name): value for name, value in record.items()}
             try:
+                updated_s = unix_s(said.get("updated") or said.get("updated_at"), "updated")
                 servers.add(_server(said))
-                servers.seen(unix_s(said.get("updated") or said.get("updated_at"), "updated"))
+                servers.seen(updated_s)
             except Malformed as fault:
                 faults.add(path, f"server {said.get('id') or said.get('uuid') or place}", fault)
         return servers.log(path, "from a cloud's servers", faults)

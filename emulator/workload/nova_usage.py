@@ -39,8 +39,12 @@ class NovaUsageFormat:
         servers, faults = Servers(), Faults(lenient)
         found = False
         for report in _reports(read_json(path)):
+            if not isinstance(report, dict):
+                faults.add(path, "report", f"not an object: {str(report)[:40]}")
+                continue
             usages = report.get("server_usages", report.get("Servers"))
             if not isinstance(usages, list):
+                servers.pass_over("project without its servers")
                 continue
             found = True
             stop_s = unix_s(report.get("stop"), "stop")
@@ -58,13 +62,14 @@ class NovaUsageFormat:
         return servers.log(path, "from Nova's usage report", faults)
 
 
-def _reports(document: Any) -> Iterator[dict[str, Any]]:
+def _reports(document: Any) -> Iterator[Any]:
     """The projects of an answer, of several answers (pages), or of the command line client."""
     if isinstance(document, list):
         for each in document:
             yield from _reports(each)
         return
     if not isinstance(document, dict):
+        yield document
         return
     inside = document.get("tenant_usages", document.get("tenant_usage"))
     if inside is not None:

@@ -6,7 +6,7 @@ An object of jobs by their numbers (OAR 2.5: `submissionTime`, `startTime`, `sto
 (OAR 3: `submission_time`, ...). Times are Unix times, 0 for what has not come; the walltime is in seconds. Nodes are
 the different names in `assigned_network_address`, processors the `assigned_resources`, GPUs those that were asked for
 (`-l host=2/gpu=4`: each level of the hierarchy within the one before, oarsub(1)). Jobs of the type `inner` run on the
-nodes of another job (`container`) and are passed over.
+nodes of another job (`container`) and are passed over. Several records of one job are one job.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
     if not isinstance(job, dict):
         raise Malformed(f"not an object: {str(job)[:40]}")
     if any(str(each).startswith("inner=") for each in _listed(job, "types")):
+        rows.pass_over("job inside a container")
         return
     submit_s = whole(_text(job, "submit"), "submissionTime")
     start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
@@ -99,8 +100,12 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         len(_listed(job, "assigned_resources")),
     )
     limit = job.get("walltime")
-    rows.add(
-        number=whole(_text(job, "number") or name, "Job_Id"),
+    number = whole(_text(job, "number") or name, "Job_Id")
+    rows.add_run(
+        (number, submit_s, _text(job, "owner")),
+        start_s if has_started else -1,
+        max(start_s, stop_s if has_ended else 0),
+        number=number,
         submit_s=submit_s,
         wait_s=start_s - submit_s if has_started else -1,
         run_s=stop_s - start_s if has_started and has_ended else -1,

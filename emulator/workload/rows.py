@@ -14,6 +14,7 @@ from emulator.workload.swf import (
     HOST_KEY,
     NODES_KEY,
     RESERVATION_KEY,
+    SAMPLES,
     UNKNOWN,
     SwfLog,
 )
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _MOST_COMPLAINTS = 10
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
+__all__ = [
+    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "files_of", "first_line", "lines_of",
+    "read_records", "span_s", "whole",
+]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
 

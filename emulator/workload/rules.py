@@ -22,7 +22,7 @@ from emulator.workload.relations import (
 )
 from emulator.workload.swf import UNKNOWN, SwfLog
 from emulator.workload.table import JobTable, Kind
-from emulator.workload.workload import Workload
+from emulator.workload.workload import MALFORMED_LINE, PASSED_OVER, Workload, is_not_read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ ESTIMATE_MISSING = "estimate missing, run time taken"
 ESTIMATE_CUT = "estimate longer than 285 years, cut"
 OVERRUN = "ran longer than its estimate"
 INSTANT = "ran for less than a second, taken as one"
-MALFORMED = "malformed line"
+MALFORMED = MALFORMED_LINE
 RENUMBERED = "job number missing or taken, renumbered"
 RELABELLED = "{} number too large, renumbered"
 
@@ -89,6 +89,7 @@ def to_jobs(
     * `dependencies` and `cancelled`: the columns of `relations.py` from fields 17 and 18, and of jobs that were
       cancelled (status 5); those would have run for what they asked for.
     * `queue_field`: the queue is field 15, or with "partition" field 16.
+    * `counted` also has what the reader made no rows of, so that with `left_out` every record of the file is told of.
     * User, group, queue or status numbers beyond 32 bits (hashes) are replaced by 1, 2, ... in their order.
 
     Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
@@ -121,7 +122,8 @@ def to_jobs(
             f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})", left_out
         )
 
-    counted = {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
+    counted = {PASSED_OVER.format(what): count for what, count in log.passed_over.items()}
+    counted |= {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
     submit_s = log.column("submit_s")[rows]
     shift_s = submit_s.min() if origin_s is None else origin_s
     run_us = _micros(run_s[rows])
@@ -165,6 +167,11 @@ def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> di
         return {}
     counted[CANCELLED_AT_A_TIME] = int(known.sum())
     return {CANCEL: np.where(known, _micros(cancel_s), -1)}
+
+
+def not_read(work: Workload) -> list[str]:
+    """Sentences on the records that became no rows of the log: passed over, or malformed."""
+    return [f"{count:,} x {what}" for what, count in work.counted.items() if is_not_read(what)]
 
 
 def in_order(counts: dict[str, int]) -> dict[str, int]:

@@ -59,6 +59,8 @@ NODES_KEY = "NodesColumn"
 GPUS_KEY, HOST_KEY, RESERVATION_KEY = "GpusColumn", "HostColumn", "ReservationColumn"
 """The same for a job's GPUs, for the number of the one node that it ran on, and for that of its reservation."""
 
+SAMPLES = "sample of usage"
+"""What is passed over where nobody knows jobs, only how much was in use."""
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
@@ -105,6 +107,15 @@ class SwfLog:
 
     def __len__(self) -> int:
         return len(self.columns[0])
+
+    @property
+    def records(self) -> int:
+        """The records of the file: each is a row, one that was passed over, or malformed.
+
+        Rows that were made of samples of usage are no records, the samples are.
+        """
+        rows = 0 if SAMPLES in self.passed_over else len(self)
+        return rows + sum(self.passed_over.values()) + self.malformed
 
     @classmethod
     def build(

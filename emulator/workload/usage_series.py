@@ -20,7 +20,7 @@ from balancer.clock import US
 from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.packing import Demand, to_leases
-from emulator.workload.rows import Faults, Malformed, Rows
+from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +52,13 @@ class UsageSeriesFormat:
         faults = Faults(lenient)
         is_json = beginning(path).startswith("{")
         series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults)
+        records = len(series) if is_json else sum(map(len, series.values()))
         series = {name: sorted(samples) for name, samples in series.items() if samples}
         if not series:
             raise TraceError(f"{path}: there are no samples in it")
         need = _sum(path, list(series.values()))
         leases, rows = to_leases(need), Rows()
+        rows.passed_over[SAMPLES] = records
         zero_us = need.time_us[0]
         for number, (submit_us, run_us) in enumerate(
             zip(leases.submit_us.tolist(), leases.run_us.tolist(), strict=True), 1

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
+MALFORMED_LINE = "malformed line"
+PASSED_OVER = "no job of its own: {}"
+"""Records that a reader passed over, by what they are."""
+
+
+def is_not_read(what: str) -> bool:
+    """Whether something that was counted is records of the file that became no rows of the log."""
+    return what == MALFORMED_LINE or what.startswith(PASSED_OVER.format(""))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """The jobs of a log that can be replayed on `nodes` nodes.

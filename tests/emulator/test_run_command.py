@@ -437,3 +437,15 @@ class TestManners:
         assert "_emulator_completion" in script.stdout
         asked = {"_EMULATOR_COMPLETE": "bash_complete", "COMP_WORDS": "emulator comp", "COMP_CWORD": "1"}
         assert CliRunner().invoke(main, prog_name="emulator", env=asked).stdout == "plain,compare\n"
+
+
+def test_a_run_of_an_accounting_log_tells_what_is_no_job_of_its_own(emulator, tmp_path):
+    row = "{job}|1767225600|1767225610|1767225670|60|5|1|8|COMPLETED\n"
+    head = "JobIDRaw|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State\n"
+    log = tmp_path / "slurm.txt"
+    log.write_text(head + row.format(job="7") + row.format(job="7.batch") + row.format(job="7.0"))
+    result = emulator("run", "--trace", log, "--nodes", 4, "--out", "results")
+    assert result.exit_code == 0
+    assert "no job of its own: step of a job  2" in result.output
+    summary = json.loads((tmp_path / "results" / "summary.json").read_text())
+    assert (summary["jobs_run"], summary["jobs_changed"]) == (1, {"no job of its own: step of a job": 2})

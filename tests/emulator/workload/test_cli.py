@@ -31,7 +31,10 @@ def test_a_converted_log_gives_the_same_jobs(emulator_trace, output_of, tmp_path
     result = emulator_trace("convert", source, tmp_path / name)
     counts = [(14, "Q"), (14, "S"), (1, "R"), (2, "D")]
     passed_over = ", ".join(f"{n} x {kind} record passed over" for n, kind in counts)
-    assert (result.exit_code, result.output) == (0, f"{tmp_path / name}: 13 jobs, {passed_over}\n")
+    assert (result.exit_code, result.output) == (
+        0,
+        f"{tmp_path / name}: 13 jobs of 44 records, {passed_over}\n",
+    )
     before, after = (to_jobs(load(path), nodes=8).jobs for path in (source, tmp_path / name))
     assert all(
         np.array_equal(getattr(before, column), getattr(after, column)) for column in ("submit_us", "nodes")
@@ -46,7 +49,7 @@ def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(emulator_tr
     assert not (tmp_path / "out.swf").exists()
     lenient = emulator_trace("convert", "--lenient", path, tmp_path / "out.swf")
     assert lenient.exit_code == 0
-    assert "1 jobs, 1 malformed lines left out" in lenient.output
+    assert "1 jobs of 2 records, 1 malformed lines left out" in lenient.output
 
 
 def test_a_converted_logs_name_must_end_in_swf(emulator_trace, text_file, tmp_path):
@@ -122,3 +125,10 @@ def test_what_generate_cannot_use_is_one_line_and_status_2(emulator_trace, words
     result = emulator_trace("generate", *(["--", *words] if words[0].startswith("-") else words))
     assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     assert message in result.output
+
+
+def test_info_tells_what_is_no_job_of_its_own(emulator_trace, output_of):
+    result = emulator_trace("info", output_of("torque/accounting-log.txt"), "--nodes", 8)
+    assert result.exit_code == 0
+    assert "of 44 lines" in result.output
+    assert "14  no job of its own: Q record" in result.output

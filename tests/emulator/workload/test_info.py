@@ -38,6 +38,7 @@ def test_the_figures_of_a_log(log_path):
     info = describe(log, to_jobs(log, nodes=None))
     assert info == TraceInfo(
         source=str(log_path),
+        records=5,
         rows=5,
         jobs=3,
         nodes=10,
