@@ -75,12 +75,12 @@ def ended(process):
             process.kill()
 
 
-def up(folder, scenario):
+def up(folder, scenario, address):
     """`emulator fleet swarm up` on this host: the process."""
     out = folder / "runs"
     out.mkdir()
     return subprocess.Popen(
-        [*_EMULATOR, "fleet", "swarm", "up", str(scenario), "--hosts", "2", "--address", two_hosts.HERE,
+        [*_EMULATOR, "fleet", "swarm", "up", str(scenario), "--hosts", "2", "--address", address,
          "--port", "0", "--fleet", f"swarm{os.getpid()}", "--out", str(out), "--images", OUR_IMAGES],
         cwd=ROOT, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -97,13 +97,13 @@ def invitation(process):
 def run_on_both(other, tmp_path, scenario):
     """The record of the run, and its folder. Nothing is left of it on either host."""
     before = what_is_there(here), what_is_there(other.docker), links()
-    with ended(up(tmp_path, scenario)) as manager:
+    with ended(up(tmp_path, scenario, other.here)) as manager:
         typed = other.command("sh", "-c", invitation(manager))
         with ended(subprocess.Popen(typed, env=other.environ)) as worker:
             said = manager.stderr.read()
             assert manager.wait(_LIMIT_S) == 0, said
             assert worker.wait(_LIMIT_S) == 0
-    assert f"nodes: {NODES // 2} on {two_hosts.HERE}, {NODES // 2} on {two_hosts.THERE}" in said
+    assert f"nodes: {NODES // 2} on {other.here}, {NODES // 2} on {other.address}" in said
     assert (what_is_there(here), what_is_there(other.docker), links()) == before
     folder = tmp_path / "runs" / f"{scenario.stem}-live"
     return files.load(folder), folder
