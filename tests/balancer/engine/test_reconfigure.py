@@ -47,12 +47,12 @@ def test_the_reserve_grows_at_once(world, kit):
 def test_what_cannot_be_used_changes_nothing(world):
     w = world(nodes=2, has_cloud=False)
     lent = w.engine.wait_for_request(w.engine.submit_request(1).request_id).record.nodes
-    before, seq = w.settled(), w.engine.ledger.last_seq()
+    before, log = w.settled(), w.log()
     with pytest.raises(LedgerError, match=f"node {lent[0]} is OD_ALLOC"):
         reconfigured(w, [name for name in w.names if name not in lent])
     with pytest.raises(ValueError, match="static_reserve is 3"):
         reconfigured(w, w.names, static_reserve=3)
-    assert (w.states(), w.engine.ledger.last_seq()) == (before, seq)
+    assert (w.states(), w.log()) == (before, log)
     w.engine.release_nodes(lent)
     assert w.engine.submit_request(1).request_id
 
