@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
+
 NEVER = (1 << 63) - 1
 
 # What the tables of every machine begin with: columns of the job table and of the run table, registers. What is
@@ -28,10 +30,21 @@ EVERY_JOB, EVERY_RUN, EVERY_REGISTER = range(8), range(5), range(8)
 SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = EVERY_JOB
 RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(8, 13)
 JOB_COLUMNS = 13
-# Columns of the node table. JOB: what runs on it, -1 for nothing; SINCE: when it last became idle;
-# PLACE: where an idle node of the pool stands in the free stack.
-JOB, OFFLINE, SINCE, PLACE = range(4)
-NODE_COLUMNS = 4
+
+
+class Node:
+    """A row of the node table."""
+
+    job: int
+    """What runs on it, -1 for nothing."""
+    offline: int
+    """1 if it is out of the batch pool, or will be when its job ends; 0 otherwise."""
+    since_us: int
+    """When it last became idle."""
+    place: int
+    """Where an idle node of the pool stands in the free stack."""
+
+
 # An entry of the plan: so many nodes come back at the expected end AT.
 AT, HOW_MANY = range(2)
 # Columns of the plan's blocks. SLOT: where its entries are; LAST: no entry is later; SUM: of HOW_MANY.
@@ -74,8 +87,15 @@ AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
-State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
+Nodes: TypeAlias = "Rows[Node]"
+State: TypeAlias = "tuple[Ints, Nodes, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+def clear_nodes(node: Nodes) -> None:
+    """Every node is idle since the beginning and in the pool."""
+    for field, value in (("job", -1), ("offline", 0), ("since_us", 0), ("place", -1)):
+        node[field][:] = value
 
 
 def node_array(nodes: Iterable[int]) -> Ints:
