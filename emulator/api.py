@@ -20,7 +20,7 @@ from balancer.plugins import IN_USE
 from emulator.harness.laws import assert_lawful
 from emulator.plugins import KINDS
 from emulator.report import files
-from emulator.report.progress import RunProgress
+from emulator.report.progress import RunProgress, counted
 from emulator.result import Result, as_pandas, as_polars
 from emulator.runner import make_mechanism, prepare, run_or_fail
 from emulator.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
@@ -77,7 +77,9 @@ def run(
             files.check_target(Path(out))
         prepared = prepare(scenario)
         make_mechanism(scenario)  # a wrong parameter is an error before anything has run
-        with RunProgress(jobs=len(prepared.jobs), quiet=not _is_watched(progress)) as shown:
+        with RunProgress(
+            jobs=len(prepared.jobs), quiet=not _is_watched(progress), what=counted(prepared.jobs)
+        ) as shown:
             shown.announce_compiling()
 
             def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _LONG_POLL_S = 2.0
 """How often a create that waits looks whether anybody still wants it."""
 _PAUSE_S = 0.1
-_FRESH_S = 1.0
+_FRESH_S = 0.2
 """For how long what Nova said of its hosts is taken as true."""
 
 
