@@ -32,7 +32,7 @@ from emulator.scenario_parts import (
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
-from emulator.workload.overruns import Overrun  # noqa: TC001 - pydantic reads it
+from emulator.workload.overruns import Overrun, Size  # noqa: TC001 - pydantic reads it
 from emulator.workload.platforms import taken_from, with_platform
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class WorkloadPart(_Part):
     transforms: list[Any] = Field(default_factory=list)
     overrun: Overrun = "extend"
     procs_per_node: int = Field(default=1, ge=1)
-    size: Literal["nodes", "procs"] = "nodes"
+    size: Size = "nodes"
     origin_s: float | None = Field(default=None, ge=0)
     zero_run: Literal["leave_out", "one_second"] = "leave_out"
     lenient: bool = False
