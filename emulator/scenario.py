@@ -7,6 +7,7 @@ with each result, so that a run can be repeated from its folder.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from os import PathLike
@@ -36,8 +37,6 @@ from emulator.workload.overruns import Overrun, Size  # noqa: TC001 - pydantic r
 from emulator.workload.platforms import taken_from, with_platform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic_core import ErrorDetails
 
     from balancer.plugins import Plugins
@@ -317,8 +316,18 @@ def scenario_of(
         document, folder = (
             (read_document(path), path.parent) if is_scenario_file(path) else (of_trace(path), folder)
         )
-    else:
+    elif isinstance(source, Mapping):
         document = copy.deepcopy(dict(source))
+    else:
+        several = (
+            " (several logs: {'workload.trace': [...]} of a sweep's grid)"
+            if isinstance(source, list | tuple)
+            else ""
+        )
+        raise ScenarioError(
+            "a scenario file, a job log, the keys of a scenario or a table of jobs is expected, not a "
+            f"{type(source).__name__}{several}"
+        )
     for key, value in changes.items():
         try:
             set_key(document, key.split("."), value)
