@@ -300,9 +300,7 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     return beside(document, path.parent, str(path))
 
 
-def scenario_of(
-    source: str | PathLike[str] | Mapping[str, Any] | Scenario, changes: Mapping[str, Any]
-) -> Scenario:
+def scenario_of(source: object, changes: Mapping[str, Any]) -> Scenario:
     """The scenario that a program asks for: a scenario file, a job log, the keys themselves, or a scenario.
 
     `changes`: path of keys (`mechanism.balancer.wait_s`) to value. Raises ScenarioError.

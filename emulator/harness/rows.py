@@ -47,4 +47,5 @@ def dtype_of(row: type) -> np.dtype[Any]:
 
 def new_rows(row: type[R], count: int) -> Rows[R]:
     """So many rows of zeros."""
-    return cast("Rows[R]", np.zeros(count, dtype_of(row)))
+    kind: type = row
+    return cast("Rows[R]", np.zeros(count, dtype_of(kind)))
