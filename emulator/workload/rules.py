@@ -13,6 +13,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload.files import TraceError
 from emulator.workload.overruns import Overrun, Size
+from emulator.workload.recorded import wait_us_of
 from emulator.workload.relations import (
     CANCEL,
     CANCELLED_AT_A_TIME,
@@ -158,6 +159,7 @@ def to_jobs(
         left_out=left_out,
         counted={what: count for what, count in counted.items() if count},
         source=log.source,
+        wait_us=wait_us_of(log, rows[order]),
     )
 
 
