@@ -120,9 +120,9 @@ def in_python(state: State) -> int:
 
 def test_numbers_instead_of_names_are_found():
     assert counted(PLANTED) == {
-        "constants from range": 743,
-        "accesses by number": 756,
-        "tuples taken apart by place": 148,
+        "constants from range": 6,
+        "accesses by number": 4,
+        "tuples taken apart by place": 1,
     }
 
 
