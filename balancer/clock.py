@@ -95,7 +95,7 @@ class Clock(Protocol):
 
 
 _SLOWEST = 10
-"""A clock that is off comes nearer by a tenth of the time that passes: no deadline is more than that early or late."""
+"""A clock that is ahead waits for a tenth of the time that passes: no deadline is early, or later than that."""
 
 _OFF_US = 60 * US
 """From here on the log says that the machine's clock was set."""
@@ -104,8 +104,9 @@ _OFF_US = 60 * US
 class SystemClock:
     """Life: microseconds since the Unix epoch, advanced by the steady clock so that they never step back.
 
-    When the machine's clock is set, this one follows it, a tenth faster or slower than it until they agree: after a
-    start at a time two hours ahead times are right again within a day.
+    When the machine's clock is set nothing ends before its time. While this one is ahead of it, it goes a tenth slower:
+    after a start at a time two hours ahead times are right again within a day. It stays behind one that was set ahead,
+    until the next start.
     """
 
     def __init__(self) -> None:
@@ -119,12 +120,12 @@ class SystemClock:
             passed_us, self._read_us = read_us - self._read_us, read_us
             steady_us = self._now_us + passed_us
             ahead_us, most_us = steady_us - utc_us(), passed_us // _SLOWEST
-            self._now_us = steady_us - max(-most_us, min(most_us, ahead_us))
+            self._now_us = steady_us - max(0, min(most_us, ahead_us))
             was_off, self._is_off = self._is_off, abs(ahead_us) > _OFF_US
             now_us, is_news = self._now_us, self._is_off and not was_off
         if is_news:
             _log.warning(
-                "the machine's clock was set: the service's follows it by at most 6 s a minute",
+                "the machine's clock was set: the service's does not step, and waits 6 s a minute while it is ahead",
                 ahead_s=round(seconds(ahead_us)),
             )
         return now_us

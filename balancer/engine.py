@@ -320,6 +320,12 @@ class Engine(OnDemandCalls, NodeCalls):
         """Nodes that are nobody's because the ledger may be wrong about them -> why."""
         return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
 
+    def asleep(self) -> int:
+        """How many nodes are DOWN because power saving has switched them off."""
+        readings = self._reconciler.readings
+        down = (record.name for record in self.nodes() if record.state is NodeState.DOWN)
+        return sum(readings[name].is_asleep for name in down if name in readings)
+
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:
         """Batch nodes that carry an offline mark which is not ours."""
