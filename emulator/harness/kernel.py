@@ -10,7 +10,6 @@ from emulator.harness.passes import schedule_pass, schedule_pass_inline
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert
 from emulator.harness.tables import (
-    AT,
     AT_ENDS,
     AT_PASS,
     AT_UNTIL,
@@ -38,7 +37,6 @@ from emulator.harness.tables import (
     STOP_ON_END,
     STOP_ON_PASS,
     SUBMIT,
-    WHO,
 )
 
 if TYPE_CHECKING:
@@ -75,10 +73,10 @@ def end_exact_first(state: State, now: int, until: int) -> None:
     """
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
     for k in range(reg[HEAP_N]):
-        who = heap[k, WHO]
-        if heap[k, AT] == now and job[who, RUN] == job[who, ESTIMATE]:
+        who = heap[k].key
+        if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
-    while reg[HEAP_N] and heap[0, AT] == now:
+    while reg[HEAP_N] and heap[0].at_us == now:
         who = heap_pop(heap, reg)
         if job[who, STATE] == RUNNING:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
@@ -126,14 +124,14 @@ def advance(state: State, until: int) -> int:
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
-        next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
         now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code
         if reg[EXACT_FIRST] and next_end == now:
             end_exact_first(state, now, until)
-        while reg[HEAP_N] and heap[0, AT] == now:
+        while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
             if reg[EVERY_EVENT] and now != until:
