@@ -100,12 +100,12 @@ class Cluster(ClusterViews):
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
         # At worst each running job is alone in its block, and one block is being split.
-        self._plan = np.zeros((node_count + 1, t.BLOCK, 2), np.int64)
-        self._blocks = np.zeros((node_count + 1, t.BLOCK_COLUMNS), np.int64)
-        self._blocks[:, t.SLOT] = np.arange(node_count + 1)
+        self._plan = new_rows(t.PlanEntry, node_count + 1, t.BLOCK)
+        self._blocks = new_rows(t.PlanBlock, node_count + 1)
+        self._blocks["slot"][:] = np.arange(node_count + 1)
         # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
         ends = 2 * node_count if scheduler.exact_ends_first else node_count
-        self._heap = np.zeros((ends + 1, 2), np.int64)
+        self._heap = new_rows(t.Due, ends + 1)
         self._runs = no_runs(count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
@@ -209,7 +209,7 @@ class Cluster(ClusterViews):
     def next_event_us(self) -> int:
         """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
         reg = self._reg
-        next_end = self._heap[0, t.AT] if reg[t.HEAP_N] else t.NEVER
+        next_end = self._heap[0].at_us if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
         next_submit = self._job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
         return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
@@ -222,9 +222,7 @@ class Cluster(ClusterViews):
 
     # A whole run in a mechanism's own compiled loop (`HasWholeRun`).
 
-    def run_whole(
-        self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int
-    ) -> int:
+    def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
         """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
         self._keep_nodes()
         self._reg[t.STOP_ON_PASS] = 0

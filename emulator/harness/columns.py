@@ -6,7 +6,7 @@ three times as long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+T = TypeVar("T")
 
 _ROWS = 4096
 """A block of the widest table fits into the processor's own memory."""
@@ -44,8 +46,9 @@ def copies(table: NDArray[Any], dtypes: Mapping[int, DTypeLike]) -> list[NDArray
     return found
 
 
-def longer(table: NDArray[Any], more: int) -> NDArray[Any]:
+def longer(table: T, more: int) -> T:
     """The table with so many rows of zeros behind it; of these none is touched, and what is not costs no memory."""
-    whole = np.zeros((len(table) + more, *table.shape[1:]), table.dtype)
-    whole[: len(table)] = table
-    return whole
+    old = cast("NDArray[Any]", table)
+    whole = np.zeros((len(old) + more, *old.shape[1:]), old.dtype)
+    whole[: len(old)] = old
+    return cast("T", whole)

@@ -10,7 +10,6 @@ from emulator.harness.passes import schedule_pass, schedule_pass_inline
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, heap_remove, queue_insert
 from emulator.harness.tables import (
-    AT,
     AT_ENDS,
     AT_PASS,
     AT_UNTIL,
@@ -41,11 +40,10 @@ from emulator.harness.tables import (
     STOP_ON_PASS,
     SUBMIT,
     SUBMITS_FIRST,
-    WHO,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Heap, Ints, Ints32, State
 
 
 @inlined
@@ -71,15 +69,15 @@ def submit_one_by_one(state: State, now: int) -> None:
 
 
 @inlined
-def pop_end(job: Ints, heap: Ints, reg: Ints, now: int) -> int:
+def pop_end(job: Ints, heap: Heap, reg: Ints, now: int) -> int:
     """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
     if reg[ENDS_BY_START] == 0:
         who: int = heap_pop(heap, reg)
         return who
-    first: int = heap[0, WHO]
+    first: int = heap[0].key
     for k in range(1, reg[HEAP_N]):
-        who = heap[k, WHO]
-        if heap[k, AT] == now and job[who, RUN_ROW] < job[first, RUN_ROW]:
+        who = heap[k].key
+        if heap[k].at_us == now and job[who, RUN_ROW] < job[first, RUN_ROW]:
             first = who
     heap_remove(heap, reg, first)
     return first
@@ -95,12 +93,12 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
     if reg[EXACT_FIRST]:
         for k in range(reg[HEAP_N]):
-            who = heap[k, WHO]
-            if heap[k, AT] == now and job[who, RUN] == job[who, ESTIMATE]:
+            who = heap[k].key
+            if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:
                 end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     if reg[SUBMITS_FIRST] and now != until:
         submit_one_by_one(state, now)
-    while reg[HEAP_N] and heap[0, AT] == now:
+    while reg[HEAP_N] and heap[0].at_us == now:
         who = pop_end(job, heap, reg, now)
         if job[who, STATE] == RUNNING:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
@@ -148,14 +146,14 @@ def advance(state: State, until: int) -> int:
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
-        next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
         now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code
         if reg[EVERY_EVENT] and next_end == now:
             end_one_by_one(state, now, until)
-        while reg[HEAP_N] and heap[0, AT] == now:
+        while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
         if now == until:

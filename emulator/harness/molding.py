@@ -13,20 +13,16 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
-    AT,
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
     BLOCKS_N,
-    COUNT,
     ESTIMATE,
     FREE,
-    HOW_MANY,
     NEVER,
     NODES,
     QUEUE_HI,
     QUEUE_LO,
     RUN,
-    SLOT,
     STARTED_N,
 )
 
@@ -57,14 +53,14 @@ def make_profile(state: State, molding: Molding, now: int) -> int:
     level[0] = reg[FREE]
     steps = 1
     for which in range(reg[BLOCKS_N]):
-        slot = blocks[which, SLOT]
-        for k in range(blocks[which, COUNT]):
-            expected = max(plan[slot, k, AT], now + 1)  # past its estimate: soon
+        slot = blocks[which].slot
+        for k in range(blocks[which].entries):
+            expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
             if expected != at[steps - 1]:
                 at[steps] = expected
                 level[steps] = level[steps - 1]
                 steps += 1
-            level[steps - 1] += plan[slot, k, HOW_MANY]
+            level[steps - 1] += plan[slot, k].nodes
     return steps
 
 

@@ -46,7 +46,7 @@ from emulator.harness.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, Nodes, State
+    from emulator.harness.tables import Blocks, Heap, Ints, Ints32, Nodes, Plan, State
 
 
 @inlined
@@ -65,7 +65,7 @@ def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
 
 @inlined
 def start_chosen(
-    job: Ints, node: Nodes, free: Ints32, plan: Ints, blocks: Ints, heap: Ints, runs: Ints, log: Ints32,
+    job: Ints, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Ints, log: Ints32,
     started: Ints32, reg: Ints, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
@@ -104,7 +104,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
 
 @inlined
 def end_job(
-    job: Ints, node: Nodes, free: Ints32, plan: Ints, blocks: Ints, runs: Ints, log: Ints32, reg: Ints,
+    job: Ints, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Ints, log: Ints32, reg: Ints,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.

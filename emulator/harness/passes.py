@@ -19,7 +19,6 @@ from emulator.harness.tables import (
     ASK,
     ASK_ALWAYS,
     ASK_CONTEXT,
-    AT,
     BACKFILL,
     BACKFILL_CHOSEN,
     BACKFILL_CONSERVATIVE,
@@ -28,14 +27,12 @@ from emulator.harness.tables import (
     BEST_FIT,
     BLOCKS_N,
     CHOICE,
-    COUNT,
     CYCLE,
     ESTIMATE,
     FIRST_FIT,
     FREE,
     HEAD_WAITS,
     HEAP_N,
-    HOW_MANY,
     KEEP_RESERVATION,
     KEPT_HEAD,
     KEPT_SHADOW,
@@ -49,7 +46,6 @@ from emulator.harness.tables import (
     QUEUE_LO,
     QUEUED_ESTIMATES,
     RUN,
-    SLOT,
     SPARE_NODES,
     STARTED_N,
 )
@@ -182,16 +178,15 @@ def choose_planned(state: State, now: int) -> None:
     level[0] = reg[FREE]
     steps = 1
     for which in range(reg[BLOCKS_N]):
-        slot = blocks[which, SLOT]
-        for k in range(blocks[which, COUNT]):
-            expected = max(
-                plan[slot, k, AT], now + 1
-            )  # past its estimate: soon, but its nodes are not free yet
+        slot = blocks[which].slot
+        for k in range(blocks[which].entries):
+            # Past its estimate: soon, but its nodes are not free yet.
+            expected = max(plan[slot, k].at_us, now + 1)
             if expected != at[steps - 1]:
                 at[steps] = expected
                 level[steps] = level[steps - 1]
                 steps += 1
-            level[steps - 1] += plan[slot, k, HOW_MANY]
+            level[steps - 1] += plan[slot, k].nodes
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])

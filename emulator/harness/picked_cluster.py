@@ -110,7 +110,7 @@ class PickedCluster(Cluster):
         places = np.arange(self.node_count + 1)
         self._free[:] = places[-2::-1]
         self._blocks[:] = 0
-        self._blocks[:, t.SLOT] = places
+        self._blocks["slot"][:] = places
         self._runs[:] = 0
         reg[:] = 0
         self._set_registers(self.scheduler, count, simulated=True)

@@ -22,7 +22,6 @@ from emulator.harness.passes import choose, choose_backfill
 from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
-    AT,
     BACKFILL,
     BACKFILL_EASY,
     FINISHED,
@@ -46,12 +45,12 @@ NEXT, FITTING = range(2)
 def next_instant(state: State) -> bool:
     """Let the next ends and submits happen. False if there are none: all is over."""
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
-    next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+    next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     now = min(next_end, next_submit(job, reg))
     if now == NEVER:
         return False
     reg[NOW] = now
-    while reg[HEAP_N] and heap[0, AT] == now:
+    while reg[HEAP_N] and heap[0].at_us == now:
         who = heap_pop(heap, reg)
         end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     submit_due(job, queue, reg, now, NEVER)

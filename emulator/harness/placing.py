@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.tables import (
-    AT,
     BLOCKS_N,
-    COUNT,
     ESTIMATE,
     EXPECTED,
     FREE,
@@ -22,7 +20,6 @@ from emulator.harness.tables import (
     NODES_KEPT,
     QUEUE_HI,
     QUEUE_LO,
-    SLOT,
     STARTED_N,
 )
 
@@ -76,9 +73,9 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
     at[0] = now
     steps = 1
     for which in range(reg[BLOCKS_N]):
-        slot = blocks[which, SLOT]
-        for k in range(blocks[which, COUNT]):
-            expected = max(plan[slot, k, AT], now + 1)  # past its estimate: soon
+        slot = blocks[which].slot
+        for k in range(blocks[which].entries):
+            expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
             if expected != at[steps - 1]:
                 at[steps] = expected
                 steps += 1

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_type_hints, 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from numpy.typing import NDArray
 
 R = TypeVar("R")
@@ -26,17 +28,24 @@ class Rows(Protocol[S_co]):
 
     def __len__(self) -> int: ...
 
+    def __iter__(self) -> Iterator[S_co]: ...
+
     @overload
-    def __getitem__(self, row: int) -> S_co: ...
+    def __getitem__(self, row: int | tuple[int, int]) -> S_co: ...
+
+    @overload
+    def __getitem__(self, rows: slice) -> Rows[S_co]: ...
 
     @overload
     def __getitem__(self, column: str) -> NDArray[np.int64]: ...
 
     def __getitem__(self, which: Any) -> Any: ...
 
+    def __setitem__(self, which: int | slice, values: Any) -> None: ...
+
 
 @cache
-def dtype_of(row: type) -> np.dtype[Any]:
+def dtype_of(row: Hashable) -> np.dtype[Any]:
     """How a row of this class lies in memory: one integer of 64 bits a field, in the order of the class.
 
     Rows have `np.record`, so that `rows[k].name` also works where nothing is compiled (NUMBA_DISABLE_JIT).
@@ -45,7 +54,15 @@ def dtype_of(row: type) -> np.dtype[Any]:
     return np.dtype((np.record, fields))
 
 
-def new_rows(row: type[R], count: int) -> Rows[R]:
-    """So many rows of zeros."""
-    kind: type = row
-    return cast("Rows[R]", np.zeros(count, dtype_of(kind)))
+def new_rows(row: type[R], *shape: int) -> Rows[R]:
+    """An array of this shape of rows of zeros."""
+    return cast("Rows[R]", np.zeros(shape, dtype_of(cast("Hashable", row))))
+
+
+def rows_of(row: type[R], **columns: NDArray[Any]) -> Rows[R]:
+    """Rows of these columns, each as long as the others."""
+    (count,) = {len(values) for values in columns.values()}
+    rows = new_rows(row, count)
+    for name, values in columns.items():
+        rows[name][:] = values
+    return rows

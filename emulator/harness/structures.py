@@ -15,17 +15,15 @@ import numpy as np
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.tables import (
-    AT,
     FREE,
     HEAP_N,
     KEY,
     QUEUE_HI,
     QUEUE_LO,
-    WHO,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, Nodes
+    from emulator.harness.tables import Heap, Ints, Ints32, Nodes
 
 _AT_ONCE = 16
 
@@ -60,21 +58,21 @@ def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
 
 
 @inlined
-def climb(heap: Ints, place: int, at: int, who: int) -> None:
+def climb(heap: Heap, place: int, at: int, who: int) -> None:
     """Put an entry at `place`, or above it, where nothing smaller stands below."""
     while place > 0:
         parent = (place - 1) >> 1
-        if heap[parent, AT] < at or (heap[parent, AT] == at and heap[parent, WHO] < who):
+        if heap[parent].at_us < at or (heap[parent].at_us == at and heap[parent].key < who):
             break
-        heap[place, AT] = heap[parent, AT]
-        heap[place, WHO] = heap[parent, WHO]
+        heap[place].at_us = heap[parent].at_us
+        heap[place].key = heap[parent].key
         place = parent
-    heap[place, AT] = at
-    heap[place, WHO] = who
+    heap[place].at_us = at
+    heap[place].key = who
 
 
 @inlined
-def sink(heap: Ints, count: int, place: int, at: int, who: int) -> None:
+def sink(heap: Heap, count: int, place: int, at: int, who: int) -> None:
     """Put an entry at `place`, or below it, where nothing greater stands above."""
     while True:
         child = 2 * place + 1
@@ -82,55 +80,55 @@ def sink(heap: Ints, count: int, place: int, at: int, who: int) -> None:
             break
         right = child + 1
         if right < count and (
-            heap[right, AT] < heap[child, AT]
-            or (heap[right, AT] == heap[child, AT] and heap[right, WHO] < heap[child, WHO])
+            heap[right].at_us < heap[child].at_us
+            or (heap[right].at_us == heap[child].at_us and heap[right].key < heap[child].key)
         ):
             child = right
-        if at < heap[child, AT] or (at == heap[child, AT] and who < heap[child, WHO]):
+        if at < heap[child].at_us or (at == heap[child].at_us and who < heap[child].key):
             break
-        heap[place, AT] = heap[child, AT]
-        heap[place, WHO] = heap[child, WHO]
+        heap[place].at_us = heap[child].at_us
+        heap[place].key = heap[child].key
         place = child
-    heap[place, AT] = at
-    heap[place, WHO] = who
+    heap[place].at_us = at
+    heap[place].key = who
 
 
 @inlined
-def heap_push(heap: Ints, reg: Ints, at: int, who: int) -> None:
+def heap_push(heap: Heap, reg: Ints, at: int, who: int) -> None:
     place = reg[HEAP_N]
     reg[HEAP_N] = place + 1
     climb(heap, place, at, who)
 
 
 @inlined
-def heap_pop(heap: Ints, reg: Ints) -> int:
+def heap_pop(heap: Heap, reg: Ints) -> int:
     """Remove the first entry; its job is returned."""
-    first: int = heap[0, WHO]
+    first: int = heap[0].key
     count = reg[HEAP_N] - 1
     reg[HEAP_N] = count
-    sink(heap, count, 0, heap[count, AT], heap[count, WHO])
+    sink(heap, count, 0, heap[count].at_us, heap[count].key)
     return first
 
 
 @inlined
-def place_in_heap(heap: Ints, count: int, who: int) -> int:
+def place_in_heap(heap: Heap, count: int, who: int) -> int:
     """Where a job stands in the heap; `count` if it does not. Sixteen entries at a time, then one by one."""
     place = 0
     while place + _AT_ONCE <= count:
         some = heap[place : place + _AT_ONCE]
         found = False
         for k in range(_AT_ONCE):
-            found |= some[k, WHO] == who
+            found |= some[k].key == who
         if found:
             break
         place += _AT_ONCE
-    while place < count and heap[place, WHO] != who:
+    while place < count and heap[place].key != who:
         place += 1
     return place
 
 
 @compiled
-def heap_remove(heap: Ints, reg: Ints, who: int) -> None:
+def heap_remove(heap: Heap, reg: Ints, who: int) -> None:
     """Take one job out of the heap, if it is there: a search, then the last entry fills the gap."""
     count = reg[HEAP_N]
     place = place_in_heap(heap, count, who)
@@ -139,10 +137,10 @@ def heap_remove(heap: Ints, reg: Ints, who: int) -> None:
     last = count - 1
     reg[HEAP_N] = last
     if place < last:
-        at = heap[last, AT]
-        other = heap[last, WHO]
+        at = heap[last].at_us
+        other = heap[last].key
         sink(heap, last, place, at, other)
-        if heap[place, WHO] == other:  # it did not sink, so perhaps it must climb
+        if heap[place].key == other:  # it did not sink, so perhaps it must climb
             climb(heap, place, at, other)
 
 

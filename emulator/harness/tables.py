@@ -32,6 +32,37 @@ RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(8, 13)
 JOB_COLUMNS = 13
 
 
+class Due:
+    """An entry of the heap of actual ends, or of another one of what is due by the clock."""
+
+    at_us: int
+    """When."""
+    key: int
+    """The job that ends; which of those that are due at once comes first."""
+
+
+class PlanEntry:
+    """Nodes that come back."""
+
+    at_us: int
+    """When they are expected to."""
+    nodes: int
+    """How many."""
+
+
+class PlanBlock:
+    """A block of the plan, in order of time."""
+
+    slot: int
+    """Where its entries are: `plan[slot, k]`."""
+    entries: int
+    """How many it has."""
+    last_us: int
+    """None of them is later."""
+    nodes: int
+    """How many come back in all of them."""
+
+
 class Node:
     """A row of the node table."""
 
@@ -45,14 +76,8 @@ class Node:
     """Where an idle node of the pool stands in the free stack."""
 
 
-# An entry of the plan: so many nodes come back at the expected end AT.
-AT, HOW_MANY = range(2)
-# Columns of the plan's blocks. SLOT: where its entries are; LAST: no entry is later; SUM: of HOW_MANY.
-SLOT, COUNT, LAST, SUM = range(4)
-BLOCK_COLUMNS = 4
 BLOCK = 32
-# Second column of the heap of actual ends; the first is AT.
-WHO = 1
+"""Entries that a block of the plan has room for."""
 # Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
 R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = EVERY_RUN
 RUN_COLUMNS = 5
@@ -87,8 +112,11 @@ AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
+Heap: TypeAlias = "Rows[Due]"
+Plan: TypeAlias = "Rows[PlanEntry]"
+Blocks: TypeAlias = "Rows[PlanBlock]"
 Nodes: TypeAlias = "Rows[Node]"
-State: TypeAlias = "tuple[Ints, Nodes, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
+State: TypeAlias = "tuple[Ints, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Ints, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
 
 

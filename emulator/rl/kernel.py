@@ -23,8 +23,6 @@ from emulator.harness.picking import (
     start_next,
 )
 from emulator.harness.tables import (
-    AT,
-    COUNT,
     END,
     FREE,
     HEAP_N,
@@ -35,7 +33,6 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
     RUN,
-    SLOT,
     START,
     SUBMIT,
 )
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Blocks, Ints, Ints32, Plan, State
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"
@@ -69,7 +66,7 @@ _MICRO = 1e-6
 
 @inlined
 def observe(
-    job: Ints, queue: Ints32, plan: Ints, blocks: Ints, reg: Ints, setup: Ints, known: Features, seen: Features,
+    job: Ints, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Ints, known: Features, seen: Features,
     whole: Features, mask: Mask,
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
@@ -96,8 +93,8 @@ def observe(
     whole[IDLE] = free / setup[NODE_COUNT]
     whole[QUEUE] = waiting / (waiting + seen.shape[0])
     whole[DEMAND] = wanted / (wanted + setup[NODE_COUNT])
-    if blocks[0, COUNT]:
-        ahead = float(max(plan[blocks[0, SLOT], 0, AT] - now, 0))
+    if blocks[0].entries:
+        ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
         whole[NEXT_END] = ahead / (ahead + HALF_US)
     whole[PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
     if setup[DECISION] == FITTING:

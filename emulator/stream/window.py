@@ -67,7 +67,8 @@ class Window(Cluster):
         self._ids = np.append(self._ids[kept], self._jobs_seen + np.arange(len(jobs)))
         self._jobs_seen += len(jobs)
         self._keep_open_runs(row_of, count)
-        self._heap[: reg[t.HEAP_N], t.WHO] = row_of[self._heap[: reg[t.HEAP_N], t.WHO]]
+        ending = self._heap["key"][: reg[t.HEAP_N]]
+        ending[:] = row_of[ending]
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
         middle = len(self._queue) // 2
         self._queue[middle : middle + len(waiting)] = waiting

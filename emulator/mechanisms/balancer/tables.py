@@ -12,7 +12,7 @@ from emulator.harness.compiled import inner
 from emulator.harness.tables import NEVER, REGISTERS
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints
+    from emulator.harness.tables import Heap, Ints
 
 # Columns of `own`, one row a node. SINCE_US: as in `NodeRecord`; HOLDER: the waiting lease that has it held, -1: none;
 # LINK: the next node held for the same lease, -1: none; RANK: its place by name; WAS_BUSY and SEEN_US: what the latest
@@ -45,10 +45,10 @@ LIST_ROWS = 3
 ) = range(REGISTERS, REGISTERS + 32)  # fmt: skip
 MORE_REGISTERS = REGISTERS + 32
 
-More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Heap, Heap, Ints, Ints, Ints, Ints]"
 """(own, lists, leases, hints, slots, points, agenda, moves, moved, answers, registers)
 
-`points`: (time, key) of what is known from the begin; `agenda`: a heap of (end of a lease, job); `moved`: the nodes of
+`points`: what is known from the begin, in order; `agenda`: a heap of (end of a lease, job); `moved`: the nodes of
 the moves.
 """
 

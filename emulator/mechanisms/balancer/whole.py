@@ -25,6 +25,8 @@ from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.points import ARRIVAL
 from emulator.harness.record import LeaseOutcome, NodePool
+from emulator.harness.rows import new_rows, rows_of
+from emulator.harness.tables import Due
 from emulator.mechanisms.balancer import tables as b
 from emulator.mechanisms.balancer.whole_loop import ORDER_RAISED, POINT_SHIFT, run
 
@@ -84,13 +86,13 @@ class WholeRun:
         self._act, self._cluster, self._settings = act, act.cluster, lifecycle.settings
         nodes = act.cluster.node_count
         many = int((points[:, 1] == ARRIVAL).sum())
-        self._points = np.stack((points[:, 0], (points[:, 1] << POINT_SHIFT) + points[:, 2] + 1), axis=1)
+        self._points = rows_of(Due, at_us=points[:, 0], key=(points[:, 1] << POINT_SHIFT) + points[:, 2] + 1)
         self._slots = _slots(forecast, points, act.cluster.job_table().nodes, lifecycle.settings)
         self._leases = np.zeros((many, b.LEASE_COLUMNS), np.int64)
         self._answers = np.zeros((many, 4), np.int64)
         self._own = np.zeros((nodes, b.OWN_COLUMNS), np.int64)
         self._lists = np.zeros((b.LIST_ROWS, nodes), np.int64)
-        self._agenda = np.zeros((nodes + 1, 2), np.int64)
+        self._agenda = new_rows(Due, nodes + 1)
         self._hints = np.zeros((_FIRST_ROOM, 4), np.int64)
         self._reg = np.zeros(b.MORE_REGISTERS, np.int64)
         self._told = 0
@@ -161,7 +163,7 @@ class WholeRun:
             cluster.raise_order()
         return Stop(code)
 
-    def _more(self) -> tuple[NDArray[np.int64], ...]:
+    def _more(self) -> b.More:
         return (
             self._own, self._lists, self._leases, self._hints, self._slots, self._points, self._agenda, self._moves,
             self._moved, self._answers, self._reg,

@@ -11,7 +11,6 @@ from emulator.harness.occupancy import end_job, start_on
 from emulator.harness.points import Point
 from emulator.harness.structures import heap_pop, heap_push
 from emulator.harness.tables import (
-    AT,
     AT_ENDS,
     AT_UNTIL,
     END,
@@ -32,7 +31,6 @@ from emulator.harness.tables import (
     STATE,
     STOP_ON_END,
     SUBMIT,
-    WHO,
 )
 from emulator.mechanisms.balancer.settling import look, release, report, request, settle
 
@@ -72,13 +70,13 @@ def next_point(more: More) -> tuple[int, int]:
     points, agenda, reg = more[5], more[6], more[10]
     at = reg[b.WAKE]
     key = BY_TIMER
-    if reg[HEAP_N] and agenda[0, AT] < at:
-        at = agenda[0, AT]
-        key = BY_COMPLETION + agenda[0, WHO] + 1
+    if reg[HEAP_N] and agenda[0].at_us < at:
+        at = agenda[0].at_us
+        key = BY_COMPLETION + agenda[0].key + 1
     if reg[b.NEXT_POINT] < points.shape[0]:
         one = points[reg[b.NEXT_POINT]]
-        if one[AT] < at or (one[AT] == at and one[WHO] < key):
-            return one[AT], one[WHO]
+        if one.at_us < at or (one.at_us == at and one.key < key):
+            return one.at_us, one.key
     return at, key
 
 

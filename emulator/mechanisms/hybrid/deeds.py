@@ -25,7 +25,6 @@ from emulator.harness.structures import (
     queue_remove,
 )
 from emulator.harness.tables import (
-    AT,
     END,
     ESTIMATE,
     EXPECTED,
@@ -54,7 +53,7 @@ from emulator.mechanisms.hybrid.deep_queue import waits_here
 from emulator.mechanisms.hybrid.reserved import hold, left
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Heap, Ints, State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -108,12 +107,12 @@ POINT_SHIFT = 40
 """A point's key: what it is, then the job plus 1; in order at one time."""
 
 More: TypeAlias = (
-    "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+    "tuple[Ints, Heap, Heap, Heap, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
 )
 """(own, points, agenda, timers, timer registers, loans, moves, rows, times, room, mark, registers, digits, outages,
 apart)
 
-`points`: (time, key) of what is known from the begin; `agenda`: a heap of those that follow; `timers`: a heap of the
+`points`: what is known from the begin, in order; `agenda`: a heap of those that follow; `timers`: a heap of the
 mechanism's; `room`: rows of one entry a node (two at least), the last for the clock; `mark`: of each node; `digits`: to
 sort with; `apart`: moved nodes that no run had as they were moved.
 """
@@ -135,7 +134,7 @@ def wake(more: More, now: int) -> None:
     agenda, timers, counts, reg, outages = more[2], more[3], more[4], more[11], more[13]
     at = NEVER
     if counts[HEAP_N]:
-        at = timers[0, AT]
+        at = timers[0].at_us
     if reg[NEXT_OUTAGE] < outages.shape[0]:
         at = min(at, outages[reg[NEXT_OUTAGE], OUT_AT])
     at = max(at, now)

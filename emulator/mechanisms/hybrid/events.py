@@ -18,7 +18,6 @@ from emulator.harness.tables import (
     RUN_ROW,
     START,
     STATE,
-    WHO,
 )
 from emulator.mechanisms.hybrid.choices import (
     BY_CUP,
@@ -174,7 +173,7 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
     claim[slot, SERIAL] = -1
     take_back_promises(claims, slot)
     for k in range(reg[HEAP_N] if claim[slot, HOSTS] else 0):
-        who = heap[k, WHO]
+        who = heap[k].key
         if attr[who, GUEST] == slot:
             attr[who, GUEST] = -1
             enter(job, work, attr, claims[5], claims[7], who, now)
@@ -298,8 +297,8 @@ def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, n
         return
     count = 0
     for k in range(reg[HEAP_N]):  # who leaves already has no end to come
-        if claims[3][heap[k, WHO], GUEST] == slot:
-            found[count] = heap[k, WHO]
+        if claims[3][heap[k].key, GUEST] == slot:
+            found[count] = heap[k].key
             count += 1
     for last in range(count - 1, 0, -1):  # they are few
         for k in range(last):

@@ -152,9 +152,7 @@ class HybridCluster(Cluster):
             self._count[c.DEEP_FROM] = LONG_QUEUE
             self._make_claims()
 
-    def run_whole(
-        self, run: Callable[..., int], more: tuple[NDArray[np.int64], ...], pause_after: int
-    ) -> int:
+    def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
         self._reg[t.STOP_ON_END] = self._reg[t.STOP_ON_PASS] = 0
         self._reg[t.INSTANTS_LEFT] = pause_after
         return int(run(self._state, self._work, self._claims, more))

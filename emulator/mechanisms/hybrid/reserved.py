@@ -11,7 +11,6 @@ from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import (
-    AT,
     AT_ENDS,
     AT_UNTIL,
     BATCH,
@@ -200,12 +199,12 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
-        next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
         now = min(next_end, next_submit(job, reg))
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code
-        while reg[HEAP_N] and heap[0, AT] == now:
+        while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
             left(state, claims, who, now)

@@ -8,7 +8,7 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import AT, BATCH, FRONT, HEAP_N, KEY, KIND, NODES, R_FIRST, RUN_ROW
+from emulator.harness.tables import BATCH, FRONT, HEAP_N, KEY, KIND, NODES, R_FIRST, RUN_ROW
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
     ARRIVED,
@@ -153,7 +153,7 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
     if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE], d.OUT_AT] <= now:
         on_outage(state, work, claims, more, now)
         return
-    if counts[HEAP_N] == 0 or timers[0, AT] > now:
+    if counts[HEAP_N] == 0 or timers[0].at_us > now:
         mine[d.AT_TIMER] = 0
         wake(more, now)
         return

@@ -20,7 +20,8 @@ from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.node_failures import all_to_come
 from emulator.harness.record import NodePool
-from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER
+from emulator.harness.rows import new_rows, rows_of
+from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER, Due
 from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
@@ -78,8 +79,10 @@ class WholeRun:
         cluster.index_long_queues()
         self._own = np.zeros((len(known), d.OWN_COLUMNS), np.int64)
         fill(self._own, {d.CLAIM: -1, d.WHEN: -1, d.OWES: -1, d.KNOWN: known})
-        self._points = np.stack((points[:, 0], (points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1), axis=1)
-        self._agenda, self._timers = (np.zeros((nodes + _FIRST_ROOM, 2), np.int64) for _ in range(2))
+        self._points = rows_of(
+            Due, at_us=points[:, 0], key=(points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1
+        )
+        self._agenda, self._timers = (new_rows(Due, nodes + _FIRST_ROOM) for _ in range(2))
         self._counts = np.zeros(t.REGISTERS, np.int64)
         self._loans = np.zeros((0, d.LOAN_COLUMNS), np.int64)
         more = _ROOM_A_POINT * len(points)
@@ -153,7 +156,7 @@ class WholeRun:
         self._over = code == Stop.AT_UNTIL
         return Stop(code)
 
-    def _more(self) -> tuple[NDArray[np.int64], ...]:
+    def _more(self) -> d.More:
         return (
             self._own, self._points, self._agenda, self._timers, self._counts, self._loans, self._moves, self._rows,
             self._times, self._room, self._mark, self._reg, self._digits, self._outages, self._apart,

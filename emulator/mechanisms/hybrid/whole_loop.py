@@ -8,7 +8,6 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import (
-    AT,
     AT_UNTIL,
     HEAP_N,
     LOG_N,
@@ -17,7 +16,6 @@ from emulator.harness.tables import (
     NOW,
     ORDER_FAILED,
     RUNS_N,
-    WHO,
 )
 from emulator.mechanisms.hybrid.claims import CLAIMS_N
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
@@ -68,17 +66,17 @@ def is_stale(more: More, at: int, key: int) -> bool:
 def next_point(more: More) -> tuple[int, int]:
     """Time and key of the next decision point; NEVER if there is none."""
     points, agenda, mine = more[1], more[2], more[11]
-    while mine[HEAP_N] and is_stale(more, agenda[0, AT], agenda[0, WHO]):
+    while mine[HEAP_N] and is_stale(more, agenda[0].at_us, agenda[0].key):
         heap_pop(agenda, mine)
     at = NEVER
     key = NEVER
     if mine[HEAP_N]:
-        at = agenda[0, AT]
-        key = agenda[0, WHO]
+        at = agenda[0].at_us
+        key = agenda[0].key
     if mine[d.NEXT_POINT] < points.shape[0]:
         one = points[mine[d.NEXT_POINT]]
-        if one[AT] < at or (one[AT] == at and one[WHO] < key):
-            return one[AT], one[WHO]
+        if one.at_us < at or (one.at_us == at and one.key < key):
+            return one.at_us, one.key
     return at, key
 
 

@@ -14,7 +14,6 @@ from emulator.harness.reorder import SHARES, USAGE, count_usage, sort_queue
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
 from emulator.harness.tables import (
-    AT,
     AT_ENDS,
     AT_PASS,
     AT_UNTIL,
@@ -309,7 +308,7 @@ def next_timer(job: Ints, reg: Ints, twin: Twin) -> int:
 def next_event(state: State, twin: Twin) -> int:
     """The next end, submit or deed of the scheduler, NEVER if there is none."""
     job, _, _, _, _, _, heap, _, _, _, _, reg = state
-    next_end = heap[0, AT] if reg[HEAP_N] else NEVER
+    next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))
     return at
 
@@ -326,7 +325,7 @@ def advance(state: State, twin: Twin, until: int) -> int:
         if code != GOES_ON:
             return code
         ended = False
-        while reg[HEAP_N] and heap[0, AT] == now:
+        while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             outcome = FINISHED if now == job[who, START] + job[who, RUN] else KILLED
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)

@@ -9,9 +9,14 @@ import pytest
 
 from emulator.harness import tables as t
 from emulator.harness.compiled import compiled
-from emulator.harness.rows import dtype_of, new_rows
+from emulator.harness.rows import dtype_of, new_rows, rows_of
 
-TABLES = {t.Node: ("job", "offline", "since_us", "place")}
+TABLES = {
+    t.Node: ("job", "offline", "since_us", "place"),
+    t.Due: ("at_us", "key"),
+    t.PlanEntry: ("at_us", "nodes"),
+    t.PlanBlock: ("slot", "entries", "last_us", "nodes"),
+}
 
 
 @compiled
@@ -45,6 +50,13 @@ def test_compiled_loops_rows_and_columns_see_the_same_memory():
     add_to_first(pairs, 10)
     pairs[1].last_us = 7
     assert [tuple(row) for row in pairs] == [(11, 0), (12, 7), (13, 0)]
+
+
+def test_rows_are_made_of_columns_that_are_as_long_as_each_other():
+    pairs = rows_of(Pair, first=np.array([1, 2]), last_us=np.array([3, 4]))
+    assert [tuple(row) for row in pairs] == [(1, 3), (2, 4)]
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        rows_of(Pair, first=np.array([1, 2]), last_us=np.array([3]))
 
 
 @pytest.mark.parametrize("row", TABLES, ids=lambda row: row.__name__)
