@@ -319,7 +319,7 @@ def _installed(group: str, name: str) -> Any:
         except ModuleNotFoundError as error:
             raise PluginError(
                 f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}; "
-                f"one of the project's own: pip install 'balancer-emulator[{name}]'"
+                f"one of the project's own: install this package with its extra, FILE.whl[{name}]"
             ) from error
         except Exception as error:
             raise PluginError(f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}") from error

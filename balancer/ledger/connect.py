@@ -99,7 +99,7 @@ def _postgresql(url: sa.URL) -> sa.Engine:
         )
     except ModuleNotFoundError as error:
         raise LedgerError(
-            "a ledger in PostgreSQL needs psycopg: pip install 'balancer-emulator[postgres]'"
+            "a ledger in PostgreSQL needs psycopg: install this package with its extra, FILE.whl[postgres]"
         ) from error
 
     @sa.event.listens_for(engine, "connect")

@@ -160,5 +160,5 @@ def _cloud(name: str) -> NovaCloud:
     except ModuleNotFoundError as error:
         if error.name != "openstack":
             raise
-        fail("openstacksdk is not installed: pip install 'balancer-emulator[nova]'")
+        fail("openstacksdk is not installed: install this package with its extra, FILE.whl[nova]")
     return NovaCloud(name)

@@ -141,7 +141,7 @@ class DaskCluster:
             import distributed  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ScenarioError(
-                "--dask needs the package distributed: pip install 'balancer-emulator[dask]'"
+                "--dask needs the package distributed: install this package with its extra, FILE.whl[dask]"
             ) from error
         try:
             client = distributed.Client(self.address, timeout="10s")

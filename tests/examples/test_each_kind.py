@@ -206,6 +206,7 @@ def test_a_paper(tmp_path):
 def test_drivers_and_a_clock(tmp_path):
     (tmp_path / "pool").mkdir()
     (tmp_path / "pool" / "n1").write_text("idle")
+    (tmp_path / "pool" / "n2").write_text("busy")
     (tmp_path / "hosts").write_text("n1 vm-a vm-b\n")
     config = tmp_path / "balancer.yaml"
     config.write_text(
@@ -224,8 +225,9 @@ def test_drivers_and_a_clock(tmp_path):
     made = read_config(config, {})
     driver, cloud = made.make_driver(), made.make_cloud()
     assert made.make_clock().now_us() > SystemClock().now_us() + 86_000 * US
-    driver.reclaim_nodes(["n1"])
-    assert driver.get_status_of_all_nodes() == {"n1": NodeStatus("offline", marked=True)}
+    driver.reclaim_nodes(["n1", "n2"])
+    found = {"n1": NodeStatus("offline", marked=True), "n2": NodeStatus("busy")}
+    assert driver.get_status_of_all_nodes() == found, "a running job is not touched"
     assert cloud.get_status_of_hosts() == {"n1": CloudStatus(enabled=False, vms=("vm-a", "vm-b"))}
 
 

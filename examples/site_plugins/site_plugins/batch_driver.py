@@ -17,7 +17,9 @@ class FolderDriver:
     name: ClassVar[str] = "folder"
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
-        self._write(nodes, "offline")
+        # A job that has started meanwhile is left alone: its node stays busy, and the Balancer reads that.
+        states = self.get_status_of_nodes(nodes)
+        self._write([node for node in nodes if states[node].state == "idle"], "offline")
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         self._write(nodes, "idle")
