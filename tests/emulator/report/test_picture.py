@@ -18,7 +18,9 @@ def drawn(folder, **changes):
 
 def test_the_picture_of_the_readme_is_made_by_its_command(tmp_path):
     assert "runs the default day" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert drawn(tmp_path / "run") == SHOWN.read_text(encoding="utf-8"), "draw it anew: scripts/readme-picture"
+    assert drawn(tmp_path / "run") == SHOWN.read_text(encoding="utf-8"), (
+        "draw it anew: scripts/readme-picture"
+    )
 
 
 def test_the_same_day_by_another_rule_is_another_picture(tmp_path):
