@@ -20,7 +20,7 @@ _COMMANDS = {
     # name: (module, attribute, help for the list of commands)
     "run": ("emulator.commands.run", "run", "Run a scenario or a trace, in virtual time or live."),
     "replay": ("emulator.commands.replay", "replay", "Submit a log to a real Slurm or PBS that is there."),
-    "compare": ("emulator.report.cli", "compare", "Compare two result folders job by job."),
+    "compare": ("emulator.report.cli", "compare", "What changed from one result folder to others."),
     "export": ("emulator.report.cli", "export", "Write results in the files of Batsim or AccaSim."),
     "report": ("emulator.report.cli", "report", "Make the report of a result folder again."),
     "gui": ("emulator.report.cli", "gui", "Open the newest report, or that of a folder, in the browser."),

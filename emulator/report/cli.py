@@ -44,8 +44,12 @@ def report(folder: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("folder_a", metavar="DIR", type=_FOLDER)
-@click.argument("folder_b", metavar="DIR|FILE", type=_FOLDER)
+@click.argument("folder_a", metavar="BASELINE", type=_FOLDER)
+@click.argument("others", metavar="DIR...|FILE", type=_FOLDER, nargs=-1, required=True)
+@click.option("--same", is_flag=True, help="Show too how far the runs are the same, job by job; exit status 1 where"
+              " they are not.")  # fmt: skip
+@click.option("--other-workloads", is_flag=True,
+              help="Compare runs of different workloads too (exit status 2 without this).")  # fmt: skip
 @click.option("--heat-map", "metric", type=click.Choice(list(METRICS)),
               help="By size and run time: the average of this in the second run over that in the first.")  # fmt: skip
 @click.option("--average", type=click.Choice(["mean", "median"]), default="mean", show_default=True,
@@ -57,33 +61,62 @@ def report(folder: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(  # noqa: PLR0917
     folder_a: Path,
-    folder_b: Path,
+    others: tuple[Path, ...],
+    same: bool,
+    other_workloads: bool,
     metric: str | None,
     average: Average,
     page: Path | None,
     job_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare two runs job by job: a live run with a virtual one, or two mechanisms on the same jobs.
+    """What changed from the run in BASELINE to each other: a live run and a virtual one, or two mechanisms.
 
     With a FILE in the place of the second DIR, the schedule that another simulator made of the same jobs (its CSV file,
     AccaSim's sched- file, CQSim's .rst): which rule of scheduling explains the differences.
 
-    The exit status is 0 when they are the same, 1 when they differ, 2 when a DIR cannot be read or a FILE not written.
+    The exit status is 0 when the runs are compared, 1 when they differ and --same is given (or a FILE differs), 2 when
+    their workloads differ, a DIR cannot be read or a FILE not written.
     """
-    if folder_b.is_file():
-        if metric or page or job_file:
+    only_pair = metric or page or job_file
+    if any(other.is_file() for other in others):
+        if only_pair or same or other_workloads or len(others) > 1:
             raise UsableError(
-                f"{folder_b} is a file: it is compared start by start, with --json and nothing else"
+                f"{others[0]} is a file: it is compared start by start, with --json and nothing else"
             )
-        _explain(folder_a, folder_b, as_json)
+        _explain(folder_a, others[0], as_json)
+    if only_pair and len(others) > 1:
+        raise UsableError("--heat-map, --html and --jobs are of two runs; name one DIR beside the baseline")
     try:
-        a, b = files.load(folder_a), files.load(folder_b)
+        a = files.load(folder_a)
+        records = [files.load(other) for other in others]
     except files.ResultsError as error:
         raise UsableError(str(error)) from error
-    comparison, pairs = comparing.compare(a, b), Pairs.of(a, b)
-    heat = HeatMap.of(pairs, metric or "slowdown", average)
-    names = str(folder_a), str(folder_b)
+    found = [comparing.compare(a, b) for b in records]
+    refused = [one for one in found if one.workload_difference] if not other_workloads else []
+    heat = None
+    if only_pair and not refused:
+        pairs = Pairs.of(a, records[0])
+        heat = HeatMap.of(pairs, metric or "slowdown", average)
+        _write_pair(found[0], pairs, heat, (str(folder_a), str(others[0])), page, job_file)
+    shown = heat if metric else None
+    if as_json:
+        _print_json(found, shown)
+    else:
+        _print_comparisons(found, str(folder_a), [str(other) for other in others], same=same, heat=shown)
+    if refused:
+        raise UsableError("the workloads differ; --other-workloads compares the runs all the same")
+    click.get_current_context().exit(1 if same and not all(one.is_same for one in found) else 0)
+
+
+def _write_pair(  # noqa: PLR0917
+    comparison: comparing.Comparison,
+    pairs: Pairs,
+    heat: HeatMap,
+    names: tuple[str, str],
+    page: Path | None,
+    job_file: Path | None,
+) -> None:
     try:
         if page is not None:
             from emulator.report import html  # noqa: PLC0415 - only where a page is made
@@ -93,15 +126,31 @@ def compare(  # noqa: PLR0917
             write_jobs(pairs, job_file)
     except OSError as error:
         raise UsableError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    if as_json:
-        shown = {} if metric is None else {"heat_map": heat.to_json()}
-        click.echo(json.dumps(comparison.to_json() | shown, indent=2))
-    else:
-        console = Console()
-        console.print(comparing.render(comparison, name_a=names[0], name_b=names[1]))
-        if metric is not None:
-            console.print(heat.render())
-    click.get_current_context().exit(0 if comparison.is_same else 1)
+
+
+def _print_json(found: list[comparing.Comparison], heat: HeatMap | None) -> None:
+    """One object for two runs, a list of them for more."""
+    shown = [one.to_json() | ({} if heat is None else {"heat_map": heat.to_json()}) for one in found]
+    click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
+
+
+def _print_comparisons(
+    found: list[comparing.Comparison], baseline: str, others: list[str], *, same: bool, heat: HeatMap | None
+) -> None:
+    console = Console()
+    for name, one in zip(others, found, strict=True):
+        if len(found) > 1:
+            click.echo(f"{name} against {baseline}:")
+        console.print(comparing.render(one, name_a=baseline, name_b=name, same=same))
+        if len(found) > 1:
+            click.echo()
+    if heat is not None:
+        console.print(heat.render())
+    told = list(
+        dict.fromkeys(comparing.interval_line(one.mean_wait_change_s) for one in found if not one.is_same)
+    )
+    for line in told:
+        click.echo(line)
 
 
 @click.command()

@@ -13,11 +13,14 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics.energy import energy_of
 from emulator.metrics.intervals import MeanChange, mean_change
 from emulator.metrics.runs import last_run_of_job
+from emulator.report import changes
+from emulator.report.changes import RunFigures
 from emulator.report.pairs import Pairs
 from emulator.report.wording import duration, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from rich.console import Group
     from rich.table import Table
 
     from emulator.harness.record import RunRecord
@@ -67,6 +70,17 @@ class Comparison:
     energy_a_kwh: float | None = None
     """Of the whole machine, where the scenario has powers."""
     energy_b_kwh: float | None = None
+    figures_a: RunFigures | None = None
+    figures_b: RunFigures | None = None
+    workload_difference: str = ""
+    """How the workloads differ, in words; empty if both runs had the same jobs and requests."""
+
+    @property
+    def headline(self) -> list[str]:
+        """What changed from a to b, each in a few words."""
+        if self.figures_a is None or self.figures_b is None:
+            return []
+        return changes.headline(self.figures_a, self.figures_b)
 
     @property
     def is_same(self) -> bool:
@@ -85,13 +99,13 @@ class Comparison:
         found = asdict(self)
         if self.energy_a_kwh is None and self.energy_b_kwh is None:
             del found["energy_a_kwh"], found["energy_b_kwh"]
-        return {"is_same": self.is_same, **found}
+        same_workload = not self.workload_difference
+        return {"is_same": self.is_same, "same_workload": same_workload, "changes": self.headline, **found}
 
     def _repr_html_(self) -> str:
         from emulator.result import html_table  # noqa: PLC0415 - for notebooks only
 
-        title = "Same run" if self.is_same else "The runs differ"
-        return html_table(title, [("", "a", "b", "difference"), *table_rows(self)])
+        return html_table("; ".join(title_lines(self)), [("", "a", "b", "change"), *table_rows(self)])
 
 
 def compare(a: RunRecord, b: RunRecord) -> Comparison:
@@ -134,6 +148,9 @@ def compare(a: RunRecord, b: RunRecord) -> Comparison:
         mean_wait_change_s=_wait_change(a, b),
         energy_a_kwh=_energy_kwh(a),
         energy_b_kwh=_energy_kwh(b),
+        figures_a=RunFigures.of(a),
+        figures_b=RunFigures.of(b),
+        workload_difference=changes.workload_difference(a, b),
     )
 
 
@@ -199,28 +216,37 @@ def _start_s(start_us: np.int64) -> float | None:
 
 
 def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """What is compared, in a, in b, and the difference: texts for people."""
+    """Figures, then job-level sameness: what it is, in a, in b, and the change. Texts for people."""
+    return [*figure_rows(comparison), *same_rows(comparison)]
+
+
+def figure_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """The figures of both runs and what changed."""
     found = comparison
-    percent = found.mean_wait_difference_percent
+    if found.figures_a is None or found.figures_b is None:
+        return []
+    rows = changes.figure_rows(found.figures_a, found.figures_b)
+    if found.energy_a_kwh is not None or found.energy_b_kwh is not None:
+        rows.append(
+            (
+                "energy, kWh",
+                number(found.energy_a_kwh),
+                number(found.energy_b_kwh),
+                changes.percent_change(found.energy_a_kwh, found.energy_b_kwh),
+            )
+        )
+    return rows
+
+
+def same_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """How far both runs are the same, job by job and decision by decision."""
+    found = comparison
+    apart = f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"
+    decisions = number(found.decisions_a), number(found.decisions_b)
     rows = [
-        (
-            "mean wait",
-            duration(found.mean_wait_a_s),
-            duration(found.mean_wait_b_s),
-            number(None) if percent is None else f"{percent:+.2f} %",
-        ),
-        ("mean wait of the same jobs", "", "", _change_text(found.mean_wait_change_s)),
-        (
-            "on-demand decisions",
-            number(found.decisions_a),
-            number(found.decisions_b),
-            "same, same order" if found.same_decisions else found.decision_difference,
-        ),
+        ("decisions", *decisions, "same, same order" if found.same_decisions else "not the same"),
         ("jobs in one run only", number(found.jobs_only_in_a), number(found.jobs_only_in_b), ""),
     ]
-    if found.energy_a_kwh is not None or found.energy_b_kwh is not None:
-        rows.insert(2, _energy_row(found.energy_a_kwh, found.energy_b_kwh))
-    apart = f"{number(found.starts_that_differ)} of {number(found.started_in_both)}"
     rows += [
         (name, "", "", text)
         for name, text in (
@@ -239,33 +265,67 @@ def table_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _energy_row(a_kwh: float | None, b_kwh: float | None) -> tuple[str, str, str, str]:
-    percent = 100 * (b_kwh - a_kwh) / a_kwh if a_kwh and b_kwh is not None else None
-    return (
-        "energy in kWh",
-        number(a_kwh),
-        number(b_kwh),
-        number(None) if percent is None else f"{percent:+.2f} %",
-    )
+def title_lines(comparison: Comparison) -> list[str]:
+    """What changed, then whether the workloads are the same, in lines of at most 80 columns."""
+    found = comparison
+    if found.workload_difference:
+        return [
+            "Warning: the workloads differ, so that the figures say nothing of the settings:",
+            f"{found.workload_difference}.",
+            *changes.lines(found.headline),
+        ]
+    workload = f"Same workload: {number(found.jobs_in_both)} jobs and requests."
+    if found.is_same:
+        return ["Same run: all starts, ends and decisions are equal.", workload]
+    return [*changes.lines(found.headline), workload]
 
 
-def _change_text(change: MeanChange | None) -> str:
+def interval_line(change: MeanChange | None) -> str:
+    """How sure the change of the wait of the jobs that ran in both is, or why that cannot be said."""
     if change is None:
-        return number(None)
+        return "No interval: no batch job ran to its end in both runs."
+    count = f"{number(change.blocks)} {change.unit if change.blocks > 1 else change.unit.removesuffix('s')}"
     if change.low is None or change.high is None:
-        return f"{change.mean:+,.1f} s ({change.blocks} {change.unit}: too few for an interval)"
-    return f"{change.mean:+,.1f} s (95 %: {change.low:+,.1f} to {change.high:+,.1f}, {change.blocks} {change.unit})"
+        count = count.replace("1 ", "one ") if change.blocks == 1 else count
+        return f"No interval: {count} of jobs; `sweep` gives one."
+    return f"Wait, 95 % interval over {count}: {_signed(change.low)} to {_signed(change.high)}."
 
 
-def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b") -> Table:
-    """The comparison as a table for the console."""
+def _signed(time_s: float) -> str:
+    return f"{'+' if time_s > 0 else ''}{duration(time_s)}"
+
+
+def table(comparison: Comparison, *, name_a: str = "a", name_b: str = "b", same: bool = False) -> Table:
+    """The figures of both runs for the console; with `same` how far both runs are the same, job by job."""
     from rich.table import Table  # noqa: PLC0415 - slow to load; most runs and pages need none
 
-    title = "Same run" if comparison.is_same else "The runs differ"
-    table = Table(title=title, title_justify="left", box=None)
-    table.add_column("")
-    for name in (name_a, name_b, "difference"):
-        table.add_column(name, justify="right")
-    for row in table_rows(comparison):
-        table.add_row(*row)
-    return table
+    found = Table(box=None, pad_edge=False)
+    found.add_column("", no_wrap=True)
+    for name in (_short(name_a), _short(name_b), "change"):
+        found.add_column(name, justify="right", no_wrap=True)
+    for row in same_rows(comparison) if same else figure_rows(comparison):
+        found.add_row(*row)
+    return found
+
+
+_LONGEST_NAME = 17
+"""Of a run in the head of a column, so that 80 columns are enough."""
+
+
+def _short(name: str) -> str:
+    """The end of a path, which tells one folder from another."""
+    return name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
+
+
+def render(comparison: Comparison, *, name_a: str = "a", name_b: str = "b", same: bool = False) -> Group:
+    """The comparison for the console: what changed, whether the workloads are the same, and a table."""
+    from rich.console import Group  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    parts: list[Any] = [Text(line) for line in title_lines(comparison)]
+    parts.append(table(comparison, name_a=name_a, name_b=name_b))
+    if same:
+        parts.append(table(comparison, name_a=name_a, name_b=name_b, same=True))
+        if comparison.decision_difference:
+            parts.append(Text(f"First other decision: {comparison.decision_difference}"))
+    return Group(*parts)

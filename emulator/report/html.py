@@ -12,7 +12,7 @@ from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import gantt, plots
-from emulator.report.compare import table_rows
+from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
@@ -93,6 +93,7 @@ def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, s
         plot=plots.ratio_heat_map(heat),
         jobs=int(heat.jobs.sum()),
         rows=table_rows(comparison),
+        lines=title_lines(comparison),
         number=number,
     )
 

@@ -202,7 +202,7 @@ def test_the_quick_commands_of_a_tutorial_run_one_after_the_other(name, folder):
     for words in quick:
         if words[1:2] == ["compare"]:
             done = CliRunner().invoke(emulator, words[1:], prog_name="emulator")
-            assert done.exit_code in {0, 1}, done.output  # 1: the two differ
+            assert done.exit_code in {0, 1}, done.output  # 1: the two differ, with --same
         else:
             run(words)
 

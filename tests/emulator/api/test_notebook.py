@@ -56,7 +56,7 @@ def test_the_notebook_answers_its_questions_with_the_wheel_alone(folder):
     day, apart, chart, where = (each.get("text/html", each["text/plain"]) for each in shown)
     assert str(folder.parent / "site") in where
     assert "on-demand requests" in day
-    assert "The runs differ" in apart
+    assert "batch wait" in apart
     assert re.match("<iframe.*&lt;canvas", chart, re.DOTALL)
     told = "".join(each.get("text", "") for each in outputs)
     rows = dict(re.findall(r"^(KTH|SDSC|CTC) +(-?\d+) s", told, re.MULTILINE))

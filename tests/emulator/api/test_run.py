@@ -100,7 +100,7 @@ def test_a_run_and_a_comparison_show_themselves_in_a_notebook(log):
     a, b = emulator.run(log, nodes=4, changes={"name": "a<b"}), emulator.run(log, nodes=8)
     assert repr(a) == "<Result a<b: 3 batch jobs run, wait mean 59 s, median 59 s, longest 1 min 58 s>"
     assert "<strong>a&lt;b</strong>" in a._repr_html_()
-    assert "The runs differ" in emulator.compare(a, b)._repr_html_()
+    assert "batch wait" in emulator.compare(a, b)._repr_html_()
 
 
 def test_pandas_and_polars_are_asked_for_only_where_they_are_used(log, monkeypatch):

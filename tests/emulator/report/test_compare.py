@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+import emulator
 from emulator.report import cli, files
 from emulator.report.compare import StartDifference, compare, render
 
 US = 1_000_000
+DAY = Path(__file__).parents[3] / "scenarios" / "default.yaml"
 
 
 def later(record, row, by_us):
@@ -29,8 +33,8 @@ def later(record, row, by_us):
 
 
 def shown(comparison):
-    console = Console(width=120, file=io.StringIO())
-    console.print(render(comparison))
+    console = Console(width=80, file=io.StringIO())
+    console.print(render(comparison, same=True))
     return console.file.getvalue()
 
 
@@ -55,7 +59,8 @@ def test_a_job_that_starts_later_is_found(week):
     assert comparison.mean_start_difference_s == pytest.approx(3 / comparison.started_in_both)
     assert comparison.largest == (StartDifference(int(week.jobs.number[row]), start_s, start_s + 3),)
     assert comparison.mean_wait_difference_percent > 0
-    assert "The runs differ" in shown(comparison)
+    assert "batch wait +0.008 s" in shown(comparison)
+    assert "started at another time" in shown(comparison)
 
 
 def test_grants_in_another_order_are_named(week):
@@ -85,13 +90,87 @@ def test_the_command_tells_same_from_different_by_its_exit_status(week, tmp_path
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
 
     same = CliRunner().invoke(cli.compare, [a, a])
-    differ = CliRunner().invoke(cli.compare, [a, b, "--json"])
+    differ = CliRunner().invoke(cli.compare, [a, b, "--same", "--json"])
+    compared = CliRunner().invoke(cli.compare, [a, b])
     missing = CliRunner().invoke(cli.compare, [a, str(tmp_path / "c")])
 
-    assert (same.exit_code, differ.exit_code, missing.exit_code) == (0, 1, 2)
+    assert [done.exit_code for done in (same, differ, compared, missing)] == [0, 1, 0, 2]
     assert "Same run" in same.output
     assert '"max_start_difference_s": 1.0' in differ.output
     assert "summary.json does not exist; name the folder" in missing.output
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The default day with 6 nodes in reserve, and with 12 that are filled up again; a log of another machine."""
+    root = tmp_path_factory.mktemp("runs")
+    more = {"mechanism.balancer.static_reserve": 12, "mechanism.balancer.reserve_rule": "refilled"}
+    emulator.run(DAY, out=root / "default")
+    emulator.run(DAY, changes=more, out=root / "twelve")
+    emulator.run(DAY, changes={"mechanism": {"static_partition": {"ondemand_nodes": 12}}}, out=root / "split")
+    emulator.run(DAY, seed=3, out=root / "other")
+    return root
+
+
+class TestWhatChanged:
+    @pytest.fixture
+    def say(self, folders, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+
+        def say(*words):
+            names = [word if word.startswith("-") else str(folders / word) for word in words]
+            return CliRunner().invoke(cli.compare, names)
+
+        return say
+
+    def test_the_first_lines_say_it_in_words_and_nothing_is_wrapped(self, say):
+        result = say("default", "twelve")
+
+        assert result.exit_code == 0
+        said = result.stdout.splitlines()
+        assert said[:3] == [
+            "granted 30 -> 35 of 35; batch wait +13 min 46 s (+45 %);",
+            "response +13 min 46 s (+22 %); idle reserve 114 -> 276 node-h",
+            "Same workload: 335 jobs and requests.",
+        ]
+        assert said[4:12:1][-2].split() == ["requests", "rejected", "5", "of", "35", "0", "of", "35", "-5"]
+        assert said[-1] == "No interval: one day of jobs; `sweep` gives one."
+        assert len(said) == 3 + 9 + 1
+        assert max(map(len, said)) <= 80
+        assert "1 days" not in result.stdout
+
+    def test_several_runs_stand_against_the_first(self, say):
+        result = say("default", "twelve", "split")
+
+        assert result.exit_code == 0
+        assert "granted 30 -> 35 of 35" in result.stdout
+        assert "granted 30 -> 19 of 35" in result.stdout
+        assert result.stdout.count("No interval") == 1
+        assert [
+            one["changes"][0] for one in json.loads(say("default", "twelve", "split", "--json").stdout)
+        ] == [
+            "granted 30 -> 35 of 35",
+            "granted 30 -> 19 of 35",
+        ]
+        refused = say("default", "twelve", "split", "--heat-map=wait_s")
+        assert refused.exit_code == 2
+        assert "name one DIR beside the baseline" in refused.stderr
+
+    def test_other_workloads_are_a_warning_first_and_exit_status_2(self, say):
+        refused, taken = say("default", "other"), say("default", "other", "--other-workloads")
+
+        assert (refused.exit_code, taken.exit_code) == (2, 0)
+        assert refused.stdout.startswith("Warning: the workloads differ")
+        assert "--other-workloads compares the runs all the same" in refused.stderr
+        assert taken.stdout == refused.stdout
+        assert json.loads(say("default", "other", "--json").stdout)["same_workload"] is False
+
+    def test_sameness_job_by_job_is_shown_if_wanted(self, say):
+        result = say("default", "twelve", "--same")
+
+        assert result.exit_code == 1
+        assert "started at another time" in result.stdout
+        assert "started at another time" not in say("default", "twelve").stdout
 
 
 @pytest.mark.slow
