@@ -223,7 +223,7 @@ def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     if parts is None:
         return work
     counted = dict(work.counted)
-    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None)
+    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None, part.size)
     return replace(work, jobs=jobs, counted=counted)
 
 

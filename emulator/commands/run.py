@@ -377,10 +377,10 @@ def _virtual(
     quiet: bool,
     page: WatchPage | None,
 ) -> RunRecord:
-    from emulator.report.progress import RunProgress  # noqa: PLC0415
+    from emulator.report.progress import RunProgress, counted  # noqa: PLC0415
     from emulator.runner import run_virtual  # noqa: PLC0415
 
-    with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
+    with RunProgress(jobs=len(prepared.jobs), quiet=quiet, what=counted(prepared.jobs)) as progress:
         progress.announce_compiling()
 
         def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
