@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 
@@ -22,3 +24,29 @@ plugin_option = click.option(
     help="A plug-in from a file of your own (docs/plugins.md). Repeatable.",
 )  # fmt: skip
 """From here to its end the command, and every scenario that it makes, knows the plug-in."""
+
+
+def _name_column(context: click.Context, _: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        from emulator.workload.usage_columns import USAGE_COLUMN, NamedColumn  # noqa: PLC0415 - only then
+
+        column = NamedColumn(given.strip().lower())
+        token = USAGE_COLUMN.set(column)
+
+        def end() -> None:
+            USAGE_COLUMN.reset(token)
+            is_error = isinstance(sys.exc_info()[1], click.ClickException)  # which says enough
+            if not column.is_used and not is_error:
+                click.echo(
+                    f"emulator: --usage-column {given}: no table over time was read, so it was not used",
+                    err=True,
+                )
+
+        context.call_on_close(end)
+
+
+usage_option = click.option(
+    "--usage-column", metavar="NAME", expose_value=False, is_eager=True, callback=_name_column,
+    help="Of a table over time: the column that counts nodes, servers or cores in use.",
+)  # fmt: skip
+"""For commands that read logs: which column of a series is usage, where its name and unit do not say so."""

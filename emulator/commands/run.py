@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from emulator.commands.options import plugin_option
+from emulator.commands.options import plugin_option, usage_option
 from emulator.scenario import (
     Scenario,
     ScenarioError,
@@ -95,6 +95,7 @@ def interruptible() -> Iterator[Interrupted]:
 
 @click.command()
 @plugin_option
+@usage_option
 @click.argument(
     "scenario_file", metavar="[SCENARIO.yaml | LOG]", required=False, type=click.Path(path_type=Path)
 )

@@ -127,6 +127,12 @@ def read_logs(
     notes += taken.notes
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
+    if not fits.any():
+        raise ScenarioError(
+            f"{batch.source}: each of its {len(fits):,} jobs is wider than the {batch_nodes:,} nodes of the batch part;"
+            " likely the log counts processors: say --procs-per-node; or the two logs are the wrong way round (--batch"
+            " and --ondemand)"
+        )
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
     if cores_per_node is None:
         cores_per_node = _guess_cores(ondemand)

@@ -1,7 +1,7 @@
 """Usage over time: Prometheus' answer to a range query (JSON), or measures of Gnocchi and Ceilometer (CSV).
 
     curl 'http://prometheus:9090/api/v1/query_range?query=sum(openstack_nova_vcpus_used)&start=...&end=...&step=300'
-    gnocchi measures show vcpus --resource-id ID -f csv          (columns timestamp, granularity, value)
+    gnocchi measures show vcpus --resource-id ID -f csv      (timestamp, granularity, value: --usage-column value)
 
 Series are added. A value holds until the next sample of its series, but no longer than three of its usual steps.
 Who asked is not known, only how much was in use: each unit is a row from the time at which it came into use to the
@@ -21,6 +21,7 @@ from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.packing import Demand, to_leases
 from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows
+from emulator.workload.usage_columns import might_be_usage, usage_column
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,6 @@ Samples = list[tuple[float, float]]
 """Unix time in seconds and value."""
 _STEPS = 3
 _MOST_UNITS = 10_000_000
-_VALUE = ("value", "volume")
 
 
 class UsageSeriesFormat:
@@ -45,7 +45,7 @@ class UsageSeriesFormat:
         if begin.startswith("{"):
             return '"resultType"' in begin
         names = _names(begin.splitlines()[0]) if begin else []
-        return "timestamp" in names and any(name in names for name in _VALUE)
+        return might_be_usage(names)
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """The units in use. Raises TraceError naming file and line or series."""
@@ -103,11 +103,13 @@ def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
         heading = next(text, "")
         names = _names(heading)
         mark = next((each for each in ("\t", ";") if each in heading), ",")
-        amount = next(name for name in _VALUE if name in names)
-        for number, fields in enumerate(csv.reader(text, delimiter=mark), 2):
-            if not fields:
-                continue
-            said = dict(zip(names, fields, strict=False))
+        rows = [
+            (number, dict(zip(names, fields, strict=False)))
+            for number, fields in enumerate(csv.reader(text, delimiter=mark), 2)
+            if fields
+        ]
+        amount = usage_column(path, names, [said for _, said in rows])
+        for number, said in rows:
             key = " ".join(
                 value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
             )

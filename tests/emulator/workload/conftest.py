@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.workload.usage_columns import USAGE_COLUMN, NamedColumn
 from testdata import RECORDED
 
 
@@ -65,3 +66,12 @@ def rows_of():
         return list(zip(*(log.column(name).tolist() for name in names), strict=True))
 
     return build
+
+
+@pytest.fixture
+def column_named():
+    """Says, for one test, which column of a table over time is usage."""
+    tokens = []
+    yield lambda name: tokens.append(USAGE_COLUMN.set(NamedColumn(name)))
+    for token in tokens:
+        USAGE_COLUMN.reset(token)

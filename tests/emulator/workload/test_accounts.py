@@ -194,7 +194,7 @@ MAKERS = {
     "nova_events": listed(event),
     "nova_usage": listed(usage, lambda usages: {"server_usages": usages}),
     "usage_series": lines(
-        lambda rng, at: f"{1_700_000_000 + 300 * at},{rng.randrange(9)}", "timestamp,value"
+        lambda rng, at: f"{1_700_000_000 + 300 * at},{rng.randrange(9)}", "timestamp,vcpus"
     ),
     "lcrc": lines(
         lambda rng, at: ",".join(map(str, (at, *(rng.randrange(99) for _ in range(7))))),

@@ -143,7 +143,8 @@ def test_usage_of_prometheus_is_added_and_held_until_the_next_sample(json_file):
     }
 
 
-def test_measures_of_gnocchi_are_read_as_csv(text_file):
+def test_measures_of_gnocchi_are_read_as_csv_once_somebody_says_what_they_are(text_file, column_named):
+    column_named("value")
     log = load(
         text_file(
             '"timestamp","granularity","value"',

@@ -1,0 +1,94 @@
+"""Which column of a table over time counts nodes, servers or cores: a series of watts is no usage.
+
+A column counts by its own name (`nodes`, `vcpus_used`), and `value` or `volume` by what the rows say of it in another
+column (`unit`, `name`, `meter`). Where neither says so a user does, with `--usage-column`.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.workload.files import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+@dataclass(slots=True)
+class NamedColumn:
+    """The column that a user named, and whether a series was read by it."""
+
+    name: str
+    is_used: bool = False
+
+
+USAGE_COLUMN: ContextVar[NamedColumn | None] = ContextVar("USAGE_COLUMN", default=None)
+"""None if nobody named one."""
+VALUES = ("value", "volume")
+_MOST = 5
+SAID_IN = ("unit", "name", "meter", "metric", "type", "counter_name", "counter_unit")
+"""Columns that say what the value of a row is."""
+_COUNTED = frozenset({
+    "node", "host", "hypervisor", "server", "instance", "vm", "machine", "core", "cpu", "vcpu", "pcpu", "processor",
+    "proc", "gpu", "slot",
+})  # fmt: skip
+_ANOTHER = frozenset({
+    "temperature", "temp", "celsius", "watt", "power", "energy", "joule", "frequency", "mhz", "ghz", "util",
+    "utilization", "utilisation", "usage", "percent", "percentage", "pct", "share", "ratio", "load", "second", "time",
+    "hour", "id", "uuid", "name", "memory", "ram", "disk", "byte", "price", "cost",
+})  # fmt: skip
+"""With one of these a name is of a property of nodes or cores, not of how many there are."""
+
+
+def counts(text: str) -> bool:
+    """Whether a name or unit says nodes, servers, cores or such.
+
+    >>> counts("vcpus_used"), counts("cpu_util"), counts("W")
+    (True, False, False)
+    """
+    words = {word.removesuffix("s") for word in re.findall(r"[a-z]+", text.lower())}
+    return bool(words & _COUNTED) and not words & {word.removesuffix("s") for word in _ANOTHER}
+
+
+def might_be_usage(names: Sequence[str]) -> bool:
+    """Whether a heading is that of a series over time: a timestamp and a value, or little but a usage."""
+    if "timestamp" not in names:
+        return False
+    given = USAGE_COLUMN.get()
+    others = [name for name in names if name not in {"timestamp", "granularity"}]
+    return (
+        any(name in others for name in VALUES)
+        or (given is not None and given.name in others)
+        or (len(others) == 1 and counts(others[0]))
+    )
+
+
+def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]]) -> str:
+    """The column to read. Raises TraceError with the columns there are, and what they might be."""
+    given = USAGE_COLUMN.get()
+    if given is not None:
+        given.is_used = True
+        if given.name not in names or given.name == "timestamp":
+            raise TraceError(f"{path}: --usage-column {given.name}: its columns are {', '.join(names)}")
+        return given.name
+    by_name = [name for name in names if counts(name)]
+    if len(by_name) == 1:
+        return by_name[0]
+    values = [name for name in VALUES if name in names]
+    of_rows = [{row[column] for column in SAID_IN if row.get(column)} for row in rows]
+    if not by_name and of_rows and all(any(map(counts, each)) for each in of_rows):
+        return values[0]
+    if by_name:
+        raise TraceError(
+            f"{path}: {' and '.join(by_name)} may each count what was in use; say which with --usage-column"
+        )
+    said = sorted(set().union(*of_rows))[:_MOST]
+    units = f" (said of it: {', '.join(said)})" if said else ""
+    raise TraceError(
+        f"{path}: its columns are {', '.join(names)}, and none says that it counts nodes, servers or cores{units}: it"
+        f" might be watts, degrees or a share of load as well; if it is usage, say --usage-column {values[0]}"
+    )
