@@ -20,7 +20,7 @@ from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.columns import fill
 from emulator.harness.record import JobState, RunOutcome
-from emulator.harness.views import read_only
+from emulator.harness.rows import new_rows
 from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind
 
@@ -70,9 +70,8 @@ class Cluster(ClusterViews):
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
         if scheduler.cycle_s and not simulated:
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
-        for name in ("head_waits", "exact_ends_first"):
-            if getattr(scheduler, name) and not simulated:
-                raise ValueError(f"scheduler {name}: this is known in virtual time only")
+        if scheduler.virtual_only and not simulated:
+            raise ValueError(f"scheduler {scheduler.virtual_only[0]}: this is known in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
         self._known = JobTable.empty() if jobs is None else jobs
@@ -95,12 +94,9 @@ class Cluster(ClusterViews):
         count = len(self._known)
         self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
         self._fill_rows(self._known, 0)
-        self._node = np.full((node_count, t.NODE_COLUMNS), -1, np.int64)
-        self._node[:, t.OFFLINE] = 0
-        self._node[:, t.SINCE] = 0
-        shown = read_only(self._node)
-        self._node_job, self._node_since = shown[:, t.JOB], shown[:, t.SINCE]
-        self._node_offline = shown[:, t.OFFLINE]
+        self._node = new_rows(t.Node, node_count)
+        t.clear_nodes(self._node)
+        self._show_nodes()
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
         # At worst each running job is alone in its block, and one block is being split.
@@ -137,6 +133,8 @@ class Cluster(ClusterViews):
         reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
         reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
         reg[t.EXACT_FIRST] = scheduler.exact_ends_first
+        reg[t.SUBMITS_FIRST] = scheduler.submits_first
+        reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
         reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start
@@ -449,7 +447,7 @@ class Cluster(ClusterViews):
             return
         if conflict == reshape.TWICE:
             raise IllegalJobTransition(f"job {self.number(job)} cannot have a node twice: {nodes.tolist()}")
-        other = self.number(int(self._node[conflict, t.JOB]))
+        other = self.number(int(self._node[conflict].job))
         raise IllegalJobTransition(
             f"job {self.number(job)} cannot have node {conflict}: job {other} runs there"
         )
@@ -481,7 +479,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
         chosen = t.node_array(nodes)
-        wrong = chosen[(self._node[chosen, t.OFFLINE] == 0) | (self._node[chosen, t.JOB] >= 0)]
+        wrong = chosen[(self._node["offline"][chosen] == 0) | (self._node["job"][chosen] >= 0)]
         for node in wrong:
             raise IllegalJobTransition(
                 f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"

@@ -29,7 +29,7 @@ class IllegalJobTransition(RuntimeError):
 class ClusterViews(TableViews):
     """The part of `Cluster` that only reads."""
 
-    _node: NDArray[np.int64]
+    _node: t.Nodes
     _node_job: NDArray[np.int64]
     _node_since: NDArray[np.int64]
     _node_offline: NDArray[np.int64]
@@ -123,6 +123,12 @@ class ClusterViews(TableViews):
             who = int(self._job[who, t.ENDED_BEFORE])
         return ended[::-1]
 
+    def _show_nodes(self) -> None:
+        """Columns of the node table, for those who only look."""
+        self._node_job, self._node_since, self._node_offline = (
+            read_only(self._node[field]) for field in ("job", "since_us", "offline")
+        )
+
     def _keep_nodes(self) -> None:
         """Fill the node table from the runs so far; the compiled loops keep it up from now on.
 
@@ -137,9 +143,9 @@ class ClusterViews(TableViews):
         nodes = self._log[: reg[t.LOG_N]]
         run = np.repeat(np.arange(len(runs)), np.diff(runs[:, t.R_FIRST], append=len(nodes)))
         is_over = runs[run, t.R_END] >= 0
-        self._node[nodes[is_over], t.SINCE] = runs[run[is_over], t.R_END]  # of several the last one counts
-        self._node[nodes[~is_over], t.JOB] = runs[run[~is_over], t.R_JOB]
-        self._node[self._free[: reg[t.FREE]], t.PLACE] = np.arange(reg[t.FREE])
+        self._node["since_us"][nodes[is_over]] = runs[run[is_over], t.R_END]  # of several the last one counts
+        self._node["job"][nodes[~is_over]] = runs[run[~is_over], t.R_JOB]
+        self._node["place"][self._free[: reg[t.FREE]]] = np.arange(reg[t.FREE])
 
     def choose_nodes_afterwards(self) -> None:
         """From the begin only count nodes: nobody is expected to ask which before the run is over.

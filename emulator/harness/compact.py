@@ -17,11 +17,8 @@ from emulator.harness.tables import (
     ESTIMATE,
     EXPECTED,
     FREE,
-    JOB,
     NEVER,
     NODES,
-    OFFLINE,
-    PLACE,
     QUEUE_HI,
     QUEUE_LO,
     RUN,
@@ -229,7 +226,7 @@ def start_given(state: State, wires: Wires, now: int) -> None:
             kept += 1
     for place in range(kept):
         free[place] = spare[place]
-        node[free[place], PLACE] = place
+        node[free[place]].place = place
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], now)
     reg[STARTED_N] = 0
     how[GIVEN_N] = 0
@@ -277,10 +274,10 @@ def see_releases(state: State, wires: Wires, now: int) -> None:
     order, open_, release = wires[0], wires[3], wires[8]
     for place in range(order.shape[0]):
         which = order[place]
-        who = node[which, JOB]
+        who = node[which].job
         if open_[place]:
             release[place] = now
-        elif who >= 0 and node[which, OFFLINE] == 0 and job[who, EXPECTED]:
+        elif who >= 0 and node[which].offline == 0 and job[who, EXPECTED]:
             release[place] = max(job[who, EXPECTED], now + 1)
         else:
             release[place] = NEVER

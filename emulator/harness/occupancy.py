@@ -26,12 +26,10 @@ from emulator.harness.tables import (
     ESTIMATE,
     EXPECTED,
     FREE,
-    JOB,
     LAST_ENDED,
     LOG_N,
     NODES,
     NODES_KEPT,
-    OFFLINE,
     R_END,
     R_FIRST,
     R_JOB,
@@ -43,13 +41,12 @@ from emulator.harness.tables import (
     RUNNING,
     RUNS_N,
     SIMULATED,
-    SINCE,
     START,
     STATE,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Ints, Ints32, Nodes, State
 
 
 @inlined
@@ -68,8 +65,8 @@ def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
 
 @inlined
 def start_chosen(
-    job: Ints, node: Ints, free: Ints32, plan: Ints, blocks: Ints, heap: Ints, runs: Ints, log: Ints32, started: Ints32,
-    reg: Ints, first: int, last: int, now: int,
+    job: Ints, node: Nodes, free: Ints32, plan: Ints, blocks: Ints, heap: Ints, runs: Ints, log: Ints32,
+    started: Ints32, reg: Ints, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
     for chosen in range(first, last):
@@ -82,7 +79,7 @@ def start_chosen(
             copy(free, left, log, logged, needed)
             if reg[NODES_KEPT]:
                 for k in range(logged, logged + needed):
-                    node[log[k], JOB] = who
+                    node[log[k]].job = who
         reg[LOG_N] = logged + needed
         reg[FREE] = left
         job[who, RETURNS] = needed
@@ -98,7 +95,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     job, node, _, _, _, _, _, runs, log, _, _, reg = state
     begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
-        node[nodes[k], JOB] = who
+        node[nodes[k]].job = who
         log[reg[LOG_N]] = nodes[k]
         reg[LOG_N] += 1
     job[who, RETURNS] = 0
@@ -107,7 +104,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
 
 @inlined
 def end_job(
-    job: Ints, node: Ints, free: Ints32, plan: Ints, blocks: Ints, runs: Ints, log: Ints32, reg: Ints,
+    job: Ints, node: Nodes, free: Ints32, plan: Ints, blocks: Ints, runs: Ints, log: Ints32, reg: Ints,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
@@ -124,9 +121,9 @@ def end_job(
     if reg[NODES_KEPT]:
         for k in range(first, first + count):
             which = log[k]
-            node[which, JOB] = -1
-            node[which, SINCE] = now
-            if node[which, OFFLINE] == 0:
+            node[which].job = -1
+            node[which].since_us = now
+            if node[which].offline == 0:
                 free_push(node, free, reg, which)
     else:  # all nodes are in the pool
         if reg[COUNTS_ONLY] == 0:
@@ -143,10 +140,10 @@ def end_job(
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
     job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
-    if node[which, OFFLINE]:
+    if node[which].offline:
         return
-    node[which, OFFLINE] = 1
-    who = node[which, JOB]
+    node[which].offline = 1
+    who = node[which].job
     if who < 0:
         free_remove(node, free, reg, which)
     elif job[who, EXPECTED]:
@@ -158,12 +155,12 @@ def set_offline(state: State, which: int) -> None:
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
     job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
-    if not node[which, OFFLINE]:
+    if not node[which].offline:
         return
-    node[which, OFFLINE] = 0
-    who = node[which, JOB]
+    node[which].offline = 0
+    who = node[which].job
     if who < 0:
-        node[which, SINCE] = now
+        node[which].since_us = now
         free_push(node, free, reg, which)
     elif job[who, EXPECTED]:
         plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], +1)

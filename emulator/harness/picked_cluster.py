@@ -106,9 +106,7 @@ class PickedCluster(Cluster):
         self._job[:] = 0
         self._fill_rows(jobs, 0)
         if reg[t.NODES_KEPT]:
-            self._node[:] = -1
-            self._node[:, t.OFFLINE] = 0
-            self._node[:, t.SINCE] = 0
+            t.clear_nodes(self._node)
         places = np.arange(self.node_count + 1)
         self._free[:] = places[-2::-1]
         self._blocks[:] = 0
@@ -121,9 +119,7 @@ class PickedCluster(Cluster):
         """Use these tables, which hold what its own do, from now on."""
         for name, table in zip(_TABLES, tables, strict=True):
             setattr(self, name, table)
-        shown = read_only(self._node)
-        self._node_job, self._node_since = shown[:, t.JOB], shown[:, t.SINCE]
-        self._node_offline = shown[:, t.OFFLINE]
+        self._show_nodes()
         self._make_state()
 
     # Afterwards.

@@ -17,12 +17,9 @@ from emulator.harness.tables import (
     ESTIMATE,
     EXPECTED,
     FREE,
-    JOB,
     NEVER,
     NODES,
     NODES_KEPT,
-    OFFLINE,
-    PLACE,
     QUEUE_HI,
     QUEUE_LO,
     SLOT,
@@ -109,8 +106,8 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     for place in range(reg[FREE]):
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
-        who = node[which, JOB]
-        if who >= 0 and node[which, OFFLINE] == 0 and job[who, EXPECTED]:
+        who = node[which].job
+        if who >= 0 and node[which].offline == 0 and job[who, EXPECTED]:
             k = step_at(at, steps, max(job[who, EXPECTED], now + 1))
             level[k, node_class[which]] += 1
     for k in range(1, steps):
@@ -324,7 +321,7 @@ def put_on_top(state: State, placing: Placing) -> None:
     for place in range(top):
         free[place] = spare[count + place]
         if reg[NODES_KEPT]:
-            node[free[place], PLACE] = place
+            node[free[place]].place = place
 
 
 @compiled

@@ -13,11 +13,9 @@ from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
 from emulator.harness.tables import (
     EXPECTED,
-    JOB,
     LOG_N,
     NEVER,
     NODES,
-    OFFLINE,
     R_END,
     R_FIRST,
     R_OUTCOME,
@@ -25,22 +23,21 @@ from emulator.harness.tables import (
     RETURNS,
     RUN_ROW,
     SIMULATED,
-    SINCE,
     START,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Nodes, State
 
 
 NO_CONFLICT, TWICE = -1, -2
 
 
 @compiled
-def first_conflict(node: Ints, ordered: Ints, who: int) -> int:
+def first_conflict(node: Nodes, ordered: Ints, who: int) -> int:
     """The first of these sorted nodes that another job runs on, TWICE if one is there twice, else NO_CONFLICT."""
     for k in range(ordered.shape[0]):
-        job = node[ordered[k], JOB]
+        job = node[ordered[k]].job
         if job >= 0 and job != who:
             found: int = ordered[k]
             return found
@@ -57,10 +54,10 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
     returns = 0
     for k in range(nodes.shape[0]):
         which = nodes[k]
-        if node[which, OFFLINE] == 0:
+        if node[which].offline == 0:
             free_remove(node, free, reg, which)
             returns += 1
-        node[which, JOB] = who
+        node[which].job = who
         log[reg[LOG_N]] = which
         reg[LOG_N] += 1
     job[who, NODES] = nodes.shape[0]
@@ -83,9 +80,9 @@ def vacate(state: State, who: int, now: int) -> None:
         heap_remove(heap, reg, who)
     for k in range(runs[row, R_FIRST], runs[row, R_FIRST] + job[who, NODES]):
         which = log[k]
-        node[which, JOB] = -1
-        node[which, SINCE] = now
-        if node[which, OFFLINE] == 0:
+        node[which].job = -1
+        node[which].since_us = now
+        if node[which].offline == 0:
             free_push(node, free, reg, which)
 
 

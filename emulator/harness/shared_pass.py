@@ -12,10 +12,8 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.tables import (
     ESTIMATE,
     FREE,
-    JOB,
     NEVER,
     NODES,
-    PLACE,
     QUEUE_HI,
     QUEUE_LO,
     R_FIRST,
@@ -430,13 +428,13 @@ def put_on_top(state: State, sharing: Sharing) -> None:
             core = first_core[spots[k]]
             left = wants[who, CORES]
             while left > 0:
-                if node[core, JOB] < 0 and node[core, PLACE] < top:
-                    place = node[core, PLACE]
+                if node[core].job < 0 and node[core].place < top:
+                    place = node[core].place
                     other = free[to]
                     free[place] = other
-                    node[other, PLACE] = place
+                    node[other].place = place
                     free[to] = core
-                    node[core, PLACE] = to
+                    node[core].place = to
                     to += 1
                     left -= 1
                 core += 1

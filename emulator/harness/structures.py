@@ -19,14 +19,13 @@ from emulator.harness.tables import (
     FREE,
     HEAP_N,
     KEY,
-    PLACE,
     QUEUE_HI,
     QUEUE_LO,
     WHO,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.harness.tables import Ints, Ints32, Nodes
 
 _AT_ONCE = 16
 
@@ -208,19 +207,19 @@ def queue_remove(queue: Ints32, reg: Ints, who: int) -> None:
 
 
 @inlined
-def free_push(node: Ints, free: Ints32, reg: Ints, which: int) -> None:
+def free_push(node: Nodes, free: Ints32, reg: Ints, which: int) -> None:
     place = reg[FREE]
     free[place] = which
-    node[which, PLACE] = place
+    node[which].place = place
     reg[FREE] = place + 1
 
 
 @inlined
-def free_remove(node: Ints, free: Ints32, reg: Ints, which: int) -> None:
+def free_remove(node: Nodes, free: Ints32, reg: Ints, which: int) -> None:
     """Take one idle node out of the pool, wherever it is in the stack."""
-    place = node[which, PLACE]
+    place = node[which].place
     top = reg[FREE] - 1
     last = free[top]
     free[place] = last
-    node[last, PLACE] = place
+    node[last].place = place
     reg[FREE] = top

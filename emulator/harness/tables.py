@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
+
 NEVER = (1 << 63) - 1
 
 # What the tables of every machine begin with: columns of the job table and of the run table, registers. What is
@@ -28,10 +30,21 @@ EVERY_JOB, EVERY_RUN, EVERY_REGISTER = range(8), range(5), range(8)
 SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = EVERY_JOB
 RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(8, 13)
 JOB_COLUMNS = 13
-# Columns of the node table. JOB: what runs on it, -1 for nothing; SINCE: when it last became idle;
-# PLACE: where an idle node of the pool stands in the free stack.
-JOB, OFFLINE, SINCE, PLACE = range(4)
-NODE_COLUMNS = 4
+
+
+class Node:
+    """A row of the node table."""
+
+    job: int
+    """What runs on it, -1 for nothing."""
+    offline: int
+    """1 if it is out of the batch pool, or will be when its job ends; 0 otherwise."""
+    since_us: int
+    """When it last became idle."""
+    place: int
+    """Where an idle node of the pool stands in the free stack."""
+
+
 # An entry of the plan: so many nodes come back at the expected end AT.
 AT, HOW_MANY = range(2)
 # Columns of the plan's blocks. SLOT: where its entries are; LAST: no entry is later; SUM: of HOW_MANY.
@@ -46,6 +59,7 @@ RUN_COLUMNS = 5
 # Registers. CYCLE: passes happen at multiples of it, 0 for whenever something happens; NEXT_CYCLE: when one is due.
 # HEAD_WAITS: a blocked head starts at its reservation, not before; BEFORE_SHADOW: who is not spare ends before it.
 # EXACT_FIRST: jobs that end when they were expected to give their nodes back before the first pass of an instant.
+# SUBMITS_FIRST: submits come before ends of the same instant; ENDS_BY_START: such ends go in order of the starts.
 # COUNTS_ONLY: nodes are only counted; the free stack and what is in the node log are not kept up.
 # ASK: address of the hook that puts the queue in order before a pass (`callbacks.py`), 0 for a static order.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = EVERY_REGISTER
@@ -53,9 +67,9 @@ NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = E
     FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
     KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
     LAST_ENDED, STOP_ON_PASS, ASK, ASK_CONTEXT, ASK_ALWAYS, ORDER_FAILED, CYCLE, NEXT_CYCLE, HEAD_WAITS, BEFORE_SHADOW,
-    EXACT_FIRST, COUNTS_ONLY,
-) = range(8, 38)  # fmt: skip
-REGISTERS = 38
+    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START,
+) = range(8, 40)  # fmt: skip
+REGISTERS = 40
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
 # Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
@@ -73,8 +87,15 @@ AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
-State: TypeAlias = "tuple[Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
+Nodes: TypeAlias = "Rows[Node]"
+State: TypeAlias = "tuple[Ints, Nodes, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+def clear_nodes(node: Nodes) -> None:
+    """Every node is idle since the beginning and in the pool."""
+    for field, value in (("job", -1), ("offline", 0), ("since_us", 0), ("place", -1)):
+        node[field][:] = value
 
 
 def node_array(nodes: Iterable[int]) -> Ints:

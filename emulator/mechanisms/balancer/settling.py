@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import emulator.mechanisms.balancer.tables as b
 from emulator.harness.compiled import inner
 from emulator.harness.structures import free_push, free_remove
-from emulator.harness.tables import JOB, NEVER, OFFLINE, SINCE
+from emulator.harness.tables import NEVER
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
@@ -170,7 +170,7 @@ def reclaim(state: State, more: More, lease: int, many: int) -> None:
     node, free, reg = state[1], state[2], state[11]
     for k in range(many):
         which = listed[k]
-        node[which, OFFLINE] = 1
+        node[which].offline = 1
         free_remove(node, free, reg, which)
         b.note_node(more, which)
         if lease >= 0:
@@ -193,8 +193,8 @@ def restore_over(state: State, more: More, kept: int, now: int) -> None:
         if over > now:
             mine[b.PLAN_WAKE] = over
             break
-        node[which, OFFLINE] = 0
-        node[which, SINCE] = now
+        node[which].offline = 0
+        node[which].since_us = now
         free_push(node, free, reg, which)
         b.note_node(more, which)
         place += 1
@@ -262,10 +262,10 @@ def look(state: State, more: More) -> bool:
     left = 0
     came = 0
     for which in range(node.shape[0]):
-        if node[which, OFFLINE]:
+        if node[which].offline:
             continue
-        busy = 1 if node[which, JOB] >= 0 else 0
-        since = node[which, SINCE]
+        busy = 1 if node[which].job >= 0 else 0
+        since = node[which].since_us
         one = own[which]
         if busy == one[b.WAS_BUSY] and (busy or since == one[b.SEEN_US]):
             continue
@@ -282,7 +282,7 @@ def look(state: State, more: More) -> bool:
     if left:
         unlist_leaving(more)
     for k in range(came):
-        own[back[k], b.SINCE_US] = node[back[k], SINCE]
+        own[back[k], b.SINCE_US] = node[back[k]].since_us
         b.list_node(more, b.IDLE, back[k])
     return is_news
 

@@ -31,14 +31,12 @@ from emulator.harness.tables import (
     EXPECTED,
     FRONT,
     HEAP_N,
-    JOB,
     KEPT_HEAD,
     KEY,
     LOG_N,
     NEVER,
     NODES,
     NOW,
-    OFFLINE,
     QUEUED,
     R_END,
     R_FIRST,
@@ -48,7 +46,6 @@ from emulator.harness.tables import (
     RETURNS,
     RUN,
     RUN_ROW,
-    SINCE,
     START,
     STATE,
 )
@@ -311,15 +308,15 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
     for k in range(had - keeps):
         at = had - 1 - k if k < keeps else k
         which = log[first + at]
-        node[which, JOB] = -1
-        node[which, SINCE] = now
+        node[which].job = -1
+        node[which].since_us = now
         free_push(node, free, reg, which)
     begin_run(job, runs, reg, who, now)
     for k in range(keeps):
         log[reg[LOG_N] + k] = log[first + k]
     for k in range(fresh.shape[0]):
         free_remove(node, free, reg, fresh[k])
-        node[fresh[k], JOB] = who
+        node[fresh[k]].job = who
         log[reg[LOG_N] + keeps + k] = fresh[k]
     reg[LOG_N] += many
     job[who, START] = start
@@ -382,7 +379,7 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
     claim, held = claims[0], claims[2]
     for k in range(first, first + many):
         which = log[k]
-        if claim[slot, NEED] > 0 and node[which, JOB] < 0 and node[which, OFFLINE] == 0:
+        if claim[slot, NEED] > 0 and node[which].job < 0 and node[which].offline == 0:
             hold(state, claims, slot, which, now)
     count = 0
     for k in range(first, first + many):

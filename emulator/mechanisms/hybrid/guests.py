@@ -15,7 +15,6 @@ from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     BATCH,
     ESTIMATE,
-    JOB,
     KEPT_HEAD,
     KIND,
     NEVER,
@@ -274,8 +273,8 @@ def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
     node = state[1]
     count = 0
     for which in range(node.shape[0]):
-        if held[which, OWNER] == slot and node[which, JOB] >= 0:
-            who = node[which, JOB]
+        if held[which, OWNER] == slot and node[which].job >= 0:
+            who = node[which].job
             known = False
             for k in range(count):
                 known |= found[k] == who

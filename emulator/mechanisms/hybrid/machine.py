@@ -292,7 +292,7 @@ class HybridCluster(Cluster):
         return bool(r.on_demand_waits(self._state))
 
     @property
-    def node_table(self) -> NDArray[np.int64]:
+    def node_table(self) -> t.Nodes:
         """One row a node (`tables.py`). A live view."""
         return self._node
 

@@ -19,13 +19,11 @@ from emulator.harness.tables import (
     FREE,
     GOES_ON,
     HEAP_N,
-    JOB,
     KIND,
     NEEDS_ROOM,
     NEVER,
     NODES,
     NOW,
-    OFFLINE,
     QUEUE_HI,
     QUEUE_LO,
     R_FIRST,
@@ -88,7 +86,7 @@ def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -
     claim = claims[0]
     node = state[1]
     for k in range(nodes.shape[0]):
-        if claim[slot, NEED] > 0 and node[nodes[k], JOB] < 0 and node[nodes[k], OFFLINE] == 0:
+        if claim[slot, NEED] > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
             hold(state, claims, slot, nodes[k], now)
 
 
@@ -165,7 +163,7 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
         which = log[k]
         if guest >= 0 and held[which, OWNER] == guest:
             push_idle(claims, guest, which, now)
-        elif promised >= 0 and claim[promised, NEED] > 0 and node[which, OFFLINE] == 0:
+        elif promised >= 0 and claim[promised, NEED] > 0 and node[which].offline == 0:
             hold(state, claims, promised, which, now)
 
 
@@ -242,7 +240,7 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
     for which in range(node.shape[0] if claim[slot, HOSTS] else 0):
         if held[which, OWNER] == slot:
             held[which, OWNER] = -1
-            attr[node[which, JOB], GUEST] = -1
+            attr[node[which].job, GUEST] = -1
             set_online(state, which, now)
     claim[slot, HOSTS] = 0
     place = 0
@@ -284,6 +282,6 @@ def unpromise(state: State, claims: Claims, slot: int) -> None:
     node = state[1]
     claim, attr = claims[0], claims[3]
     for which in range(node.shape[0] if claim[slot, PROMISES] else 0):
-        who = node[which, JOB]
+        who = node[which].job
         if who >= 0 and attr[who, PROMISED] == slot:
             promise(claims, who, -1)

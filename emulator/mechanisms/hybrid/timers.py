@@ -8,7 +8,7 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import AT, BATCH, FRONT, HEAP_N, JOB, KEY, KIND, NODES, R_FIRST, RUN_ROW
+from emulator.harness.tables import AT, BATCH, FRONT, HEAP_N, KEY, KIND, NODES, R_FIRST, RUN_ROW
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
     ARRIVED,
@@ -116,7 +116,7 @@ def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) ->
     which = outages[mine[d.NEXT_OUTAGE], d.OUT_NODE]
     mine[d.NEXT_OUTAGE] += 1
     mine[d.FAILED_N] += 1
-    who = node[which, JOB]
+    who = node[which].job
     if who >= 0:
         if job[who, KIND] == BATCH:
             job_breaks(state, work, claims, more, who, which, now)

@@ -10,32 +10,32 @@ import numpy as np
 
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled
-from emulator.harness.tables import BATCH, EXPECTED, JOB, KIND, NODES, START
+from emulator.harness.tables import BATCH, EXPECTED, KIND, NODES, START
 from emulator.mechanisms.hybrid.claims import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED
 from emulator.mechanisms.hybrid.claims import PLACE as SEEN
 from emulator.mechanisms.hybrid.decisions import Running
 from emulator.mechanisms.hybrid.preparing import Candidates
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints
+    from emulator.harness.tables import Ints, Nodes
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.machine import HybridCluster
 
 
 @compiled
-def running_jobs(job: Ints, node: Ints, attr: Ints, found: Ints) -> int:
+def running_jobs(job: Ints, node: Nodes, attr: Ints, found: Ints) -> int:
     """Batch jobs that run on nodes of the pool and are not about to leave them, each once. How many."""
     count = 0
     for which in range(node.shape[0]):
-        who = node[which, JOB]
+        who = node[which].job
         if who >= 0 and attr[who, SEEN] < 0:
             attr[who, SEEN] = 1
             if job[who, KIND] == BATCH and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
                 found[count] = who
                 count += 1
     for which in range(node.shape[0]):
-        if node[which, JOB] >= 0:
-            attr[node[which, JOB], SEEN] = -1
+        if node[which].job >= 0:
+            attr[node[which].job, SEEN] = -1
     return count
 
 

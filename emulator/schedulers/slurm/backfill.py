@@ -14,10 +14,8 @@ from emulator.harness.tables import (
     ESTIMATE,
     EXPECTED,
     FREE,
-    JOB,
     NEVER,
     NODES,
-    OFFLINE,
     QUEUE_HI,
     QUEUE_LO,
 )
@@ -51,17 +49,17 @@ from emulator.schedulers.slurm.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Nodes, State
     from emulator.schedulers.slurm.tables import Bytes, Twin
 
 
 @inner
-def look_at_nodes(job: Ints, node: Ints, nodes: Ints, now: int) -> None:
+def look_at_nodes(job: Ints, node: Nodes, nodes: Ints, now: int) -> None:
     """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
     for which in range(node.shape[0]):
-        who = node[which, JOB]
+        who = node[which].job
         nodes[which, HOLDER] = who
-        if node[which, OFFLINE]:
+        if node[which].offline:
             nodes[which, WHEN] = NEVER
         elif who < 0:
             nodes[which, WHEN] = now

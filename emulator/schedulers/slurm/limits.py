@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import JOB, NODES
+from emulator.harness.tables import NODES
 from emulator.schedulers.slurm.tables import (
     COUNTED,
     FIRST_QOS,
@@ -50,7 +50,7 @@ def count_running(state: State, twin: Twin) -> None:
         used[row, 0] = 0
         used[row, 1] = 0
     for which in range(node.shape[0]):
-        who = node[which, JOB]
+        who = node[which].job
         if who >= 0 and mine[who, COUNTED] != own[LOOKS]:
             mine[who, COUNTED] = own[LOOKS]
             count_job(job, twin, who)

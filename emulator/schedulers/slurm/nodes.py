@@ -10,11 +10,8 @@ from emulator.harness.structures import heap_push, heap_remove
 from emulator.harness.tables import (
     ESTIMATE,
     FREE,
-    JOB,
     NEVER,
     NODES,
-    OFFLINE,
-    PLACE,
     RUN,
     SIMULATED,
     STARTED_N,
@@ -86,7 +83,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
     count = 0
     for which in range(node.shape[0]):
         is_open = parts[partition, which] and (asks or not masks[0, which])
-        is_idle = is_open and node[which, JOB] < 0 and node[which, OFFLINE] == 0
+        is_idle = is_open and node[which].job < 0 and node[which].offline == 0
         masks[1, which] = is_idle
         count += is_idle
     if twin[15][2].shape[0]:
@@ -135,12 +132,12 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
         choose_cores(state, twin, who)
     for k in range(needed):
         which = twin[15][6][k] if shares else nodes[k, CHOSEN]
-        place = node[which, PLACE]
+        place = node[which].place
         other = free[base + k]
         free[place] = other
-        node[other, PLACE] = place
+        node[other].place = place
         free[base + k] = which
-        node[which, PLACE] = base + k
+        node[which].place = base + k
     first = reg[STARTED_N]
     started[first] = who
     reg[STARTED_N] = first + 1

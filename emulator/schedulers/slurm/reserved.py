@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import ESTIMATE, JOB, NEVER, OFFLINE
+from emulator.harness.tables import ESTIMATE, NEVER
 from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_, WIDTH
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     up = 0
     for which in range(parts.shape[1]):
         fewer += parts[partition, which] - masks[1, which]
-        up += parts[partition, which] and node[which * own[PER_NODE], OFFLINE] == 0
+        up += parts[partition, which] and node[which * own[PER_NODE]].offline == 0
         if masks[1, which]:
             is_taken = masks[0, which] != 0
             for place in range(which * own[PER_NODE], (which + 1) * own[PER_NODE]):
-                is_taken = is_taken or node[place, JOB] >= 0
+                is_taken = is_taken or node[place].job >= 0
             if is_taken:
                 return False
     return bool(fewer > 0 and up >= twin[1][who, WIDTH])

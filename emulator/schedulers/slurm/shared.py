@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import ESTIMATE, EXPECTED, JOB, NEVER, NODES, R_FIRST, RUN_ROW, RUNNING, STATE
+from emulator.harness.tables import ESTIMATE, EXPECTED, NEVER, NODES, R_FIRST, RUN_ROW, RUNNING, STATE
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import (
     CHOSEN,
@@ -46,11 +46,11 @@ def count_room(state: State, twin: Twin) -> None:
         room[which, CORES_NOW] = own[PER_NODE]
         room[which, MEMORY_NOW] = own[NODE_MEMORY]
     for core in range(node.shape[0]):
-        who = node[core, JOB]
+        who = node[core].job
         if who >= 0:
             which = core // own[PER_NODE]
             room[which, CORES_NOW] -= 1
-            if core == which * own[PER_NODE] or node[core - 1, JOB] != who:
+            if core == which * own[PER_NODE] or node[core - 1].job != who:
                 first = runs[job[who, RUN_ROW], R_FIRST]
                 for k in range(first, first + job[who, NODES], mine[who, CORES]):
                     if log[k] == core:  # its first core of this node
@@ -79,7 +79,7 @@ def list_running(state: State, twin: Twin, now: int) -> None:
         else:
             mine[who, IS_LISTED] = 0
     for core in range(node.shape[0]):
-        who = node[core, JOB]
+        who = node[core].job
         if who >= 0 and not mine[who, IS_LISTED]:
             mine[who, IS_LISTED] = 1
             running[count] = who
@@ -225,7 +225,7 @@ def choose_cores(state: State, twin: Twin, who: int) -> None:
         room[which, MEMORY_NOW] -= mine[who, MEMORY]
         left = mine[who, CORES]
         for core in range(which * per_node, (which + 1) * per_node):
-            if left and node[core, JOB] < 0:
+            if left and node[core].job < 0:
                 cores[count] = core
                 count += 1
                 left -= 1
