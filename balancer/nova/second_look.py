@@ -26,14 +26,20 @@ def is_going(instance: Any) -> bool:
 
 
 def occupied(context: Any, states: Iterable[Any]) -> frozenset[str]:
-    """Hosts on which a server is that nobody deletes."""
-    found = set()
+    """Hosts on which a server is that nobody deletes.
+
+    Asked of the records of each cell: what the scheduler keeps of each host lacks a server that was resized in place.
+    """
+    hosts: dict[str, set[str]] = {}
     for state in states:
-        if state.instances:
-            with contexts.target_cell(context, _cell(context, state)) as cell:
-                servers = objects.InstanceList.get_by_host(cell, state.host, expected_attrs=[])
-            if not all(is_going(each) for each in servers):
-                found.add(state.host)
+        hosts.setdefault(state.cell_uuid, set()).add(state.host)
+    found: set[str] = set()
+    for uuid, names in hosts.items():
+        with contexts.target_cell(context, objects.CellMapping.get_by_uuid(context, uuid)) as cell:
+            servers = objects.InstanceList.get_by_filters(
+                cell, {"host": sorted(names), "deleted": False}, expected_attrs=[]
+            )
+        found |= {each.host for each in servers if not is_going(each)}
     return frozenset(found)
 
 
