@@ -1,4 +1,4 @@
-"""For all tests: what a busy machine must not change, and what the quick gate leaves out, what a test needs."""
+"""For all tests: what a busy machine must not change, what the quick gate leaves out, what a test needs and leaves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import parts
+from leaks import LeaksPlugin
 from order import slow_first
 from quick import leave_out
 
@@ -16,6 +17,7 @@ settings.load_profile("any machine")
 
 def pytest_configure(config):
     parts.install(config)
+    config.pluginmanager.register(LeaksPlugin(), "leaks")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
