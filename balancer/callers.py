@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.ledger.log import log_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -119,8 +120,9 @@ class Callers:
         for request_id, why in due.items():
             try:
                 self._withdraw(request_id, why)
-            except Exception:  # noqa: BLE001 - the ledger may be away: it is tried again
-                _log.exception("a request without a caller could not be withdrawn; it is tried again")
+            except Exception as error:  # noqa: BLE001 - the ledger may be away: it is tried again
+                what = "a request without a caller could not be withdrawn; it is tried again"
+                log_failure(_log, what, error)
                 with self._changed:
                     self._away.setdefault(request_id, (now_us + _AGAIN_US, why))
 

@@ -14,9 +14,13 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+
+_log = structlog.get_logger()
 
 US = 1_000_000
 """Microseconds in a second."""
@@ -90,18 +94,45 @@ class Clock(Protocol):
         """
 
 
+_SLOWEST = 10
+"""A clock that is ahead waits for a tenth of the time that passes: no deadline is early, or later than that."""
+
+_OFF_US = 60 * US
+"""From here on the log says that the machine's clock was set."""
+
+
 class SystemClock:
-    """Life: microseconds since the Unix epoch, advanced by the steady clock so that they never step back."""
+    """Life: microseconds since the Unix epoch, advanced by the steady clock so that they never step back.
+
+    When the machine's clock is set nothing ends before its time. While this one is ahead of it, it goes a tenth slower:
+    after a start at a time two hours ahead times are right again within a day. It stays behind one that was set ahead,
+    until the next start.
+    """
 
     def __init__(self) -> None:
-        self._epoch_us = time.time_ns() // 1000
-        self._start_us = wall_us()
+        self._reading = threading.Lock()
+        self._now_us, self._read_us = utc_us(), wall_us()
+        self._is_off = False
 
     def now_us(self) -> int:
-        return self._epoch_us + wall_us() - self._start_us
+        with self._reading:
+            read_us = wall_us()
+            passed_us, self._read_us = read_us - self._read_us, read_us
+            steady_us = self._now_us + passed_us
+            ahead_us, most_us = steady_us - utc_us(), passed_us // _SLOWEST
+            self._now_us = steady_us - max(0, min(most_us, ahead_us))
+            was_off, self._is_off = self._is_off, abs(ahead_us) > _OFF_US
+            now_us, is_news = self._now_us, self._is_off and not was_off
+        if is_news:
+            _log.warning(
+                "the machine's clock was set: the service's does not step, and waits 6 s a minute while it is ahead",
+                ahead_s=round(seconds(ahead_us)),
+            )
+        return now_us
 
     def not_before(self, at_us: int) -> None:
-        self._epoch_us += max(0, at_us - self.now_us())
+        with self._reading:
+            self._now_us = max(self._now_us, at_us)
 
     def alarm(self) -> SystemAlarm:
         return SystemAlarm(self)

@@ -37,6 +37,7 @@ from balancer.drivers.base import (
     NodeStatus,
     UnclearError,
 )
+from balancer.ledger.log import log_failure
 from balancer.lifecycle.events import (
     Event,
     Instruction,
@@ -391,10 +392,9 @@ class Commander:
             return
         try:
             self._report(_event(outcome, told, at_us))
-        except Exception:  # noqa: BLE001 - whatever it was, the node is still ours to look after
-            _log.exception(
-                "an outcome could not be recorded; it will be read and told again", nodes=list(told)
-            )
+        except Exception as error:  # noqa: BLE001 - whatever it was, the node is still ours to look after
+            what = "an outcome could not be recorded; it will be read and told again"
+            log_failure(_log, what, error, nodes=list(told))
             with self._changed:
                 # As before the look, that it was unclear untold; what was given up meanwhile stays so.
                 self._open |= {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from balancer.client import Balancer
-    from balancer.client_records import Request
+    from balancer.client_records import Node, Request
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -166,11 +166,17 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
     with service_at(url) as balancer:
         found = [node for node in balancer.nodes() if state in (None, node.state)]
     rows = [
-        [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), n.reported or ""]
+        [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), _reported(n)]
         for n in found
     ]
     header = ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
     show(as_json, [asdict(node) for node in found], header, rows)
+
+
+def _reported(node: Node) -> str:
+    """What the batch system says of it; of a node that is down, with its note."""
+    said = node.reported or ""
+    return f"{said}: {node.note}" if node.state == "DOWN" and node.note else said
 
 
 @cli.command("node")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from balancer.lifecycle.doubt import ANOTHERS_MARK
+from balancer.lifecycle.doubt import ANOTHERS_MARK, is_anothers_mark
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LENT = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMING, NodeState.RESTORING)
 """States that an older ledger may well be wrong about: a node in one may have been given back, or to somebody else."""
+
+_LENT_BY_US = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMING)
 
 
 def doubts(
@@ -62,3 +64,25 @@ def unknown_stamps(
                 f"its mark is newer, of event {stamp.seq}-{stamp.digest}, which this ledger does not have"
             )
     return found
+
+
+def has_lent(records: Iterable[NodeRecord]) -> bool:
+    """Whether nodes are lent by this ledger, or were when they came in doubt."""
+    return any(record.state in _LENT_BY_US or record.held_for is not None for record in records)
+
+
+def another_claims(records: Iterable[NodeRecord], found: Mapping[str, str], ledger_id: str) -> str:
+    """Why a service that has lent nothing moves no node; "": it may. `found`: as `doubts` gave it."""
+    named = [
+        record.name
+        for record in records
+        if (record.name in found or record.state is NodeState.HELD)
+        and is_anothers_mark(found.get(record.name, record.doubt), record.held_for)
+    ]
+    if not named:
+        return ""
+    nodes = f"node {named[0]} has" if len(named) == 1 else f"{len(named)} nodes ({named[0]}, ...) have"
+    return (
+        f"{nodes} a mark of another ledger, and this one, {ledger_id}, has lent nothing: it moves no node. Another "
+        "Balancer may be running: stop one of the two. Only if no other runs: `balancer ledger adopt`"
+    )

@@ -19,7 +19,7 @@ from balancer.calls import EngineSettings
 from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander
 from balancer.configured import Configured
-from balancer.freeze import Freezable
+from balancer.freeze import Freezable, Yielding
 from balancer.idempotency import Keys
 from balancer.lifecycle.events import (
     Event,
@@ -104,6 +104,7 @@ class Engine(OnDemandCalls, NodeCalls):
         self._freeze = freeze
         if freeze is not None:
             algorithm = Freezable(algorithm, freeze)
+        algorithm = Yielding(algorithm, lambda: bool(self._reconciler.claimed))
         self._bounded = (
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )
@@ -261,7 +262,7 @@ class Engine(OnDemandCalls, NodeCalls):
             return f"the batch system refuses to be read: {self.batch.error}"
         if self._commander.refused is not None:
             return f"the batch system refuses commands: {self._commander.refused}"
-        return self._silence()
+        return self._silence() or self._reconciler.claimed or None
 
     def _silence(self) -> str | None:
         """The batch system has not answered for too long."""
@@ -318,6 +319,12 @@ class Engine(OnDemandCalls, NodeCalls):
     def held(self) -> dict[str, str]:
         """Nodes that are nobody's because the ledger may be wrong about them -> why."""
         return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+
+    def asleep(self) -> int:
+        """How many nodes are DOWN because power saving has switched them off."""
+        readings = self._reconciler.readings
+        down = (record.name for record in self.nodes() if record.state is NodeState.DOWN)
+        return sum(readings[name].is_asleep for name in down if name in readings)
 
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:

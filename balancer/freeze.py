@@ -18,6 +18,7 @@ from balancer.algorithms.interface import ChecksSettings, Plan
 from balancer.auth import files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from balancer.algorithms.interface import Algorithm, View
@@ -96,9 +97,29 @@ class Freezable:
             self._algorithm.check(settings)
 
     def plan(self, view: View) -> Plan:
-        if self._freeze.order() is None:
-            return self._algorithm.plan(view)
-        return replace(self._algorithm.plan(replace(view, idle=_NoNodes())), restore=())
+        return (
+            self._algorithm.plan(view) if self._freeze.order() is None else _unmoving(self._algorithm, view)
+        )
+
+
+class Yielding:
+    """The algorithm, to which no node is idle while another Balancer claims nodes (`doubts.another_claims`)."""
+
+    def __init__(self, algorithm: Algorithm, is_yielding: Callable[[], bool]) -> None:
+        self._algorithm = algorithm
+        self._is_yielding = is_yielding
+
+    def check(self, settings: Settings) -> None:
+        if isinstance(self._algorithm, ChecksSettings):
+            self._algorithm.check(settings)
+
+    def plan(self, view: View) -> Plan:
+        return _unmoving(self._algorithm, view) if self._is_yielding() else self._algorithm.plan(view)
+
+
+def _unmoving(algorithm: Algorithm, view: View) -> Plan:
+    """Its plan without a node that changes its pool."""
+    return replace(algorithm.plan(replace(view, idle=_NoNodes())), restore=())
 
 
 class _NoNodes(tuple[str, ...]):

@@ -366,13 +366,14 @@ def run(
     on_ready: Callable[[], None],
     on_stop: Callable[[], None],
     on_reload: Callable[[], None] | None = None,
+    beat: tuple[float, Callable[[], None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s. Later both are ignored.
 
     `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
-    SIGHUP, one after the other.
+    SIGHUP, one after the other. `beat`: what is called every so many seconds while the front end lives.
     """
-    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop, on_reload)))
+    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop, on_reload, beat)))
 
 
 def end_process() -> NoReturn:
@@ -391,6 +392,13 @@ class _Signals:
     ready: Callable[[], None]
     stop: Callable[[], None]
     reload: Callable[[], None] | None
+    beat: tuple[float, Callable[[], None]] | None
+
+
+async def _beat(every_s: float, action: Callable[[], None]) -> None:
+    while True:
+        action()
+        await asyncio.sleep(every_s)
 
 
 async def _run(
@@ -412,6 +420,7 @@ async def _run(
         servers.append(_Listener(calls[-1], listener, limits, own))
     tasks = [asyncio.create_task(server.serve()) for server in servers]
     signals.ready()
+    beating = None if signals.beat is None else asyncio.create_task(_beat(*signals.beat))
     waiting = asyncio.create_task(told.wait())
     await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
     signals.stop()
@@ -420,6 +429,8 @@ async def _run(
         server.stop()
     await asyncio.wait(tasks, timeout=_GRACE_S)
     reloading.shutdown()
+    if beating is not None:
+        beating.cancel()
     for each in calls:
         each.close()
     # Said again, it must not end the process while the caller closes what is its own: the loop, when it is closed,

@@ -153,6 +153,11 @@ class Metrics:
             "Lent nodes that are not granted because a job or a mark was reported there",
             registry=registry,
         )
+        self._asleep = Gauge(
+            "balancer_nodes_asleep",
+            "Nodes that are DOWN because power saving has switched them off",
+            registry=registry,
+        )
         self._leader = Gauge(
             "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
         )
@@ -174,6 +179,9 @@ class Metrics:
 
     def contested(self, count: int) -> None:
         self._contested.set(count)
+
+    def asleep(self, count: int) -> None:
+        self._asleep.set(count)
 
     def leads(self, is_leader: bool) -> None:
         self._leader.set(is_leader)

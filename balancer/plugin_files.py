@@ -16,9 +16,10 @@ import traceback
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from pathlib import Path
 from threading import Lock
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
@@ -265,6 +266,17 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
         could = " or ".join(a_noun(group) for group in found)
         raise PluginError(
             f"{source} could be {could}; say which with `plugin_kind = {noun(found[0]).replace(' ', '_')!r}`"
+        )
+    if isinstance(thing, FunctionType):
+        forms = sorted(
+            f"({name.partition('(')[2]} {noun(group)}"
+            for group, alternatives in kinds.items()
+            for name in chain.from_iterable(alternatives)
+            if "(" in name
+        )
+        raise PluginError(
+            f"{source}: a function's arguments say by their names what it is, and {inspect.signature(thing)} says "
+            f"nothing; name them as in one of: {'; '.join(forms)}"
         )
     wanted = "; ".join(
         f"{noun(group)}: {' or '.join(_methods(names) for names in alternatives)}"

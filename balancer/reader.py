@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.ledger.log import log_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +89,8 @@ class Reader:
         is_answered = False
         try:
             is_answered = self._read(with_cloud)
-        except Exception:  # noqa: BLE001 - the ledger may be away: what was read is read again
-            _log.exception("a reading could not be used; it is repeated")
+        except Exception as error:  # noqa: BLE001 - the ledger may be away: what was read is read again
+            log_failure(_log, "a reading could not be used; it is repeated", error)
         finally:
             with self._changed:
                 self._failures = 0 if is_answered else self._failures + 1

@@ -10,7 +10,7 @@ import structlog
 from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
 from balancer.contact import Contact
-from balancer.doubts import doubts
+from balancer.doubts import another_claims, doubts, has_lent
 from balancer.drivers.base import DriverError, RefusedError
 from balancer.lifecycle.events import (
     NodesAdopted,
@@ -65,6 +65,8 @@ class Reconciler:
         self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
+        self.claimed = ""
+        """Why no node is moved: marks of another ledger are there, and ours has lent nothing since the start."""
         self.last_jobs: dict[str, str] = {}
         """Node -> the job whose end was reported there last: it may still be listed for a moment."""
         self._writer = writer
@@ -76,7 +78,7 @@ class Reconciler:
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
         self._agreed: Agreed = {}
-        self._is_compared = self._is_site_checked = False
+        self._is_compared = self._is_site_checked = self._has_lent = False
         self._reading = threading.Lock()
         self._refresh_age_us = micros(refresh_age_s)
         self._latest: tuple[Reading, int] | None = None
@@ -276,6 +278,8 @@ class Reconciler:
                     is_first=not self._is_compared,
                 )
             )
+            # Before the nodes are held: what is planned then is planned without a node.
+            self._yield_or_go_on(records, found)
             return NodesDoubted(at_us=at_us, reasons=dict(found)) if found else None
 
         done = self._writer.apply(doubted, is_proof=True)
@@ -288,6 +292,20 @@ class Reconciler:
                 "nodes are held: the ledger may be wrong about them; see `balancer ledger adopt`", nodes=found
             )
         return unknown.keys()
+
+    def _yield_or_go_on(self, records: Collection[NodeRecord], found: Mapping[str, str]) -> None:
+        """Whether this service, which may have been started by mistake, moves nodes. Logs a change."""
+        ledger_id = self._writer.ledger_id
+        self._has_lent = self._has_lent or has_lent(records)
+        before, self.claimed = (
+            self.claimed,
+            "" if self._has_lent else another_claims(records, found, ledger_id),
+        )
+        if self.claimed and not before:
+            _log.error("no node is moved", why=self.claimed)
+        if before and not self.claimed:
+            _log.warning("nodes are moved again: no mark of another ledger is left")
+            self._is_ahead = True  # what the reading says is told, so that it is planned with
 
     def _renew_marks(self, nodes: tuple[str, ...]) -> None:
         """So that they name an event after which the node was last given to somebody."""

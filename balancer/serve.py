@@ -29,6 +29,7 @@ from balancer.engine import Engine
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
+from balancer.service_manager import beat_s, notify
 from balancer.site_own import check_tls, check_tokens
 from balancer.writer import StoppingError
 
@@ -127,7 +128,9 @@ def check(config: Config) -> None:
     ledger = make_engine(config, ManualClock()).ledger
     try:
         if ledger.is_led_by_another():
-            _log.info("another Balancer leads: standing by", ledger=ledger.writer().holder)
+            holder = ledger.writer().holder
+            _log.info("another Balancer leads: standing by", ledger=holder)
+            notify(f"STATUS=standing by: {holder} leads")
             ledger.take_epoch(None)  # given back below: our worker takes the next one at once
     finally:
         ledger.close()
@@ -265,14 +268,21 @@ def serve(config: Config, read: Callable[[], Config] | None = None) -> NoReturn:
         # a second each time.
         gc.collect()
         gc.freeze()
+        every_s = beat_s()
+
+        def stopping() -> None:
+            notify("STOPPING=1")
+            engine.interrupt()
+
         front_end.run(
             app,
             listeners,
             config.limits(),
             tls=_tls(config),
             on_ready=lambda: _tell_ready(config, url),
-            on_stop=engine.interrupt,
+            on_stop=stopping,
             on_reload=Reloading(engine, config, read or (lambda: config)),
+            beat=None if every_s is None else (every_s, lambda: notify("WATCHDOG=1")),
         )
     front_end.end_process()
 
@@ -294,3 +304,4 @@ def _tell_ready(config: Config, url: str) -> None:
         beside = config.ready_file.with_name(config.ready_file.name + ".new")
         beside.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n", encoding="utf-8")
         beside.replace(config.ready_file)
+    notify("READY=1", f"STATUS=listens on {url}")

@@ -12,10 +12,10 @@ import click
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from balancer.config import Config
-    from balancer.drivers.base import BatchDriver
+    from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
 
 _NAMED = 3
@@ -23,14 +23,18 @@ _NAMED = 3
 
 def site_checks(config: Config) -> tuple[SiteCheck, ...]:
     """Looks at what the service opens, asks batch system and cloud. Raises ConfigError where nobody could be asked."""
-    from balancer.site_own import own_checks  # noqa: PLC0415 - the other commands start without the ledger
+    from balancer.site_own import ledger_id, own_checks  # noqa: PLC0415 - the other commands start without it
 
     config.check_bind()
     nodes, driver, cloud = config.node_names(), config.make_driver(), config.make_cloud()
-    return (*own_checks(config), *_batch(nodes, driver), *(() if cloud is None else _cloud(nodes, cloud)))
+    return (
+        *own_checks(config),
+        *_batch(nodes, driver, ledger_id(config)),
+        *(() if cloud is None else _cloud(nodes, cloud)),
+    )
 
 
-def _batch(nodes: Sequence[str], driver: BatchDriver) -> Iterator[SiteCheck]:
+def _batch(nodes: Sequence[str], driver: BatchDriver, ledger_id: str) -> Iterator[SiteCheck]:
     answers = f"{driver.name} answers"
     try:
         listed = driver.get_status_of_all_nodes()
@@ -44,6 +48,7 @@ def _batch(nodes: Sequence[str], driver: BatchDriver) -> Iterator[SiteCheck]:
         "what it says of them can be read",
         f"{some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
     )
+    yield SiteCheck("no other Balancer's marks are on them", _others_marks(nodes, listed, ledger_id))
     if isinstance(driver, ChecksSite):
         try:
             yield from driver.check_site(nodes)
@@ -60,6 +65,21 @@ def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
         return
     yield SiteCheck(answers, "")
     yield SiteCheck(f"{cloud.name} lists the nodes", _missing(nodes, listed, cloud.name))
+
+
+def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger_id: str) -> str:
+    """Which nodes carry marks of ledgers other than ours ("": there is none yet)."""
+    stamps = {name: stamp for name in nodes if name in listed and (stamp := listed[name].stamp) is not None}
+    others = {name: stamp.ledger_id for name, stamp in stamps.items() if stamp.ledger_id != ledger_id}
+    if not others:
+        return ""
+    theirs = " and ".join(sorted(set(others.values())))
+    ours = f"this one is {ledger_id}" if ledger_id else "this one does not exist yet"
+    return (
+        f"{some(list(others))} are marked by ledger {theirs}, {ours}: another Balancer may be running. Stop one of the "
+        "two; a service that has lent nothing moves no node beside the other's marks. Only if no other runs: "
+        "`balancer ledger adopt`"
+    )
 
 
 def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:

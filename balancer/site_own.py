@@ -103,6 +103,17 @@ def _ledger(config: Config) -> str:
     return ""
 
 
+def ledger_id(config: Config) -> str:
+    """The ledger's name in its marks; "": there is none that can be read."""
+    if "://" not in config.db and not Path(config.db).exists():
+        return ""
+    try:
+        with closing(open_to_read(config.db)) as reader:
+            return reader.writer().ledger_id
+    except LedgerError:
+        return ""  # a line of its own says why
+
+
 def _folder(key: str, folder: Path) -> str:
     if not folder.is_dir():
         return f"{key}: there is no folder {folder}: make it"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, micros
+from balancer.ledger.log import log_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +99,8 @@ class Timers:
     def _call(self, action: Callable[[int], None], now_us: int) -> None:
         try:
             action(now_us)
-        except Exception:  # noqa: BLE001 - time goes on whatever happened
+        except Exception as error:  # noqa: BLE001 - time goes on whatever happened
             if self._stopped:
                 return
-            _log.exception("a timer failed; it is tried again")
+            log_failure(_log, "a timer failed; it is tried again", error)
             self.wake_at(min(self._wake_us, now_us + _AGAIN_US))

@@ -29,6 +29,7 @@ from balancer.ledger.errors import (
     StaleError,
     UnprovenError,
 )
+from balancer.ledger.log import Outage, log_failure
 from balancer.ledger.store import Entry, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
@@ -106,6 +107,7 @@ class Writer:
         self._threaded = threaded
         self._probe_us = NEVER_US
         self._pause_s = _FIRST_PROBE_S
+        self._outage = Outage(_log)
         # By which decision each node was changed last; never forgotten, so that no older reading counts after `_load`.
         self._changed_at: dict[str, int] = {}
         self._load()
@@ -256,6 +258,8 @@ class Writer:
                 self._store()
         if decided.error is not None:
             kind = type(decided.error) if isinstance(decided.error, LedgerError) else LedgerError
+            if type(decided.error) is LedgerError:
+                kind = ReadOnlyError  # as every call from now on gets it
             raise kind(f"nothing is stored: {decided.error}") from decided.error
 
     def _store(self) -> None:
@@ -266,7 +270,6 @@ class Writer:
         try:
             self._ledger.commit([each.entry for each in batch])
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is stored
-            _log.exception("the ledger could not be written")
             with self._deciding:
                 self._queue = batch + self._queue
                 self._fail(error)
@@ -366,10 +369,16 @@ class Writer:
 
     def _turn_read_only(self, error: Exception) -> None:
         """Until writing works again. What is only stale has been read again; a bug of ours is no full disk."""
-        if isinstance(error, StaleError) or not isinstance(error, LedgerError) or self.read_only is not None:
+        if isinstance(error, StaleError) or not isinstance(error, LedgerError):
+            log_failure(_log, "the ledger could not be written; the state is read from it again", error)
+            return
+        if self.read_only is not None:
             return
         self.read_only = error
-        if not isinstance(error, _FINAL):
+        if isinstance(error, _FINAL):
+            _log.error("nothing is written any more: restart this service", error=str(error))
+        else:
+            self._outage.lasts("nothing can be stored until the ledger can be written again", error)
             self._pause_s = _FIRST_PROBE_S
             self._probe_us = wall_us() + micros(self._pause_s)
             if self._threaded:
@@ -396,12 +405,12 @@ class Writer:
         except _FINAL as error:
             self.read_only = error
         except LedgerError as error:
-            _log.warning("nothing can be written to the ledger; it is tried again", error=str(error))
+            self._outage.lasts("the ledger can still not be written; it is tried again and again", error)
             self._pause_s = min(2 * self._pause_s, _PROBE_S)
             self._probe_us = wall_us() + micros(self._pause_s)
             return False
         else:
-            _log.info("the ledger can be written again")
+            self._outage.over("the ledger can be written again")
             # Decisions that failed may be stored after all; whoever wakes looks after their commands.
             self._on_decided((WakeAt(at_us=self._clock.now_us()),))
         self._probe_us = NEVER_US
@@ -418,8 +427,8 @@ class Writer:
     def _load_if_possible(self) -> None:
         try:
             self._load()
-        except LedgerError:
-            _log.exception("the ledger cannot be read either; the next call tries again")
+        except LedgerError as error:
+            log_failure(_log, "the ledger cannot be read either; the next call tries again", error)
 
     # State from the ledger
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.plugin_files import IN_PYTHON, in_use, load_given, with_given
-from balancer.plugins import IN_USE
+from balancer.plugins import IN_USE, PluginError
 from emulator.harness.laws import assert_lawful
 from emulator.plugins import KINDS
 from emulator.report import files
-from emulator.report.progress import RunProgress
+from emulator.report.progress import RunProgress, counted
 from emulator.result import Result, as_pandas, as_polars
 from emulator.runner import make_mechanism, prepare, run_or_fail
 from emulator.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
+from emulator.workload.frames import GivenJobs, is_jobs, jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from balancer.plugins import Plugins
     from emulator.report.compare import Comparison
 
-    Source = str | PathLike[str] | Mapping[str, Any] | Scenario
-    """A scenario file (.yaml), a job log, the keys of a scenario, or a scenario."""
+    Source = str | PathLike[str] | Mapping[str, Any] | Scenario | Any
+    """A scenario file (.yaml), a job log, the keys of a scenario, a scenario, or jobs (`workload/frames.py`)."""
 
 
 def run(
@@ -70,6 +71,7 @@ def run(
         "workload.overrun": overrun,
     }
     asked = {key: value for key, value in given.items() if value is not None} | dict(changes or {})
+    source, asked = _of_jobs(source, asked)
     known, asked = _with_own(plugins, asked)
     with in_use(known):
         scenario = scenario_of(source, asked)
@@ -77,7 +79,9 @@ def run(
             files.check_target(Path(out))
         prepared = prepare(scenario)
         make_mechanism(scenario)  # a wrong parameter is an error before anything has run
-        with RunProgress(jobs=len(prepared.jobs), quiet=not _is_watched(progress)) as shown:
+        with RunProgress(
+            jobs=len(prepared.jobs), quiet=not _is_watched(progress), what=counted(prepared.jobs)
+        ) as shown:
             shown.announce_compiling()
 
             def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
@@ -116,6 +120,23 @@ class SweepResult:
 
     table: pa.Table
     failed: tuple[tuple[str, str], ...] = ()
+    varied: tuple[str, ...] = ()
+    """The columns that tell the runs apart: label, varied keys, seed."""
+
+    def rank(self, figure: str, *, highest: bool = False) -> pa.Table:
+        """The settings in order of the mean of a figure over the seeds, the lowest (or `highest`) first.
+
+        Columns: the varied keys, `mean`, `low` and `high` (95 % of the draws of seeds have the mean between them),
+        `from_best`, `from_best_low`, `from_best_high` (the same of the difference to the first row, seed by seed) and
+        `differs` (whether that interval leaves out 0). Intervals are null with fewer than 4 seeds. Raises
+        ScenarioError for a figure that the table does not have.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - only then
+
+        from emulator.sweeps.ranking import rank  # noqa: PLC0415
+
+        ranked = rank(self.table.to_pylist(), self.varied, figure, highest=highest)
+        return pa.Table.from_pylist([each.as_row() for each in ranked])
 
     def to_pandas(self) -> Any:
         """The table as a pandas.DataFrame. Raises ImportError where pandas is not installed."""
@@ -154,7 +175,8 @@ def sweep(
     from emulator.sweeps.store import PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 
-    known, own = _with_own(plugins, {"grid": grid or {}, "points": points, "changes": changes or {}})
+    source, changes = _of_jobs(source, changes or {})
+    known, own = _with_own(plugins, {"grid": grid or {}, "points": points, "changes": changes})
     has_own = any(each.source.startswith(IN_PYTHON) for each in known.things)
     with ExitStack() as stack:
         stack.enter_context(in_use(known))
@@ -182,11 +204,22 @@ def sweep(
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         table = pq.read_table(folder / PARQUET)
-    return SweepResult(table, tuple((describe(each), reason) for each, reason in outcome.failed))
+    failed = tuple((describe(each), reason) for each, reason in outcome.failed)
+    return SweepResult(table, failed, plan.varied_keys)
 
 
 def _is_file(source: Source) -> bool:
     return isinstance(source, str | os.PathLike) and is_scenario_file(Path(source))
+
+
+def _of_jobs(source: Source, changes: Mapping[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """Jobs instead of a scenario, or as its workload, are a change of the scenario: it is written down by names."""
+    if is_jobs(source):
+        return {"name": "jobs"}, {"workload": source, **changes}
+    if isinstance(source, Mapping) and is_jobs(source.get("workload")):
+        without = {key: value for key, value in source.items() if key != "workload"}
+        return without, {"workload": source["workload"], **changes}
+    return source, dict(changes)
 
 
 def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugins, dict[str, Any]]:
@@ -198,6 +231,9 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
 
     def named(value: Any) -> Any:
         nonlocal known
+        if is_jobs(value):
+            known, name = with_given(known, GivenJobs(jobs_of(value)), KINDS)
+            return {"generate": [name]}
         if isinstance(value, Mapping):
             return {named(key): named(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
@@ -212,8 +248,10 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
         known = load_given([each for each in every if isinstance(each, str)], KINDS, known)
         named(every)
         written: dict[str, Any] = named(values)
-    except ValueError as error:
+    except PluginError as error:
         raise ScenarioError(f"plugins: {error}") from error
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
     return known, written
 
 

@@ -6,10 +6,11 @@ from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from emulator.metrics import summarize
 from emulator.metrics.timeline import timeline
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from emulator.report.compare import Comparison
     from emulator.report.gantt import Gantt
 
-Which = Literal["jobs", "events", "nodes"]
+Which = Literal["jobs", "events", "nodes", "timeline"]
+Unit = Literal["us", "s"]
 
 
 class Result:
@@ -93,13 +95,25 @@ class Result:
             }
         )
 
-    def to_pandas(self, table: Which = "jobs") -> Any:
-        """A table as a pandas.DataFrame. Raises ImportError where pandas is not installed."""
-        return as_pandas(getattr(self, table))
+    def to_pandas(self, table: Which = "jobs", *, unit: Unit = "us") -> Any:
+        """A table as a pandas.DataFrame. Raises ImportError where pandas is not installed.
 
-    def to_polars(self, table: Which = "jobs") -> Any:
-        """A table as a polars.DataFrame. Raises ImportError where polars is not installed."""
-        return as_polars(getattr(self, table))
+        `unit`: times as they are (`wait_us`), or with "s" in seconds (`wait_s`, with fractions). Raises ValueError for
+        a table or unit that there is not.
+        """
+        return as_pandas(self._table(table, unit))
+
+    def to_polars(self, table: Which = "jobs", *, unit: Unit = "us") -> Any:
+        """A table as a polars.DataFrame, as `to_pandas`. Raises ImportError where polars is not installed."""
+        return as_polars(self._table(table, unit))
+
+    def _table(self, name: str, unit: str) -> pa.Table:
+        if name not in get_args(Which):
+            raise ValueError(f"there is no table {name!r}; known: {', '.join(get_args(Which))}")
+        if unit not in get_args(Unit):
+            raise ValueError(f"unit: us or s, not {unit!r}")
+        found = self.timeline() if name == "timeline" else getattr(self, name)
+        return in_seconds(found) if unit == "s" else found
 
     def compare(self, other: Result) -> Comparison:
         """Hold it beside another run, job by job."""
@@ -143,6 +157,23 @@ def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[st
     )
     said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
     return f"<div><p><strong>{escape(title)}</strong></p>{said}<table>{body}</table></div>"
+
+
+def in_seconds(table: pa.Table) -> pa.Table:
+    """The table with its times, columns `..._us` of numbers, in seconds as `..._s`."""
+    names = [
+        name.removesuffix("_us") + "_s" if _is_time(table.schema.field(name)) else name
+        for name in table.column_names
+    ]
+    columns = [
+        pc.divide(column.cast(pa.float64()), 1e6) if _is_time(field) else column
+        for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    return pa.table(columns, names=names)
+
+
+def _is_time(field: pa.Field) -> bool:
+    return bool(field.name.endswith("_us") and pa.types.is_integer(field.type))
 
 
 def as_pandas(table: pa.Table) -> Any:

@@ -22,6 +22,7 @@ from emulator.harness.partitions import partitions_on, refusals
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.job_sizes import MOLDABLE, check_moldable, sized
+from emulator.metrics.recorded import beside_recorded
 from emulator.node_rules import (
     COMPACT,
     PLACES,
@@ -39,6 +40,7 @@ from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
 from emulator.workload.own import jobs_from
+from emulator.workload.recorded import RecordedWaits
 from emulator.workload.relations import has_relations, ready_to_run
 from emulator.workload.requests import with_requests
 from emulator.workload.rules import TOO_WIDE, to_jobs
@@ -75,6 +77,8 @@ class Prepared:
     nodes: int
     left_out: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    recorded: RecordedWaits | None = None
+    """Of the log's jobs; None where they are not run as the log has them."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -97,7 +101,7 @@ def _prepare(scenario: Scenario) -> Prepared:
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
         what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted)
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
@@ -129,6 +133,12 @@ def _prepare(scenario: Scenario) -> Prepared:
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
+
+
+def _recorded(work: Workload, part: WorkloadPart) -> RecordedWaits | None:
+    if work.wait_us is None or part.transforms or part.generate:
+        return None
+    return RecordedWaits(work.jobs.number, work.wait_us)
 
 
 def _with_generated(jobs: JobTable, generate_json: str, seed: int, nodes: int) -> JobTable:
@@ -213,7 +223,7 @@ def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     if parts is None:
         return work
     counted = dict(work.counted)
-    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None)
+    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None, part.size)
     return replace(work, jobs=jobs, counted=counted)
 
 
@@ -441,6 +451,7 @@ def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **change
         record,
         left_out=dict(prepared.left_out),
         counted=dict(prepared.counted),
+        recorded=beside_recorded(record, prepared.recorded),
         scenario=scenario.as_json(),
         seed=scenario.seed,
         **changes,

@@ -7,6 +7,7 @@ with each result, so that a run can be repeated from its folder.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from os import PathLike
@@ -32,12 +33,10 @@ from emulator.scenario_parts import (
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
-from emulator.workload.overruns import Overrun  # noqa: TC001 - pydantic reads it
+from emulator.workload.overruns import Overrun, Size  # noqa: TC001 - pydantic reads it
 from emulator.workload.platforms import taken_from, with_platform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pydantic_core import ErrorDetails
 
     from balancer.plugins import Plugins
@@ -76,7 +75,7 @@ class WorkloadPart(_Part):
     transforms: list[Any] = Field(default_factory=list)
     overrun: Overrun = "extend"
     procs_per_node: int = Field(default=1, ge=1)
-    size: Literal["nodes", "procs"] = "nodes"
+    size: Size = "nodes"
     origin_s: float | None = Field(default=None, ge=0)
     zero_run: Literal["leave_out", "one_second"] = "leave_out"
     lenient: bool = False
@@ -301,9 +300,7 @@ def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     return beside(document, path.parent, str(path))
 
 
-def scenario_of(
-    source: str | PathLike[str] | Mapping[str, Any] | Scenario, changes: Mapping[str, Any]
-) -> Scenario:
+def scenario_of(source: object, changes: Mapping[str, Any]) -> Scenario:
     """The scenario that a program asks for: a scenario file, a job log, the keys themselves, or a scenario.
 
     `changes`: path of keys (`mechanism.balancer.wait_s`) to value. Raises ScenarioError.
@@ -317,8 +314,18 @@ def scenario_of(
         document, folder = (
             (read_document(path), path.parent) if is_scenario_file(path) else (of_trace(path), folder)
         )
-    else:
+    elif isinstance(source, Mapping):
         document = copy.deepcopy(dict(source))
+    else:
+        several = (
+            " (several logs: {'workload.trace': [...]} of a sweep's grid)"
+            if isinstance(source, list | tuple)
+            else ""
+        )
+        raise ScenarioError(
+            "a scenario file, a job log, the keys of a scenario or a table of jobs is expected, not a "
+            f"{type(source).__name__}{several}"
+        )
     for key, value in changes.items():
         try:
             set_key(document, key.split("."), value)

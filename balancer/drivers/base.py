@@ -40,6 +40,8 @@ class NodeStatus:
     is_foreign: bool = False
     stamp: Stamp | None = None
     """What a mark of ours says of the ledger that wanted it."""
+    is_asleep: bool = False
+    """It is `down` because power saving has switched it off, is doing so, or is switching it on: nothing is broken."""
 
     @property
     def is_handed_over(self) -> bool:

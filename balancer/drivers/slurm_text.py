@@ -33,6 +33,7 @@ _RESERVATION = re.compile(r"ReservationName=(\S+) .*? Nodes=(\S+) ")
 _SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
 _HARMLESS = frozenset({"DRAIN", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
 _AWAY = frozenset({"NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"})
+_ASLEEP = _AWAY - {"NOT_RESPONDING"}
 _BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
@@ -178,15 +179,17 @@ def status_of(
     is_ours = mark is not None or (is_held and not node.is_drained)
     if is_held:
         node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})
+    is_asleep = node.state != "DOWN" and bool(node.flags & _ASLEEP)
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
         tuple(job.job_id for job in jobs),
-        node.reason,
+        node.reason or ("asleep: power saving has switched it off" if is_asleep else ""),
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
         marked=is_ours,
         is_ours=is_ours,
         is_foreign=node.is_drained and not is_ours,
         stamp=mark.stamp if mark is not None else None,
+        is_asleep=is_asleep,
     )
 
 

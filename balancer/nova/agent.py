@@ -15,7 +15,7 @@ import structlog
 from balancer.client import BalancerError
 from balancer.clock import SystemClock, micros, seconds, wall_us
 from balancer.drivers.base import DriverError
-from balancer.nova.decide import CloudLook, Memory, Plan, Rules, granted_to, plan
+from balancer.nova.decide import CloudLook, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
 from balancer.timestamps import iso, parse_iso
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
     from balancer.client import Balancer
     from balancer.client_records import Node, Request
-    from balancer.nova.decide import Allocation, Intruder, Leftover
+    from balancer.nova.decide import Allocation, Intruder
     from balancer.nova.hints import HintReceiver
 
 _log = structlog.get_logger()
+_SILENT = "a cell of Nova is silent: until it answers no node goes back"
 
 
 class Cloud(Protocol):
@@ -74,7 +75,7 @@ class Agent:
         self._requests: dict[str, Request] = {}
         self._names: frozenset[str] = frozenset()
         self._told: frozenset[Intruder] = frozenset()
-        self._leftovers: frozenset[Leftover] = frozenset()
+        self._kept: frozenset[Leftover | Stuck] = frozenset()
         self._problem = ""
 
     def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
@@ -105,9 +106,13 @@ class Agent:
             self._problem = str(error)
             self._write_status(None)
             return None
-        if self._problem:
-            _log.info("looks again")
-        self._problem = ""
+        problem = "" if decided.is_whole else _SILENT
+        if problem != self._problem:
+            if problem:
+                _log.warning("nothing is returned", why=problem)
+            else:
+                _log.info("looks again")
+        self._problem = problem
         self._tell(decided)
         self._write_status(decided)
         return decided
@@ -198,12 +203,18 @@ class Agent:
         ):
             _log.info("the server is gone from there", server=server, node=node)
         self._told = shown
-        for left in decided.leftovers:
-            if left not in self._leftovers:
-                _log.error(
-                    "a node is kept for nobody", node=left.node, why=left.why, what_to_do=left.what_to_do
-                )
-        self._leftovers = frozenset(decided.leftovers)
+        kept: frozenset[Leftover | Stuck] = frozenset((*decided.leftovers, *decided.stuck))
+        for new in sorted(kept - self._kept, key=lambda one: (one.node, one.why)):
+            what = "a node is kept for nobody" if isinstance(new, Leftover) else "a node is of no use"
+            _log.error(what, node=new.node, why=new.why, what_to_do=new.what_to_do)
+        self._kept = kept
+
+    def _shown(self, kind: type[Leftover | Stuck]) -> list[dict[str, object]]:
+        return [
+            asdict(each) | {"why": each.why, "what_to_do": each.what_to_do}
+            for each in sorted(self._kept, key=lambda one: (one.node, one.why))
+            if isinstance(each, kind)
+        ]
 
     def _write_status(self, decided: Plan | None) -> None:
         """For monitoring; a reader sees the old or the new one."""
@@ -215,10 +226,8 @@ class Agent:
             "at": iso(SystemClock().now_us()),
             "problem": self._problem or None,
             "nodes_in_use": None if decided is None else decided.in_use,
-            "leftovers": [
-                asdict(each) | {"why": each.why, "what_to_do": each.what_to_do}
-                for each in (self._leftovers if decided is None else decided.leftovers)
-            ],
+            "leftovers": self._shown(Leftover),
+            "stuck": self._shown(Stuck),
             "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
         }
         written = path.with_name(f".{path.name}.new")

@@ -10,21 +10,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.client import Balancer, BalancerError, NotObtainable, Unreachable
 from balancer.clock import micros, seconds, wall_us
+from balancer.nova.question import Nova, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from balancer.client_records import Request
-
 _log = logging.getLogger(__name__)
-_LONG_POLL_S = 2.0
-"""How often a create that waits looks whether anybody still wants it."""
-_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,35 +104,45 @@ class Asker:
         self.settings = settings
         self._nodes = NodeNames(settings.nodes_age_s)
 
-    def passing(self, create: Create, wanted: Callable[[], int] | None = None) -> frozenset[str]:
-        """The hosts that this create may use: those that are no nodes of the Balancer, and those granted for it.
+    def passing(
+        self,
+        create: Create,
+        wanted: Callable[[], int] | None = None,
+        *,
+        fitting: Callable[[frozenset[str]], frozenset[str]] | None = None,
+        occupied: Callable[[frozenset[str]], frozenset[str]] | None = None,
+    ) -> frozenset[str]:
+        """The hosts that this create may use: those that need no asking, and those granted for it.
 
         Blocks while the request waits; `wanted` says now and then how many of its servers are still wanted: where
         it is none, the request is withdrawn, and where they are fewer, fewer nodes are asked for. Without it all are.
+        `fitting`: which of these hosts Nova would still choose from; asked after a wait. Without it all.
+        `occupied`: on which of these hosts a server runs that nobody deletes. Those of them that are the caller's need
+        no asking: Nova has left them in the list, so that there is room. Without it none.
         What cannot be had is no error: none of the Balancer's nodes passes.
         """
-        still_wanted = wanted or (lambda: create.count)
-        end_us = wall_us() + micros(self.settings.patience_s)
+        nova = Nova(
+            wanted=wanted or (lambda: create.count),
+            fitting=fitting or (lambda hosts: hosts),
+            occupied=occupied or (lambda _: frozenset()),
+        )
+        began_us = wall_us()
+        end_us = began_us + micros(self.settings.patience_s)
         with self._client() as balancer:
             try:
                 known = self._nodes.get(balancer, end_us)
             except BalancerError as error:
                 _log.error("no host passes, the Balancer's nodes are not known: %s", error)
                 return frozenset()
-            nodes = [host for host in create.hosts if host in known]
-            others = frozenset(create.hosts) - known
-            short = create.count - len(others)
-            if short <= 0 or not nodes:
-                return others
-            balancer.patience_s = _left_s(end_us)
+            question = Question(self.settings, balancer, create, nova=nova, known=known, seen_us=began_us)
             try:
-                granted = self._grant(balancer, create, len(others), nodes, still_wanted)
-                return others | granted | self._alternates(balancer, create, nodes, granted)
+                balancer.patience_s = _left_s(end_us)
+                return question.hosts()
             except NotObtainable as error:
-                _log.info("%s: %d of %d nodes not granted: %s", create.request_id, short, len(nodes), error)
+                _log.info("%s: not granted: %s", create.request_id, error)
             except BalancerError as error:
-                _log.error("%s: %d nodes could not be asked for: %s", create.request_id, short, error)
-            return others
+                _log.error("%s: nodes could not be asked for: %s", create.request_id, error)
+            return question.free
 
     def _client(self) -> Balancer:
         given = self.settings
@@ -148,87 +154,6 @@ class Asker:
             patience_s=given.patience_s,
         )
 
-    def _grant(
-        self,
-        balancer: Balancer,
-        create: Create,
-        others: int,
-        nodes: list[str],
-        wanted: Callable[[], int],
-    ) -> frozenset[str]:
-        """Nodes for those servers for which `others`, hosts that need no asking, do not suffice. Raises BalancerError.
-
-        A number is never changed in a request: who needs fewer nodes withdraws and asks anew, for what is left of W.
-        """
-        wait_s = self.settings.wait_s if self.settings.wait else 0.0
-        count = create.count
-        while True:
-            request = balancer.request_nodes(
-                count - others,
-                wait_s=wait_s,
-                candidates=sorted(nodes),
-                respond_async=True,
-                idempotency_key=replace(create, count=count).key(nodes),
-            )
-            balancer.patience_s = self.settings.patience_s  # it has answered: patience begins anew
-            request, left = self._decided(balancer, request, count, wanted)
-            if request.state != "withdrawn" or left <= others:
-                return _nodes_of(request)
-            _log.info("%s: %d of %d servers are still wanted", create.request_id, left, create.count)
-            wait_s = max(0.0, request.deadline_s - (request.decided_s or request.submitted_s))
-            count = left
-
-    def _decided(
-        self, balancer: Balancer, request: Request, count: int, wanted: Callable[[], int]
-    ) -> tuple[Request, int]:
-        """The request once it waits no longer, and how many of `count` servers were wanted last."""
-        pause = threading.Event()
-        left = count
-        while request.state == "waiting":
-            try:
-                left = min(count, wanted())
-            except Exception:
-                # The create fails with this error, and nobody would come for what it is granted.
-                balancer.withdraw_request(request.id)
-                raise
-            if left < count:
-                return balancer.withdraw_request(request.id), left
-            request = balancer.request(request.id, wait_s=_LONG_POLL_S)
-            if request.state == "waiting":
-                pause.wait(_PAUSE_S)  # the service may be out of threads that wait, and answer at once
-        return request, left
-
-    def _alternates(
-        self, balancer: Balancer, create: Create, nodes: list[str], granted: frozenset[str]
-    ) -> frozenset[str]:
-        """One by one, so that one that cannot be had costs no other. What is not used goes back unconfirmed."""
-        found: frozenset[str] = frozenset()
-        for number in range(self.settings.alternates):
-            left = [node for node in nodes if node not in granted | found]
-            try:
-                request = balancer.request_nodes(
-                    1,
-                    wait_s=0.0,
-                    candidates=sorted(left),
-                    respond_async=True,
-                    idempotency_key=f"{create.key(nodes)}:{number}",
-                ) if left else None  # fmt: skip
-                while request is not None and request.state == "waiting":
-                    request = balancer.request(request.id, wait_s=_LONG_POLL_S)
-                found |= _nodes_of(request) if request is not None else frozenset()
-            except BalancerError as error:
-                _log.info("%s: no alternate: %s", create.request_id, error)
-                break
-        return found
-
 
 def _left_s(end_us: int) -> float:
     return max(0.0, seconds(end_us - wall_us()))
-
-
-def _nodes_of(request: Request) -> frozenset[str]:
-    """Raises NotObtainable for a request that has no nodes (any more)."""
-    if request.state == "granted" and request.ended_s is None and not request.reason:
-        return frozenset(request.nodes)
-    said = request.reason or f"request {request.id} was {request.state}"
-    raise NotObtainable(409, "balancer.not_obtainable", said)

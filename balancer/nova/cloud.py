@@ -56,7 +56,8 @@ class NovaCloud:
                 found.setdefault(server.compute_host, []).append(shown)
         # A silent cell's servers are shown without their host.
         whole = all(each.status != "UNKNOWN" for each in (*services, *servers))
-        return CloudLook({host: tuple(each) for host, each in found.items()}, whole)
+        states = dict.fromkeys(found, "gone") | {each.host: _service_state(each) for each in services}
+        return CloudLook({host: tuple(each) for host, each in found.items()}, whole, states)
 
     def allocations(self, hosts: Iterable[str]) -> Mapping[str, tuple[Allocation, ...]]:
         """What is allocated on these hosts; one that Placement does not know is left out."""
@@ -159,3 +160,12 @@ class NovaCloud:
             yield
         except ERRORS as error:
             raise driver_error(error) from error
+
+
+def _service_state(service: Any) -> str:
+    """Down before disabled: it is the one that keeps servers from running."""
+    if service.is_forced_down:
+        return "forced down"
+    if service.state == "down":
+        return "down"
+    return "disabled" if service.status == "disabled" else "up"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from balancer.client_records import Node, Request
 
+_USELESS = ("down", "forced down", "gone")
+"""Compute services that start and stop no server."""
 _BATCH = ("OA_IDLE", "OA_BUSY", "DOWN", "RESTORING")
 
 
@@ -29,10 +31,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class CloudLook:
-    """Servers of each host with a compute service. `whole`: no cell was silent."""
+    """Servers of each host with a compute service. `whole`: no cell was silent.
+
+    `services`: how each service is: up, down, disabled, forced down, or gone though servers are there. One that
+    it lacks is up.
+    """
 
     servers: Mapping[str, tuple[Server, ...]]
     whole: bool = True
+    services: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +52,21 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What keeps a granted node for nobody. `consumer`: whose allocation it is; "": Nova does not list the host."""
+    """What keeps a granted node for nobody. `consumer`: whose allocation it is; "": nothing can be on the host.
+
+    `is_listed`: Nova has a compute service there, but no hypervisor.
+    """
 
     node: str
     consumer: str = ""
+    is_listed: bool = False
 
     @property
     def why(self) -> str:
-        return "an allocation of no server" if self.consumer else "Nova has no compute service of that name"
+        if self.consumer:
+            return "an allocation of no server"
+        what = "hypervisor there" if self.is_listed else "compute service of that name"
+        return f"Nova has no {what}"
 
     @property
     def what_to_do(self) -> str:
@@ -62,6 +76,37 @@ class Leftover:
                 " until then Placement has no room for a server there. The node itself goes back"
             )
         return "start nova-compute there, or take the node out of the Balancer's configuration. It goes back"
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A granted node that is kept and of no use for long.
+
+    `consumers`: the servers and moves that have allocated it while none is there. Without any, servers are there
+    whose compute service is `service`.
+    """
+
+    node: str
+    service: str
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        if not self.consumers:
+            return f"nova-compute there is {self.service}, and servers are there"
+        return f"no server is there (nova-compute: {self.service}), but {', '.join(self.consumers)} has allocated it"
+
+    @property
+    def what_to_do(self) -> str:
+        if not self.consumers:
+            return (
+                "start nova-compute there, or evacuate its servers; the node goes back with the last of them"
+            )
+        return (
+            f"look at openstack server show and openstack server migration list of {', '.join(self.consumers)}: it"
+            " starts or moves there, or was evacuated from there (start nova-compute there), or hangs (delete it)."
+            " Then the node goes back"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +134,8 @@ class Memory:
     empty_since_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     orphans_since_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Keys: node and consumer. Such a node is looked at until they are gone, also once it has gone back."""
+    useless_since_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """Of a node in use: since when no server that is up is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +149,11 @@ class Plan:
     intruders: tuple[Intruder, ...]
     leftovers: tuple[Leftover, ...]
     """After the grace."""
+    stuck: tuple[Stuck, ...]
+    """After `tell_s`."""
     in_use: int
+    is_whole: bool
+    """False: a cell was silent, and nothing is known to be unused."""
     memory: Memory
 
 
@@ -112,11 +163,13 @@ class Rules:
 
     `grace_s`: how long a node stays granted that was never used, or is kept for nobody.
     `renew_s`: a lease that ends within this time is renewed while anything runs on its nodes.
+    `tell_s`: how long a node may be in use without a server that is up, before it is told of.
     """
 
     owner: str = "nova"
     grace_s: float = 60.0
     renew_s: float = 600.0
+    tell_s: float = 600.0
 
 
 def granted_to(owner: str, nodes: Sequence[Node], requests: Mapping[str, Request]) -> list[Node]:
@@ -142,7 +195,8 @@ def plan(
 ) -> Plan:
     """`requests`: those that have nodes, by id. `allocations`: what Placement shows of nodes without a server.
 
-    A node of which Placement said nothing is left alone, but one that Nova does not list is nobody's after the grace.
+    A node that Nova does not list, or of which Placement knows nothing, is nobody's after the grace. What each state of
+    a node leads to stands in docs/balancer/nova.md.
     """
     ours = granted_to(rules.owner, nodes, requests)
     busy = [
@@ -157,13 +211,12 @@ def plan(
         for each in found
         if each.is_orphan
     }
-    empty = [
-        node
-        for node in ours
-        if cloud.whole
-        and node not in busy
-        and (node.name in allocations if node.name in cloud.servers else True)
-    ]
+    empty = [node for node in ours if cloud.whole and node not in busy]
+    since_useless_s = {
+        _key(node): before.useless_since_s.get(_key(node), now_s)
+        for node in busy
+        if not cloud.servers.get(node.name) or cloud.services.get(node.name) in _USELESS
+    }
     used = {_key(node) for node in busy} | (before.used & {_key(node) for node in ours})
     since_s = {_key(node): before.empty_since_s.get(_key(node), now_s) for node in empty}
     holders = {str(node.request_id): requests[str(node.request_id)] for node in busy}
@@ -190,22 +243,35 @@ def plan(
         leftovers=(
             *(each for each, orphan_s in orphans.items() if now_s - orphan_s >= rules.grace_s),
             *(
-                Leftover(node.name)
+                Leftover(node.name, is_listed=node.name in cloud.servers)
                 for node in empty
-                if node.name not in cloud.servers and now_s - since_s[_key(node)] >= rules.grace_s
+                if not (node.name in cloud.servers and node.name in allocations)
+                and now_s - since_s[_key(node)] >= rules.grace_s
             ),
         ),
+        stuck=tuple(
+            _stuck(node.name, cloud, allocations)
+            for node in busy
+            if now_s - since_useless_s.get(_key(node), now_s) >= rules.tell_s
+        ),
         in_use=len(busy),
+        is_whole=cloud.whole,
         memory=Memory(
             frozenset(used),
             since_s,
             {(each.node, each.consumer): orphan_s for each, orphan_s in orphans.items()},
+            since_useless_s,
         ),
     )
 
 
 def _key(node: Node) -> tuple[str, int]:
     return node.name, node.generation
+
+
+def _stuck(name: str, cloud: CloudLook, allocations: Mapping[str, Sequence[Allocation]]) -> Stuck:
+    consumers = tuple(each.consumer for each in allocations.get(name, ()) if not each.is_orphan)
+    return Stuck(name, cloud.services.get(name, "up"), () if cloud.servers.get(name) else consumers)
 
 
 def _intruders(

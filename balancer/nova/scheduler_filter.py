@@ -1,9 +1,10 @@
-"""The filter that Nova's scheduler loads. It and `wanted` alone import Nova; what it does is in `asking`.
+"""The filter that Nova's scheduler loads. What it asks the Balancer is in `asking`.
 
     [filter_scheduler]
     available_filters = nova.scheduler.filters.all_filters
     available_filters = balancer.nova.scheduler_filter.BalancerFilter
-    enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,BalancerFilter
+    enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,
+        ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,BalancerFilter
 
 Last, so that the hosts it asks for are those that all others let through.
 """
@@ -19,6 +20,7 @@ from nova.scheduler import filters, utils
 
 from balancer.nova import options
 from balancer.nova.asking import Asker, Create
+from balancer.nova.second_look import SecondLook, occupied
 from balancer.nova.wanted import Group
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class BalancerFilter(filters.BaseHostFilter):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._asker = Asker(options.read(conf.CONF))
+        self._second = SecondLook()
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> list[Any]:
         """A rebuild stays where it is. A move is one server, of however many its create was."""
@@ -54,13 +57,20 @@ class BalancerFilter(filters.BaseHostFilter):  # type: ignore[misc]
 
     def _ask(self, states: list[Any], spec_obj: Any) -> _Answer:
         group = Group.of(spec_obj, may_shrink=_may_shrink(spec_obj, states))
+        context = group.context
         create = Create(
-            request_id=spec_obj._context.request_id or spec_obj.instance_uuid,  # noqa: SLF001 - the only way to it
-            count=group.count,
+            request_id=context.request_id or spec_obj.instance_uuid,
+            count=1 if _is_on_one_host(spec_obj) else group.count,
             hosts=tuple(state.host for state in states),
             attempt=_attempt(spec_obj, is_new=group.is_new),
         )
-        return _Answer(self._asker.passing(create, group.wanted), create.count, group)
+        hosts = self._asker.passing(
+            create,
+            group.wanted,
+            fitting=lambda names: self._second.fitting(context, spec_obj, _of(states, names)),
+            occupied=lambda names: occupied(context, _of(states, names)),
+        )
+        return _Answer(hosts, group.count, group)
 
 
 @dataclass
@@ -85,6 +95,15 @@ def _without_claim(state: Any) -> Any:
     found.allocation_candidates = [each | {"allocations": {}} for each in state.allocation_candidates]
     setattr(found, _WITHOUT_CLAIM, state)
     return found
+
+
+def _of(states: list[Any], hosts: frozenset[str]) -> list[Any]:
+    return [state for state in states if state.host in hosts]
+
+
+def _is_on_one_host(spec_obj: Any) -> bool:
+    """Whether all servers of the create must be on one host, where Nova puts them one beside the other."""
+    return spec_obj.instance_group is not None and spec_obj.instance_group.policy == "affinity"
 
 
 def _may_shrink(spec_obj: Any, states: list[Any]) -> bool:

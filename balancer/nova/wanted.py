@@ -7,7 +7,8 @@ from typing import Any
 
 from nova import context as contexts
 from nova import exception, objects
-from nova.compute import task_states, vm_states
+
+from balancer.nova.second_look import is_going
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +68,7 @@ class Group:
                 found = objects.Instance.get_by_uuid(context, server, expected_attrs=[])
             except exception.InstanceNotFound:
                 return True
-        return (
-            found.task_state in {task_states.DELETING, task_states.SOFT_DELETING}
-            or found.vm_state in {vm_states.DELETED, vm_states.SOFT_DELETED}
-        )  # fmt: skip
+        return is_going(found)
 
 
 def _build_request(context: Any, server: str) -> Any:

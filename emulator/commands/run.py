@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -252,6 +253,7 @@ def _run(
         raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
     from emulator.report import files  # noqa: PLC0415
     from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
+    from emulator.trace_doubts import with_doubts  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
@@ -272,6 +274,7 @@ def _run(
             from emulator.harness.laws import assert_lawful  # noqa: PLC0415
 
             assert_lawful(record)
+        record = replace(record, recorded=with_doubts(record.recorded, scenario))
         threshold_s = scenario.results.bounded_slowdown_threshold_s
         summary = files.write(
             record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
@@ -373,10 +376,10 @@ def _virtual(
     quiet: bool,
     page: WatchPage | None,
 ) -> RunRecord:
-    from emulator.report.progress import RunProgress  # noqa: PLC0415
+    from emulator.report.progress import RunProgress, counted  # noqa: PLC0415
     from emulator.runner import run_virtual  # noqa: PLC0415
 
-    with RunProgress(jobs=len(prepared.jobs), quiet=quiet) as progress:
+    with RunProgress(jobs=len(prepared.jobs), quiet=quiet, what=counted(prepared.jobs)) as progress:
         progress.announce_compiling()
 
         def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:

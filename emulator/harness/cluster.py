@@ -70,9 +70,8 @@ class Cluster(ClusterViews):
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
         if scheduler.cycle_s and not simulated:
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
-        for name in ("head_waits", "exact_ends_first"):
-            if getattr(scheduler, name) and not simulated:
-                raise ValueError(f"scheduler {name}: this is known in virtual time only")
+        if scheduler.virtual_only and not simulated:
+            raise ValueError(f"scheduler {scheduler.virtual_only[0]}: this is known in virtual time only")
         self.scheduler = scheduler
         self.node_count = node_count
         self._known = JobTable.empty() if jobs is None else jobs
@@ -134,6 +133,8 @@ class Cluster(ClusterViews):
         reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
         reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
         reg[t.EXACT_FIRST] = scheduler.exact_ends_first
+        reg[t.SUBMITS_FIRST] = scheduler.submits_first
+        reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
         reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start

@@ -8,12 +8,13 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
 from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.structures import heap_pop, queue_insert
+from emulator.harness.structures import heap_pop, heap_remove, queue_insert
 from emulator.harness.tables import (
     AT_ENDS,
     AT_PASS,
     AT_UNTIL,
     BATCH,
+    ENDS_BY_START,
     ESTIMATE,
     EVERY_EVENT,
     EXACT_FIRST,
@@ -31,12 +32,14 @@ from emulator.harness.tables import (
     NOW,
     QUEUED,
     RUN,
+    RUN_ROW,
     RUNNING,
     RUNS_N,
     STATE,
     STOP_ON_END,
     STOP_ON_PASS,
     SUBMIT,
+    SUBMITS_FIRST,
 )
 
 if TYPE_CHECKING:
@@ -65,19 +68,38 @@ def submit_one_by_one(state: State, now: int) -> None:
         schedule_pass(state, now)
 
 
-@compiled
-def end_exact_first(state: State, now: int, until: int) -> None:
-    """The ends of an instant with a pass after each (`pass: event`, `exact_ends_first`).
+@inlined
+def pop_end(job: Ints, heap: Heap, reg: Ints, now: int) -> int:
+    """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
+    if reg[ENDS_BY_START] == 0:
+        who: int = heap_pop(heap, reg)
+        return who
+    first: int = heap[0].key
+    for k in range(1, reg[HEAP_N]):
+        who = heap[k].key
+        if heap[k].at_us == now and job[who, RUN_ROW] < job[first, RUN_ROW]:
+            first = who
+    heap_remove(heap, reg, first)
+    return first
 
-    Those that come when they were expected give their nodes back before all others, and before the first pass.
+
+@compiled
+def end_one_by_one(state: State, now: int, until: int) -> None:
+    """The ends of an instant with a pass after each (`pass: event`), but at a decision point (`until`).
+
+    With `exact_ends_first` those that come when they were expected give their nodes back before all others, and before
+    the first pass. With `submits_first` the submits have their passes before the ends.
     """
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
-    for k in range(reg[HEAP_N]):
-        who = heap[k].key
-        if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+    if reg[EXACT_FIRST]:
+        for k in range(reg[HEAP_N]):
+            who = heap[k].key
+            if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:
+                end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+    if reg[SUBMITS_FIRST] and now != until:
+        submit_one_by_one(state, now)
     while reg[HEAP_N] and heap[0].at_us == now:
-        who = heap_pop(heap, reg)
+        who = pop_end(job, heap, reg, now)
         if job[who, STATE] == RUNNING:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
         if now != until:
@@ -129,13 +151,11 @@ def advance(state: State, until: int) -> int:
         code = step_to(reg, now, until)
         if code != GOES_ON:
             return code
-        if reg[EXACT_FIRST] and next_end == now:
-            end_exact_first(state, now, until)
+        if reg[EVERY_EVENT] and next_end == now:
+            end_one_by_one(state, now, until)
         while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
-            if reg[EVERY_EVENT] and now != until:
-                schedule_pass(state, now)
         if now == until:
             return AT_UNTIL
         if reg[STOP_ON_END] and next_end == now:

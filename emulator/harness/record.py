@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -167,8 +167,10 @@ class RunRecord:
     pool at every moment between them. `left_out` counts jobs of the input that were not run, by reason.
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
     `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
-    mechanism's own. `contradictions`: sentences about what processes of jobs said of their work and their account does
-    not, on a live clock that waits for them. `traceback`: where a plug-in failed, if that ended the run; not kept.
+    mechanism's own. `recorded`: waits that the log of the run has beside those of the run
+    (`emulator.metrics.recorded`), empty without any. `contradictions`: sentences about what processes of jobs said of
+    their work and their account does not, on a live clock that waits for them. `traceback`: where a plug-in failed, if
+    that ended the run; not kept.
     """
 
     jobs: JobTable
@@ -192,4 +194,5 @@ class RunRecord:
     interrupted: str = ""
     traceback: str = ""
     figures: dict[str, object] = field(default_factory=dict)
+    recorded: dict[str, Any] = field(default_factory=dict)
     contradictions: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import seconds
-from emulator.report.progress import RunProgress
+from emulator.report.progress import RunProgress, counted
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def watch(
     jobs = run.prepared.jobs
     batch_jobs = len(jobs) if run.batch_decides else int((jobs.kind == Kind.BATCH).sum())
     soonest_us = int((jobs.submit_us + jobs.run_us).max(initial=0))  # if nobody waits
-    with RunProgress(jobs=len(jobs), end_us=soonest_us, quiet=quiet) as progress:
+    what = counted(jobs) if run.batch_decides else "jobs"
+    with RunProgress(jobs=batch_jobs, end_us=soonest_us, quiet=quiet, what=what, goes_on=True) as progress:
         while True:
             if why := run.trouble():
                 return why

@@ -41,6 +41,7 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
     a job's process said that its account does not.
     """
     return figures(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s) | {
+        **({"recorded_waits": plain(record.recorded)} if record.recorded else {}),
         "seed": record.seed,
         "scenario": (scenario := plain(record.scenario)),
         "traces": {path.name: file_digest(path) for path in traces(scenario.get("workload"))},

@@ -37,7 +37,17 @@ RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)
 LOGS = "logs"
 """Folder of the logs of a live run's processes."""
 _RECORD_KEY = b"emulator.record"
-_KEPT = ("node_names", "begin_us", "horizon_us", "left_out", "counted", "scenario", "seed", "clock")
+_KEPT = (
+    "node_names",
+    "begin_us",
+    "horizon_us",
+    "left_out",
+    "counted",
+    "recorded",
+    "scenario",
+    "seed",
+    "clock",
+)
 
 
 class ResultsError(Exception):

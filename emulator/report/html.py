@@ -13,7 +13,7 @@ from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows
-from emulator.report.summary_text import SHARES_HEAD, shares_rows
+from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         pace=[(name, number(value)) for name, value in summary.get("pace", {}).items()],
         left_out=summary["jobs_left_out"],
         changed=summary["jobs_changed"],
+        recorded=recorded_rows(summary),
         rejected=summary.get("ondemand_rejected_by_reason", {}),
         marks=[
             (place, duration(mark.at_us / US), mark.text)

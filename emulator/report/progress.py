@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Self
 
 from balancer.clock import US, seconds, wall_us
 from emulator.report.wording import duration, number
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
     from rich.progress import Progress
+
+    from emulator.workload.table import JobTable
 
 _SILENT_US = 2 * US
 _REDRAW_US = US // 5
@@ -20,6 +23,11 @@ COMPILING = "Compiling the scheduling loops: once for each version, up to a minu
 _LEAST_SHARE = 0.02
 """Of a run that is done, before anything is said of the time that is left."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+
+
+def counted(jobs: JobTable) -> str:
+    """What the rows of a table are, for people."""
+    return "jobs and leases" if (jobs.kind != Kind.BATCH).any() else "jobs"
 
 
 class RunProgress:
@@ -36,22 +44,27 @@ class RunProgress:
         end_us: int | None = None,
         quiet: bool = False,
         deed: str = "done",
+        what: str = "jobs",
+        goes_on: bool = False,
         console: Console | None = None,
         wall: Callable[[], int] = wall_us,
     ) -> None:
         """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run.
 
-        `deed`: what is done to the jobs.
+        `deed`: what is done to the jobs. `what`: what `jobs` counts, where it is not only jobs.
+        `goes_on`: perhaps a later part of a run. What is done at the first update says nothing of what is to come.
         """
         self._jobs = jobs
         self._end_us = end_us
         self._console = console
         self._quiet = quiet
         self._deed = deed
+        self._what = what
         self._wall = wall
         self._begin_us = wall()
         self._due_us = self._begin_us + _SILENT_US
         self._first_us: int | None = None
+        self._goes_on, self._jobs_before = goes_on, 0
         self._compiled = False
         self._bar: Progress | None = None
         self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -66,6 +79,7 @@ class RunProgress:
         """Where the run is now: cluster time, jobs ended, on-demand requests granted and rejected so far."""
         if self._first_us is None:
             self._first_us = cluster_us
+            self._jobs_before = jobs_done if self._goes_on else 0
             if self._compiled:  # that took its time, which says nothing of what is to come
                 self._begin_us = self._wall()
                 self._due_us = self._begin_us + _SILENT_US
@@ -120,26 +134,36 @@ class RunProgress:
 
     def _shares(self) -> list[float]:
         """The share of the jobs that are done and of the cluster time that is over, where they are known."""
-        cluster_us, jobs_done, _, _ = self._last
+        _, jobs_done, _, _ = self._last
         shares = [jobs_done / self._jobs] if self._jobs else []
+        return shares + self._time_share()
+
+    def _shares_since_first(self) -> list[float]:
+        """The same of what was left when this part of the run began."""
+        _, jobs_done, _, _ = self._last
+        left = self._jobs - self._jobs_before
+        return ([(jobs_done - self._jobs_before) / left] if left > 0 else []) + self._time_share()
+
+    def _time_share(self) -> list[float]:
+        cluster_us = self._last[0]
         first_us = self._first_us or 0
         if self._end_us is not None and self._end_us > first_us:
-            shares.append((cluster_us - first_us) / (self._end_us - first_us))
-        return shares
+            return [(cluster_us - first_us) / (self._end_us - first_us)]
+        return []
 
     def _text(self) -> str:
         cluster_us, jobs_done, granted, rejected = self._last
         parts = [
             f"cluster time {clock_text(seconds(cluster_us))}",
-            f"{number(jobs_done)} of {number(self._jobs)} jobs {self._deed}"
+            f"{number(jobs_done)} of {number(self._jobs)} {self._what} {self._deed}"
             if self._jobs
-            else f"{number(jobs_done)} jobs {self._deed}",
+            else f"{number(jobs_done)} {self._what} {self._deed}",
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
         # By the smaller share: the last submit is over long before the last job is. Before the least share the
         # estimate jumps from years to minutes.
-        share = min(self._shares(), default=0.0)
+        share = min(self._shares_since_first(), default=0.0)
         if _LEAST_SHARE <= share < 1:
             left_s = round(seconds(self._wall() - self._begin_us) * (1 - share) / share)
             if left_s > 0:

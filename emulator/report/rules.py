@@ -30,6 +30,8 @@ Change = dict[str, Any]
 _SWITCHES: tuple[Change, ...] = (
     {"pass": "event"},
     {"pass": "event", "exact_ends_first": True},
+    {"pass": "event", "submits_first": True},
+    {"pass": "event", "ends_in_order_of": "start"},
     {"estimates": "actual_for_queued"},
     {"reservation": "kept"},
     {"spare_nodes": False},

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from emulator.metrics.recorded import JOBS, LIKELY, RECORDED, SIMULATED, is_far
 from emulator.report.wording import duration, number
+from emulator.workload.recorded import FAR
 from emulator.workload.workload import is_not_read
 
 if TYPE_CHECKING:
@@ -129,6 +131,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     threshold = number(summary["bounded_slowdown_threshold_s"])
     rows += [
         ("wait time", wait),
+        *recorded_rows(summary),
         ("mean response", duration(summary["mean_response_s"])),
         ("bounded slowdown", f"{number(summary['mean_bounded_slowdown'])} (threshold {threshold} s)"),
         ("slowdown by area", number(summary["slowdown_weighted_by_area"])),
@@ -162,6 +165,24 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     speed = summary["jobs_per_s"]
     rows.append(("wall time", duration(summary["wall_s"]) + (f", {number(speed)} jobs/s" if speed else "")))
     return rows
+
+
+def recorded_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Waits by the log beside those of the run; nothing where the log has none."""
+    found = summary.get("recorded_waits")
+    if not found:
+        return []
+    few = (
+        "" if found[JOBS] == summary["jobs_run"] else f" of the {number(found[JOBS])} jobs whose start it has"
+    )
+    text = f"mean {duration(found[RECORDED])}{few}, simulated {duration(found[SIMULATED])}"
+    if not is_far(found):
+        return [("wait by the log", text)]
+    why = found.get(LIKELY, ["`emulator trace check` says what may be wrong with the log"])
+    return [
+        ("wait by the log", f"{text}: more than {FAR:g} times apart"),
+        *(("likely", each) for each in why),
+    ]
 
 
 def speeds(pace: dict[str, Any]) -> str:

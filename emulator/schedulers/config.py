@@ -24,6 +24,10 @@ Choice = Literal["first_fit", "best_fit", "shortest_first"]
 Estimates = Literal["user", "actual_for_queued"]
 PassRule = Literal["instant", "event"]
 Reservation = Literal["refreshed", "kept"]
+EndOrder = Literal["submit", "start"]
+
+_OF_EVENTS = ("exact_ends_first", "submits_first", "ends_in_order_of")
+"""Options that say in which order events of one time happen; with `pass: event`, in virtual time."""
 
 
 @runtime_checkable
@@ -56,6 +60,8 @@ class SchedulerConfig:
     end_at_shadow: bool = True
     head_waits: bool = False
     exact_ends_first: bool = False
+    submits_first: bool = False
+    ends_in_order_of: EndOrder = "submit"
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
@@ -80,10 +86,20 @@ class SchedulerConfig:
             raise ValueError(
                 "scheduler head_waits: goes with `reservation: kept`, `pass: instant`, no cycle_s"
             )
-        if self.exact_ends_first and self.pass_ != "event":  # noqa: S105 - a scheduling pass
-            raise ValueError("scheduler exact_ends_first: goes with `pass: event`")
+        for name in _OF_EVENTS:
+            if self._is_set(name) and self.pass_ != "event":  # noqa: S105 - a scheduling pass
+                raise ValueError(f"scheduler {name}: goes with `pass: event`")
         self.make_order()
         self.make_plain()
+
+    def _is_set(self, name: str) -> bool:
+        """Whether this option is not at its default, which is a plain value."""
+        return bool(getattr(self, name) != type(self).__dataclass_fields__[name].default)
+
+    @property
+    def virtual_only(self) -> list[str]:
+        """The options set here that only the kernel in virtual time knows, not live servers or machines of others."""
+        return [name for name in ("head_waits", *_OF_EVENTS) if self._is_set(name)]
 
     def make_order(self) -> Any:
         """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""

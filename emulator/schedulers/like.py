@@ -19,9 +19,9 @@ class Peer:
 
 PEERS: dict[str, Peer] = {
     "pyss": Peer(
-        {"pass": "event", "exact_ends_first": True},
-        "its sources (base/prototype.py, schedulers/common.py): a pass at each event, processors free at expected ends;"
-        " not its order of events of one time (submits first, ends by start)",
+        {"pass": "event", "exact_ends_first": True, "submits_first": True, "ends_in_order_of": "start"},
+        "its sources (base/prototype.py, schedulers/common.py): a pass at each event, processors free at expected ends,"
+        " submits before ends of one time, those in order of start; held against the program itself",
     ),
     "cqsim": Peer(
         {"pass": "event", "estimates": "actual_for_queued"},

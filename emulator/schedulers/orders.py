@@ -71,9 +71,9 @@ def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np
     order = config.make_order()
     if config.cycle_s:
         raise ValueError(f"{who}: this machine makes its passes when something happens; cycle_s must be 0")
-    if config.head_waits or config.exact_ends_first:
+    for name in config.virtual_only:
         raise ValueError(
-            f"{who}: this machine has ends and heads of its own; head_waits and exact_ends_first must be false"
+            f"{who}: this machine has ends and heads of its own; leave the scheduler option {name} out"
         )
     if config.is_plain:
         raise ValueError(f"{who}: this machine has its own scheduler, which {config.label} cannot replace")

@@ -21,8 +21,10 @@ from emulator.workload.swf import SwfFormat
 from emulator.workload.table import COLUMNS, JobTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from emulator.scenario import WorkloadPart
     from emulator.workload.workload import Workload
@@ -42,6 +44,8 @@ class LogBlocks:
     part: WorkloadPart
     nodes: int | None
     """Of the cluster; None: as the header says, known from the first block on."""
+    on_waits: Callable[[NDArray[np.int64]], None]
+    """Gets the recorded waits of the jobs, in their order (us, -1: not known)."""
     left_out: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     _origin_s: float | None = None
@@ -92,6 +96,8 @@ class LogBlocks:
         self._origin_s = work.shift_s
         self._count(work.left_out, work.counted)
         self._must_be_in_order(work, goes_back=goes_back)
+        if work.wait_us is not None:
+            self.on_waits(work.wait_us)
         return work.jobs
 
     def _count(self, left_out: dict[str, int], counted: dict[str, int]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import seconds
 from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
+from emulator.metrics.recorded import means
 from emulator.metrics.summary import HOUR_US, summarize
 
 if TYPE_CHECKING:
@@ -51,17 +52,17 @@ class _Column:
 
 
 class Figures:
-    """Takes the jobs of a run as they are over. `folder`: where there is room for three numbers a job."""
+    """Takes the jobs of a run as they are over. `folder`: where there is room for four numbers a job."""
 
     def __init__(self, folder: Path) -> None:
         self.jobs = 0
         self.horizon_us = 0
         self._first_submit_us = 0
         self._used_us = 0
-        self._wait, self._run, self._nodes = (_Column(folder) for _ in range(3))
+        self._wait, self._run, self._nodes, self._recorded = (_Column(folder) for _ in range(4))
 
     def close(self) -> None:
-        for column in (self._wait, self._run, self._nodes):
+        for column in (self._wait, self._run, self._nodes, self._recorded):
             column.close()
 
     def add(self, submit_us: Ints, start_us: Ints, end_us: Ints, nodes: Ints) -> None:
@@ -74,6 +75,16 @@ class Figures:
         self._wait.add(start_us - submit_us)
         self._run.add(end_us - start_us)
         self._nodes.add(nodes)
+
+    def add_recorded(self, wait_us: Ints) -> None:
+        """What further jobs waited by the log (-1: not known), in the same order."""
+        self._recorded.add(wait_us)
+
+    def beside_recorded(self) -> dict[str, Any]:
+        """Recorded and simulated waits of the jobs so far."""
+        waits = (chunk for _, chunk in self._wait.chunks())
+        recorded = (chunk for _, chunk in self._recorded.chunks())
+        return means(zip(recorded, waits, strict=True))
 
     def summary(self, nothing: RunRecord, *, threshold_s: float, wall_s: float) -> dict[str, Any]:
         """As `summarize` gives it. `nothing`: the record of the run, but without its jobs and runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +66,9 @@ def stream(scenario: Scenario, out_dir: Path, *, go_on: Callable[[], bool] = lam
     check(scenario)
     assert scenario.workload.trace is not None  # noqa: S101 - checked
     began_us = wall_us()
-    log = LogBlocks(scenario.workload.trace, scenario.workload, scenario.nodes)
     with files.folder_for(out_dir) as partial, ExitStack() as open_files:
         figures = Figures(partial.parent)
+        log = LogBlocks(scenario.workload.trace, scenario.workload, scenario.nodes, figures.add_recorded)
         open_files.callback(figures.close)
         window: Window | None = None
         streamed: Streamed | None = None
@@ -87,7 +88,7 @@ def stream(scenario: Scenario, out_dir: Path, *, go_on: Callable[[], bool] = lam
                 raise KeyboardInterrupt
             jobs = following
         assert streamed is not None  # noqa: S101 - there is at least one block
-        record = _nothing(scenario, log, figures.horizon_us)
+        record = replace(_nothing(scenario, log, figures.horizon_us), recorded=figures.beside_recorded())
         streamed.end(record)
         summary = figures.summary(
             record,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.study.plausible import trust
 from emulator.study.verdict import MERGE
+from emulator.study.waiting import as_dict, if_they_wait
 from emulator.study.words import sentences
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ class Answer:
         numbered = (at for at, (_, each) in enumerate(self.advice) if each is advice)
         return self.verdicts[next(numbered) - len(self.advice)]  # the last ones are those of the advice
 
+    @property
+    def waiting(self) -> Figures | None:
+        """A setting with a longer W than is accepted that needs less; None if a wait would not help."""
+        without_notice = next((each for prefix, each in self.advice if not prefix), None)
+        return if_they_wait(self.found, self.wishes, without_notice)
+
     def given_up(self, each: Advice) -> int:
         """On-demand nodes that need not be set aside."""
         return self.ondemand_nodes - each.figures.setting.reserve
@@ -83,6 +90,7 @@ class Answer:
                 }
                 for prefix, each in self.advice
             ],
+            "if_requests_wait": None if self.waiting is None else as_dict(self.waiting),
             "held_out": None
             if self.held_out is None
             else {

@@ -267,11 +267,11 @@ def _answer(  # noqa: PLR0917 - all of one study
     announced = [each for each in tried if each.algorithm == "hint"]
     trial = held_out.on_trial(rows, unannounced, wishes)
     verdicts = [
-        verdict(each, held_out.on_trial(rows, announced, wishes) if prefix else trial, doubts)
+        verdict(each, held_out.on_trial(rows, announced, wishes) if prefix else trial, wishes, doubts)
         for prefix, each in advice
     ]
     if not advice or advice[0][0]:  # without a notice there is nothing to judge, and that is the question
-        verdicts.insert(0, verdict(None, None, doubts))
+        verdicts.insert(0, verdict(None, None, wishes, doubts))
     is_open = verdicts[0].value != KEEP  # else there is nothing to say of whom it costs what
     if options["percents"] and not is_open:
         click.echo(
@@ -305,9 +305,8 @@ def _answer(  # noqa: PLR0917 - all of one study
     console = Console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
     console.print(show.terminal_table(answer))
-    for prefix, each in advice:
-        judged = [answer.verdict_of(each).sentence] if prefix else []
-        console.print("\n" + prefix + " ".join([*judged, *words.sentences(answer, each)]), markup=False)
+    for paragraph in words.recommendations(answer):
+        console.print("\n" + " ".join(paragraph), markup=False)
     if answer.growth:
         console.print()
         console.print(show.growth_table(answer))

@@ -174,7 +174,7 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
         mine = asis if not step.load else [row for row in grown_rows if row[GROWN] == step.name]
         best = choice(mine, settings, wishes)
         then = None if best is None else _outcome(mine, best, ondemand_nodes)
-        if then is not None and then.rejected > wishes.most_rejected * then.requests:
+        if then is not None and not wishes.accept(then.rejected, then.requests):
             then = None
         today = _outcome(mine, Setting(SPLIT), 0)
         kept = _outcome(mine, recommended, ondemand_nodes)

@@ -58,7 +58,7 @@ def on_trial(
         then_weeks=len(then),
         requests=requests,
         rejected=rejected,
-        keeps=rejected <= wishes.most_rejected * requests,
+        keeps=bool(wishes.accept(rejected, requests)),
         wait_ratio=wait_s / today_s if today_s else None,
         best=best,
     )

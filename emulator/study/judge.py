@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from emulator.study.settings import Setting
 
+    Count = float | NDArray[np.float64]
+
 _DRAWS = 2000
 _LEVEL = 0.95
 _BISECTIONS = 60
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,19 @@ class Wishes:
 
     most_rejected: float = 0.0
     longest_wait_min: float = 0.0
+
+    def accept(self, rejected: Count, requests: Count) -> Any:
+        """Whether so few are rejected, of numbers or arrays. The slack: 0.29 * 100 is less than 29."""
+        return rejected <= (self.most_rejected + _SLACK) * requests
+
+    @property
+    def limits(self) -> str:
+        """In words."""
+        most = (
+            f"at most {100 * self.most_rejected:g} % rejected" if self.most_rejected else "nothing rejected"
+        )
+        wait = f"{self.longest_wait_min:g} min" if self.longest_wait_min else ""
+        return f"{most}, {f'no request waits longer than {wait}' if wait else 'no request waits'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,15 @@ class Advice:
     wait_ratio: tuple[float, float] | None
     unseen_weeks: float
     weeks: int
+
+    @property
+    def notice(self) -> str:
+        """Among which settings it was chosen."""
+        return (
+            "with a notice from users"
+            if self.figures.setting.algorithm == "hint"
+            else "without a notice from users"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +171,7 @@ def advise(
     ratios = []
     for draw in draws:
         wait_s, today_s = table.wait_s[best, draw].sum(), split.wait_s[:, draw].sum()
-        keeps = table.rejected[best, draw].sum() <= wishes.most_rejected * table.requests[best, draw].sum()
+        keeps = wishes.accept(table.rejected[best, draw].sum(), table.requests[best, draw].sum())
         good += bool(keeps and wait_s <= today_s)
         same += _choose(table, draw, wishes)[0] == best
         if today_s > 0:
@@ -223,7 +248,7 @@ def _choose(table: _Table, weeks: NDArray[np.intp], wishes: Wishes) -> tuple[int
     """Number of the setting to take on these weeks, and whether it keeps to the wishes."""
     rejected, requests = table.rejected[:, weeks].sum(axis=1), table.requests[:, weeks].sum(axis=1)
     wait_s, idle_h = table.wait_s[:, weeks].sum(axis=1), table.idle_h[:, weeks].sum(axis=1)
-    keeps = rejected <= wishes.most_rejected * requests
+    keeps = wishes.accept(rejected, requests)
     # Least wait; of equal ones the least reserve. If none keeps to the wishes, fewest rejections first.
     keys = (idle_h, wait_s, np.zeros_like(wait_s) if keeps.any() else rejected, ~keeps)
     return int(np.lexsort(keys)[0]), bool(keeps.any())

@@ -17,6 +17,7 @@ from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
 from emulator.sweeps.grid import LABEL
+from emulator.workload.recorded import FAR, apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,19 +26,16 @@ if TYPE_CHECKING:
 
     from emulator.study.logs import Logs
 
-FARTHEST, FARTHEST_SHARED = 2.0, 1.1
+FARTHEST, FARTHEST_SHARED = FAR, 1.1
 """How many times longer or shorter simulated waits may be than recorded ones, if nobody says; on nodes that jobs share.
 
-Twice: a wait that is doubled by what is not known is an effect as large as most of those that are asked for. On shared
-nodes the nodes themselves are worked out from the log, and a slip in that (cores, memory) shows in the waits and
-nowhere else.
+On shared nodes the nodes themselves are worked out from the log, and a slip in that (cores, memory) shows in the waits
+and nowhere else.
 """
 NEAR, NEAR_WEEK = 1.25, 2.0
 """Farther off than that, on average or in any week, is told, though it ends nothing."""
 MOST_REFUSED, MOST_REFUSED_ANYHOW = 0.005, 0.05
 """Share of the log's own leases that today's machine may refuse; from where on the logs themselves are in doubt."""
-_SLACK_MIN = 10.0
-"""Added to both before they are compared: whether jobs wait one minute or five is no sign of anything."""
 _CROWDED = 1.1
 _CROWDED_SHARE = 0.05
 _LOADED = 2.0
@@ -164,7 +162,7 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
     """Why the simulated today is not the recorded one; nothing if it is near enough, or nobody knows."""
     waits = _mean_waits(found)
     said: list[str] = []
-    if waits is not None and _apart(*waits) > farthest:
+    if waits is not None and apart(*waits) > farthest:
         was, now = waits
         said.append(
             f"Today is not understood: by the log batch jobs of these weeks waited {was:,.0f} min on average, simulated"
@@ -186,18 +184,18 @@ def remarks(found: Sequence[Today]) -> list[str]:
     """In what the simulated today is off, though not too far to go on: an answer is to be taken with care."""
     said = []
     waits = _mean_waits(found)
-    if waits is not None and _apart(*waits) > NEAR:
+    if waits is not None and apart(*waits) > NEAR:
         was, now = waits
         said.append(
             f"batch jobs waited {was:,.0f} min by the log and wait {now:,.0f} min simulated, more than {NEAR:g} times"
             f" apart. {_likely(was, now)}"
         )
     weeks = [
-        (_apart(each.recorded_wait_min, each.simulated_wait_min), each)
+        (apart(each.recorded_wait_min, each.simulated_wait_min), each)
         for each in found
         if each.recorded_wait_min is not None and each.simulated_wait_min is not None
     ]
-    far = [each for apart, each in weeks if apart > NEAR_WEEK]
+    far = [each for ratio, each in weeks if ratio > NEAR_WEEK]
     if far:
         _, worst = max(weeks, key=lambda pair: pair[0])
         said.append(
@@ -234,12 +232,6 @@ def _likely(was: float, now: float) -> str:
         "Likely nodes were down or reserved (--down-nodes and --reservations say which), the site's priorities and"
         " limits kept jobs waiting that had room, or there were fewer nodes than --nodes says."
     )
-
-
-def _apart(was: float, now: float) -> float:
-    """How many times longer the longer of two waits is, minutes that tell nothing added to both."""
-    ratio = (now + _SLACK_MIN) / (was + _SLACK_MIN)
-    return max(ratio, 1 / ratio)
 
 
 def _mean_waits(found: Sequence[Today]) -> tuple[float, float] | None:

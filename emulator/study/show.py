@@ -15,7 +15,7 @@ from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
-from emulator.study.words import assumed, growth, proofs, sentences
+from emulator.study.words import assumed, growth, proofs, recommendations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -157,13 +157,7 @@ def page(answer: Answer) -> str:
             f"{'s' if pairings > 1 else ''} of batch jobs and leases"
         ),
         verdict=answer.verdicts[0].sentence,
-        advice=[
-            f"{prefix}{sentence}" if first == 0 else sentence
-            for prefix, each in answer.advice
-            for first, sentence in enumerate(
-                [*([answer.verdict_of(each).sentence] if prefix else []), *sentences(answer, each)]
-            )
-        ],
+        advice=[each for paragraph in recommendations(answer) for each in paragraph],
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),
         who_headings=("batch jobs", "jobs", "today, min", "then, min"),

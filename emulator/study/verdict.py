@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.study.held_out import HeldOut
-    from emulator.study.judge import Advice
+    from emulator.study.judge import Advice, Wishes
 
 MERGE, KEEP, UNTOLD = "merge", "keep two machines", "cannot be told"
 FEWEST_WEEKS = 4
@@ -34,30 +34,33 @@ class Verdict:
 
 
 def verdict(  # noqa: PLR0911 - a reason each
-    advice: Advice | None, trial: HeldOut | None, doubts: Sequence[str] = ()
+    advice: Advice | None, trial: HeldOut | None, wishes: Wishes, doubts: Sequence[str] = ()
 ) -> Verdict:
-    """Of one recommendation. `doubts`: why the runs themselves are not to be built upon."""
+    """Of one recommendation, made for these `wishes`. `doubts`: why the runs themselves are not to be built upon."""
     if doubts:
         return Verdict(UNTOLD, " ".join(doubts))
     if advice is None:
         return Verdict(
             UNTOLD,
-            "no merger was tried in which requests wait as little as you wish; add such a W to --wait-min, or say"
-            " --accept-wait-min.",
+            "no merger without a notice from users was tried in which requests wait as little as you accept; add"
+            " such a W to --wait-min, or say --accept-wait-min.",
         )
     each, label = advice.figures, advice.figures.setting.label
     if not advice.meets:
         return Verdict(
             KEEP,
-            f"no merger that was tried rejects as few requests as you wish; {label} comes nearest with {each.rejected}"
-            f" of {each.requests}.",
+            f"no merger {advice.notice} that was tried keeps to your limits ({wishes.limits}); of those with such a"
+            f" wait {label} comes nearest with {each.rejected} of {each.requests} rejected.",
         )
     if each.wait_ratio is None or advice.wait_ratio is None:
         return Verdict(KEEP, "batch jobs do not wait today, so there is no wait that merging could shorten.")
     low, high = advice.wait_ratio
     waits = f"with {label} batch jobs wait {_percent(each.wait_ratio)} % of today's"
     if low >= 1:
-        return Verdict(KEEP, f"{waits}, and that is the best of the mergers that were tried.")
+        return Verdict(
+            KEEP,
+            f"{waits}, and that is the best merger {advice.notice} within your limits ({wishes.limits}).",
+        )
     between = f"{waits} (95 %: {_percent(low)} to {_percent(high)} %)"
     if advice.weeks < FEWEST_WEEKS:
         return Verdict(
@@ -68,8 +71,8 @@ def verdict(  # noqa: PLR0911 - a reason each
     if high >= 1 or advice.confidence < _SURE:
         return Verdict(
             UNTOLD,
-            f"{between}, and it keeps to your wish without longer waits in {_percent(advice.confidence)} % of the draws"
-            f" of weeks where {_percent(_SURE)} are asked for; more weeks would tell.",
+            f"{between}, and it keeps to your limits without longer waits in {_percent(advice.confidence)} % of the"
+            f" draws of weeks where {_percent(_SURE)} are asked for; more weeks would tell.",
         )
     if trial is None or not (trial.keeps and trial.wait_ratio is not None and trial.wait_ratio < 1):
         return Verdict(UNTOLD, f"{between}, but {_failed(trial)}; more weeks would tell.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.report.wording import duration
+from emulator.study import waiting
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
 from emulator.study.verdict import KEEP, MERGE
@@ -16,19 +17,31 @@ if TYPE_CHECKING:
 HOURS_A_YEAR = 8_766
 
 
+def recommendations(answer: Answer) -> list[list[str]]:
+    """Paragraphs: what to do without a notice from users, what a wait would change, what to do with a notice."""
+    waits = [] if answer.waiting is None else [waiting.sentence(answer.waiting)]
+    without = [sentences(answer, each) for prefix, each in answer.advice if not prefix]
+    announced = [
+        [prefix + answer.verdict_of(each).sentence, *sentences(answer, each)]
+        for prefix, each in answer.advice
+        if prefix
+    ]
+    return [each for each in [*without, waits, *announced] if each]
+
+
 def sentences(answer: Answer, advice: Advice) -> list[str]:
     """A recommendation in words."""
-    each, most = advice.figures, 100 * answer.wishes.most_rejected
-    limit = f"at most {most:g} % rejected" if most else "nothing rejected"
+    each, notice = advice.figures, advice.notice
     if not advice.meets:
         nearest = (
-            f"No setting that was tried keeps to your wish ({limit}). {each.setting.label} comes nearest:"
-            f" {each.rejected} of {each.requests} requests rejected. Try larger reserves, longer waits or a notice."
+            f"No merger {notice} that was tried keeps to your limits ({answer.wishes.limits}). Of those with such a"
+            f" wait {each.setting.label} comes nearest: {each.rejected} of {each.requests} requests rejected."
         )
-        return [nearest]
+        # A row of the table that does keep to them with a longer wait is told by itself.
+        return [nearest, *([] if answer.waiting else ["Try larger reserves, longer waits or a notice."])]
     given_up = answer.given_up(advice)
     is_taken = answer.verdict_of(advice).value == MERGE
-    begin = "Take" if is_taken else "The best merger that was tried is"
+    begin = "Take" if is_taken else f"The best merger {notice} within your limits is"
     first = (
         f"{begin} {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
         f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({100 * given_up / answer.ondemand_nodes:.0f} %)"
@@ -47,7 +60,7 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         waits += f" Jobs wait {duration(60 * each.shared_wait_min)} for {what}"
         waits += "." if today is None else f", {duration(60 * today)} today."
     sure = (
-        f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your wish and batch jobs wait no"
+        f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your limits and batch jobs wait no"
         f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"
         f" {100 * advice.same_choice:.0f} %. {advice.weeks} weeks cannot show more than that at most"
         f" {100 * advice.unseen_weeks:.0f} % of such weeks reject anything (95 %)."

@@ -169,5 +169,5 @@ def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest
     try:
         ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
     except ScenarioError as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"--{error}") from error
     Console().print(ranking.table(ranked, figure))

@@ -28,6 +28,23 @@ class Ranked:
     seeds: int
     beyond_best: MeanChange | None
     """None: it is the best one."""
+    interval: MeanChange
+    """The mean, and between what 95 % of the draws of seeds have it."""
+
+    def as_row(self) -> dict[str, Any]:
+        """As a row of a table (`SweepResult.rank`)."""
+        change = self.beyond_best
+        return {
+            **self.setting,
+            "mean": self.mean,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "seeds": self.seeds,
+            "from_best": 0.0 if change is None else change.mean,
+            "from_best_low": None if change is None else change.low,
+            "from_best_high": None if change is None else change.high,
+            "differs": None if change is None or change.low is None else change.is_sure,
+        }
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,17 +65,15 @@ def rank(
         if value is None:
             continue
         if isinstance(value, str | bool):
-            raise ScenarioError(f"--rank {figure}: {value!r} is no number")
+            raise ScenarioError(f"rank {figure}: {value!r} is no number")
         key = tuple(str(row[name]) for name in names)
         settings.setdefault(key, {name: row[name] for name in names})
         found.setdefault(key, {}).setdefault(int(row[SEED]), float(value))
     if not found:
-        raise ScenarioError(
-            f"--rank {figure}: no run has such a figure; results.csv has those that there are"
-        )
+        raise ScenarioError(f"rank {figure}: no run has such a figure; results.csv has those that there are")
     seeds = sorted(set.intersection(*(set(values) for values in found.values())))
     if not seeds:
-        raise ScenarioError(f"--rank {figure}: the settings have no seed in common")
+        raise ScenarioError(f"rank {figure}: the settings have no seed in common")
     figures = {key: np.array([values[seed] for seed in seeds]) for key, values in found.items()}
     order = sorted(figures, key=lambda key: figures[key].mean(), reverse=highest)
     best = figures[order[0]]
@@ -68,6 +83,7 @@ def rank(
             float(figures[key].mean()),
             len(seeds),
             mean_over_seeds(figures[key] - best, "sweep.ranking") if key != order[0] else None,
+            mean_over_seeds(figures[key], "sweep.ranking.mean"),
         )
         for key in order
     ]

@@ -15,6 +15,8 @@ from emulator.workload.held import held
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
+from emulator.workload.trust import said as said_of_trust
+from emulator.workload.trust import trusts
 from emulator.workload.workload import PASSED_OVER
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from emulator.workload.packing import Demand
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
+    from emulator.workload.trust import Trust
     from emulator.workload.workload import Workload
 
 _CROWDED, _CROWDED_SHARE = 1.1, 0.01
@@ -47,16 +50,25 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`understood`: name and sentence; `left_out`: count, reason, and what may be behind it; `doubts`: sentences."""
+    """What `emulator trace check` says of a log.
+
+    `trust`: what it can be trusted for; `understood`: name and sentence; `left_out`: count, reason, and what may be
+    behind it; `doubts`: sentences.
+    """
 
     source: str
+    trust: tuple[Trust, ...]
     understood: tuple[tuple[str, str], ...]
     left_out: tuple[tuple[int, str, str], ...]
     doubts: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"understood": dict(self.understood)}
+        trust = {
+            each.what: {"trusted": not each.why, "jobs": each.jobs, "of": each.of, "why": each.why}
+            for each in self.trust
+        }
+        return asdict(self) | {"trust": trust, "understood": dict(self.understood)}
 
 
 def check(
@@ -99,6 +111,11 @@ def check(
     ]
     return Check(
         source=workload.source,
+        trust=trusts(
+            log,
+            workload,
+            is_crowded=in_use is not None and _crowded_share(in_use, workload.nodes) > _CROWDED_SHARE,
+        ),
         understood=(
             *_understood(log, workload, format_name, in_use, is_size_known=is_size_known),
             *_further(log, workload.rows, is_told_when_reserved=reservations is not None),
@@ -250,8 +267,7 @@ def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_k
 
 
 def _doubts_of_use(in_use: Demand, nodes: int, *, is_size_known: bool) -> list[str]:
-    most, lengths = int(in_use.count.max()), np.diff(in_use.time_us)
-    crowded = float(lengths[in_use.count[:-1] > _CROWDED * nodes].sum()) / max(float(lengths.sum()), 1)
+    most, crowded = int(in_use.count.max()), _crowded_share(in_use, nodes)
     if crowded > _CROWDED_SHARE:
         doubt = (
             f"Up to {most:,} nodes were in use at once, and for {crowded:.0%} of the time more than the {nodes:,} there"
@@ -268,6 +284,12 @@ def _doubts_of_use(in_use: Demand, nodes: int, *, is_size_known: bool) -> list[s
     return []
 
 
+def _crowded_share(in_use: Demand, nodes: int) -> float:
+    """The share of the time in which clearly more nodes were in use than there are."""
+    lengths = np.diff(in_use.time_us)
+    return float(lengths[in_use.count[:-1] > _CROWDED * nodes].sum()) / max(float(lengths.sum()), 1)
+
+
 def render(found: Check) -> RenderableType:
     """For a terminal."""
     from rich.console import Group  # noqa: PLC0415 - not needed for the figures alone
@@ -279,7 +301,11 @@ def render(found: Check) -> RenderableType:
     facts.add_column()
     for name, text in found.understood:
         facts.add_row(name, text)
-    parts: list[RenderableType] = [Text(found.source, style="bold"), facts]
+    parts: list[RenderableType] = [
+        Text(said_of_trust(found.trust), style="bold"),
+        Text(found.source, style="bold"),
+        facts,
+    ]
     if found.left_out:
         table = Table.grid(padding=(0, 2))
         table.add_column(justify="right", no_wrap=True)

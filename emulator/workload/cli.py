@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from emulator.commands.options import plugin_option
-from emulator.workload.overruns import Overrun
+from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:
     from datetime import date
@@ -32,10 +32,10 @@ _lenient = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 _size = click.option(
     "--size",
-    type=click.Choice(["nodes", "procs"]),
+    type=click.Choice(get_args(Size)),
     default="nodes",
     show_default=True,
-    help="Where a log says both: take a job's whole nodes, or its processors.",
+    help="Take a job's whole nodes, where the log says them; or its processors; or those it asked for.",
 )
 
 
@@ -65,7 +65,7 @@ def info(  # noqa: PLR0917 - click passes them by name
     nodes: int | None,
     procs_per_node: int,
     overrun: Overrun,
-    size: str,
+    size: Size,
     lenient: bool,
     as_json: bool,
     plot: Path | None,
@@ -87,7 +87,7 @@ def info(  # noqa: PLR0917 - click passes them by name
             nodes=nodes,
             procs_per_node=procs_per_node,
             overrun=overrun,
-            size="procs" if size == "procs" else "nodes",
+            size=size,
         )
         figures = describe(log, workload)
         if plot is not None:
@@ -120,7 +120,7 @@ def check(  # noqa: PLR0917
     procs_per_node: int,
     down_nodes: Path | None,
     reservations: Path | None,
-    size: str,
+    size: Size,
     lenient: bool,
     as_json: bool,
 ) -> None:
@@ -148,7 +148,7 @@ def check(  # noqa: PLR0917
             log,
             nodes=known,
             procs_per_node=procs_per_node,
-            size="procs" if size == "procs" else "nodes",
+            size=size,
         )
         if not is_size_known:
             workload = replace(workload, nodes=int(workload.jobs.nodes.max()))
@@ -364,7 +364,7 @@ def fit(  # noqa: PLR0917
     model: str,
     seed: int,
     out: Path | None,
-    size: str,
+    size: Size,
     lenient: bool,
     as_json: bool,
 ) -> None:
@@ -390,7 +390,7 @@ def fit(  # noqa: PLR0917
             log,
             nodes=nodes,
             procs_per_node=procs_per_node,
-            size="procs" if size == "procs" else "nodes",
+            size=size,
         )
         fitted = fit_jann.fit if model == "jann" else fit_lublin.fit
         found = fitted(workload.jobs, workload.nodes)

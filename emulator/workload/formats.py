@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from emulator.plugins import make_plugin, plugin_names
+from emulator.workload import other_files
 from emulator.workload.files import TraceError, open_trace
 from emulator.workload.own import OwnFormat, is_own
 
@@ -76,7 +77,9 @@ def _reader(name: str) -> TraceFormat:
 
 
 def _hints(path: Path, names: list[str]) -> list[str]:
-    """What the formats say of a file that none of them can read."""
+    """What the formats say of a file that none of them can read, else what is known of files that are no logs."""
     readers = (_reader(name) for name in names)
     found = (reader.hint(path) for reader in readers if hasattr(reader, "hint"))
-    return [hint for hint in found if hint]
+    hints = [hint for hint in found if hint]
+    other = None if hints else other_files.hint(path)
+    return hints if other is None else [other]

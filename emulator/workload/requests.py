@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from emulator.workload.rules import processors
 from emulator.workload.swf import GPUS_KEY, SwfLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.workload.overruns import Size
     from emulator.workload.table import JobTable
     from emulator.workload.workload import Workload
 
@@ -35,16 +37,16 @@ def with_requests(
     log: SwfLog,
     which: Literal["requested", "used"] = "requested",
     counted: dict[str, int] | None = None,
+    size: Size = "nodes",
 ) -> JobTable:
     """The jobs with the extra columns `cores`, `memory_kib` and `gpus`: what each wants of each of its nodes.
 
     A job's processors are spread over its nodes, the same number on each, rounded up; so are its GPUs. A job whose
     processors the log does not say has no `cores`. Memory is in whole MiB, to the nearest. `counted`: where jobs are
-    counted of which it says no memory.
+    counted of which it says no memory. `size`: as in `to_jobs`.
     """
     rows, nodes = work.rows, work.jobs.nodes.astype(np.int64)
-    allocated = log.column("allocated_procs")[rows]
-    procs = np.ceil(np.where(allocated > 0, allocated, log.column("requested_procs")[rows])).astype(np.int64)
+    procs = np.ceil(processors(log, size)[rows]).astype(np.int64)
     cores = np.where(procs > 0, -(-procs // nodes), -1)
     # What logs say of each processor is in whole KiB: its sum may be a little more than the node that a job had.
     memory_mib = np.rint(memory_kb(log, which)[rows] * np.maximum(cores, 0) / 1024)

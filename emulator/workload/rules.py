@@ -12,7 +12,8 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.workload.files import TraceError
-from emulator.workload.overruns import Overrun
+from emulator.workload.overruns import Overrun, Size
+from emulator.workload.recorded import wait_us_of
 from emulator.workload.relations import (
     CANCEL,
     CANCELLED_AT_A_TIME,
@@ -68,7 +69,7 @@ def to_jobs(
     nodes: int | None,
     procs_per_node: int = 1,
     overrun: Overrun = "extend",
-    size: Literal["nodes", "procs"] = "nodes",
+    size: Size = "nodes",
     origin_s: float | None = None,
     zero_run: Literal["leave_out", "one_second"] = "leave_out",
     dependencies: Literal["start", "submit"] | None = None,
@@ -78,7 +79,8 @@ def to_jobs(
     """The jobs of a log for a cluster of `nodes` nodes with `procs_per_node` processors each.
 
     * Size: the processors a job had (field 5), else those it asked for (field 8), in whole nodes, rounded up.
-      Where the log itself says nodes (accounting logs), those, unless `size` is "procs".
+      Where the log itself says nodes (accounting logs), those, unless `size` is "procs". With "requested" field 8 goes
+      before field 5.
     * A recorded run time from 0 to below a second is no run time, or with `zero_run` "one_second" a second.
     * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
       (`extend`) or is cut at it (`kill`); with `run_on` both stay.
@@ -98,8 +100,8 @@ def to_jobs(
         raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
     if overrun not in get_args(Overrun):
         raise ValueError(f"overrun is 'extend', 'kill' or 'run_on', not {overrun!r}")
-    if size not in ("nodes", "procs"):
-        raise ValueError(f"size is 'nodes' or 'procs', not {size!r}")
+    if size not in get_args(Size):
+        raise ValueError(f"size is 'nodes', 'procs' or 'requested', not {size!r}")
     if zero_run not in ("leave_out", "one_second"):
         raise ValueError(f"zero_run is 'leave_out' or 'one_second', not {zero_run!r}")
     cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
@@ -157,6 +159,7 @@ def to_jobs(
         left_out=left_out,
         counted={what: count for what, count in counted.items() if count},
         source=log.source,
+        wait_us=wait_us_of(log, rows[order]),
     )
 
 
@@ -226,12 +229,17 @@ def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:
     )
 
 
-def _sizes(log: SwfLog, procs_per_node: int, size: Literal["nodes", "procs"]) -> NDArray[np.int64]:
-    """Whole nodes of each row, 0 or less where unknown."""
+def processors(log: SwfLog, size: Size = "nodes") -> Column:
+    """The processors of each row, 0 or less where unknown: those it had, else asked for; `requested`: the reverse."""
     requested, allocated = log.column("requested_procs"), log.column("allocated_procs")
-    procs = np.where(allocated > 0, allocated, requested)
-    by_procs: NDArray[np.int64] = -(-_whole(np.ceil(procs)) // procs_per_node)
-    if size == "procs" or log.nodes is None:
+    first, second = (requested, allocated) if size == "requested" else (allocated, requested)
+    return np.where(first > 0, first, second)
+
+
+def _sizes(log: SwfLog, procs_per_node: int, size: Size) -> NDArray[np.int64]:
+    """Whole nodes of each row, 0 or less where unknown."""
+    by_procs: NDArray[np.int64] = -(-_whole(np.ceil(processors(log, size))) // procs_per_node)
+    if size != "nodes" or log.nodes is None:
         return by_procs
     said = _whole(log.nodes)
     return np.where(said > 0, said, by_procs)

@@ -31,8 +31,9 @@ _HAS_COMMAS = {"AllocTRES", "ReqTRES", "NodeList"}
 _DASHES = re.compile(r"-+( -+)+ *")
 _NAMES = re.compile(r"[A-Za-z]+")
 _STATE = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
-_AT_LEAST = 4
-"""So many fields have a line that is looked at as one of sacct without its header."""
+_TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|1\d{9})\b")
+_TWO_TIMES, _MANY_FIELDS = 2, 4
+"""So many times, or marks `|`, has a line that is taken for one of sacct without its header."""
 
 
 class SacctFormat:
@@ -51,8 +52,15 @@ class SacctFormat:
     def hint(self, path: Path) -> str | None:
         """What is wrong with a file that sacct may have written, None if it looks like none."""
         line = first_line(path)
-        if line.count("|") >= _AT_LEAST and _STATE.search(line):
+        has_fields = line.count("|") >= _MANY_FIELDS or len(_TIME.findall(line)) >= _TWO_TIMES
+        if has_fields and _STATE.search(line) and not line.startswith(("{", "[", "JobId=")):
             return "if sacct wrote it: write it again without -n (--noheader), the header names the columns"
+        if {"JobID", "JobIDRaw"} & (names := set(_NAMES.findall(line))) and names & {
+            "Submit",
+            "Start",
+            "Elapsed",
+        }:
+            return "if sacct wrote it: write it again with the column State (docs/traces.md, Slurm, has all columns)"
         if {"JOBID", "PARTITION"} <= set(line.split()):
             return "squeue shows jobs that have not ended; take the accounting: sacct --parsable2"
         return None

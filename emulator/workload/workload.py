@@ -29,6 +29,7 @@ class Workload:
     `rows[i]` is the row of the log that job i comes from. `left_out` counts rows of the log that are not in
     `jobs`, by reason: `len(jobs) + sum(left_out.values())` is the number of rows. `counted` counts what was
     changed or noticed on the way. `shift_s` was taken off all submit times, so that the first is 0.
+    `wait_us` are the waits of the jobs that the log recorded, -1 where it has none.
     """
 
     jobs: JobTable
@@ -38,3 +39,4 @@ class Workload:
     left_out: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     source: str = "<memory>"
+    wait_us: NDArray[np.int64] | None = None

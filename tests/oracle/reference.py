@@ -35,6 +35,8 @@ class Options:
     end_at_shadow: bool = True
     head_waits: bool = False
     exact_ends_first: bool = False
+    submits_first: bool = False
+    ends_in_order_of: str = "submit"
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
 
@@ -99,23 +101,33 @@ class _Machine:
         return self.schedule
 
     def one_instant(self) -> None:
-        """All ends, then all submits, by (submit, number); a pass after all or after each of them."""
+        """All ends, then all submits, by (submit, number); a pass after all or after each of them.
+
+        Options of `pass: event`: the submits before the ends, and ends in order of start, as `running` has them.
+        """
         after_each = self.options.pass_ == "event"
         ending = [job for job, start in self.running.items() if start + job.run_us == self.now]
         if self.options.exact_ends_first:
             for job in ending:
                 if job.run_us == job.estimate_us:
                     del self.running[job]
-        for job in sorted(ending, key=_submit_order):
+        if self.options.ends_in_order_of == "submit":
+            ending.sort(key=_submit_order)
+        if self.options.submits_first:
+            self.submits(after_each=after_each)
+        for job in ending:
             self.running.pop(job, None)
             if after_each:
                 self.scheduling_pass()
+        self.submits(after_each=after_each)
+        if not after_each:
+            self.at_the_cycle()
+
+    def submits(self, *, after_each: bool) -> None:
         while self.future and self.future[0].submit_us == self.now:
             self.queue.append(self.future.pop(0))
             if after_each:
                 self.scheduling_pass()
-        if not after_each:
-            self.at_the_cycle()
 
     def at_the_cycle(self) -> None:
         """A pass now, or at the next multiple of the cycle."""

@@ -393,9 +393,34 @@ class Controller:
         self._clock.stop()
 
 
+def forgotten(state: State, wanted: Scenario) -> str:
+    """What is said of a run that was interrupted, when another scenario takes its place."""
+    now = wanted.model_copy(update={"nodes": state.nodes}).as_json()
+    before, after = _flat(state.scenario), _flat(now)
+    changes = [
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+    why = f"the scenario is another one ({'; '.join(changes)})" if changes else "its clock is gone"
+    return f"run {state.run}, which was interrupted, is forgotten: {why}"
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """Keys with dots -> what stands there."""
+    if not isinstance(value, dict):
+        return {prefix: str(value)}
+    return {
+        key: text
+        for name, each in value.items()
+        for key, text in _flat(each, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
+
+
 def begin(shared: RunFiles) -> Controller:
     """A new run, or the one that was broken off in this volume."""
     wanted = read_scenario()
+    check_containers(wanted)  # before anything is forgotten
     if shared.state.exists():
         state = State.load(shared.state)
         known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
@@ -405,12 +430,14 @@ def begin(shared: RunFiles) -> Controller:
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             go_on = wanted.model_copy(update={"nodes": state.nodes})  # the same, as above
             return Controller(shared, go_on, state, clock)
+        if not state.over:
+            sys.stderr.write(f"controller: {forgotten(state, wanted)}\n")
+    nodes = expected_nodes()
     for folder in (shared.root, Path(SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     if lack := Room(shared.root).lack():
         raise ControllerError(lack)
-    nodes = expected_nodes()
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
     state.token = services.issue_token(shared)

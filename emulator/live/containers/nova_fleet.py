@@ -23,7 +23,7 @@ _PLACES = {
     "nova-agent": _AGENT,
 }  # fmt: skip
 _LAUNCHER = Launcher(
-    "the fleet of Nova's containers", "use `emulator run --clock live`",
+    "the fleet of Nova's containers", "leave out `--profile nova`, or use `emulator run --clock live`",
     batch=OUR_BATCH_SYSTEM, ondemand="nova", has_faults=False,
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - a volume of the containers
 _NODES, _CONTROLLER = "slurmd", "slurmctld"
 _PLACES = {BALANCER: BALANCER, PREDICTOR: BALANCER, ONDEMAND: ONDEMAND, REPLAYER: REPLAYER}
 _LAUNCHER = Launcher(
-    "the fleet of Slurm's containers", "use `emulator run --clock live`",
+    "the fleet of Slurm's containers", "leave out `--profile slurm`, or use `emulator run --clock live`",
     batch="slurm", ondemand=OUR_MANAGER, has_faults=False,
 )  # fmt: skip
 

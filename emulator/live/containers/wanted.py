@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,12 @@ _LAUNCHER = Launcher(
     "a fleet in containers", "use `emulator run --clock live`",
     batch=OUR_BATCH_SYSTEM, ondemand=OUR_MANAGER, hooks="script", has_cpu_bound_jobs=False,
 )  # fmt: skip
+
+_PROFILES = {
+    "slurm": "docker compose --profile slurm up --exit-code-from slurm slurm",
+    "nova": "docker compose --profile nova up --exit-code-from nova nova",
+}
+"""Parts of a scenario that are real, and what runs them in containers."""
 
 
 class ControllerError(Exception):
@@ -49,7 +56,9 @@ def check_containers(scenario: Scenario, *, has_rest: bool = False) -> None:
 
     `has_rest`: one container plays many nodes, whose hooks are in its agent.
     """
-    _LAUNCHER.check(scenario)
+    real = [name for name in (scenario.live.batch_name, scenario.live.ondemand_name) if name in _PROFILES]
+    why = f"{real[0]} has containers of its own: {_PROFILES[real[0]]}" if real else _LAUNCHER.why
+    replace(_LAUNCHER, why=why).check(scenario)
     if has_rest and "hooks" in scenario.live.model_fields_set:
         raise ScenarioError(
             "live.hooks: nodes with a container of their own have scripts, those that one container plays have"

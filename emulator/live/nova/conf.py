@@ -34,6 +34,7 @@ update_resources_interval = 600
 service_down_time = 3600
 report_interval = 60
 vif_plugging_is_fatal = false
+allow_resize_to_same_host = true
 [oslo_concurrency]
 lock_path = {folder}/locks
 [database]
@@ -69,7 +70,7 @@ discover_hosts_in_cells_interval = 1
 [filter_scheduler]
 available_filters = nova.scheduler.filters.all_filters
 available_filters = balancer.nova.scheduler_filter.BalancerFilter
-enabled_filters = ComputeFilter,ImagePropertiesFilter,BalancerFilter
+enabled_filters = {filters}
 [balancer]
 {balancer}
 [notifications]
@@ -77,6 +78,13 @@ notification_format = versioned
 [oslo_messaging_notifications]
 driver = balancer
 """
+FILTERS = (
+    "ComputeFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+    "BalancerFilter",
+)
 _PLACEMENT_CONF = """
 [DEFAULT]
 log_file = {folder}/placement.log
@@ -117,6 +125,7 @@ class NovaConf:
         given |= {"login": _LOGIN.format(front=self.front)} | {
             name: self.database(name) for name in DATABASES
         }
+        given["filters"] = ",".join(FILTERS)
         given["balancer"] = "\n".join(f"{key} = {value}" for key, value in self.balancer.items())
         (folder / "nova.conf").write_text(_CONF.format(**given), encoding="utf-8")
         (folder / "placement.conf").write_text(_PLACEMENT_CONF.format(**given), encoding="utf-8")

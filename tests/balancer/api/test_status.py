@@ -6,7 +6,7 @@ import pytest
 
 from balancer.app import create_app
 from balancer.clock import micros
-from balancer.drivers.base import UnclearError
+from balancer.drivers.base import NodeStatus, UnclearError
 
 
 @pytest.fixture
@@ -107,3 +107,16 @@ def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(watched):
     assert sample(http, "balancer_oldest_grant_seconds") == 40
     assert (sample(http, "balancer_read_only"), sample(http, "balancer_frozen")) == (0, 0)
     assert sample(http, "balancer_ledger_size_bytes") > 4096
+
+
+def test_the_metrics_tell_nodes_that_sleep_from_those_that_are_broken(watched):
+    w, http = watched(nodes=4)
+    w.settled()
+    asleep = NodeStatus("down", note="asleep", is_asleep=True)
+    w.batch.reports = {"n01": asleep, "n02": NodeStatus("down"), "n03": asleep, "n04": NodeStatus("idle")}
+    w.engine.reconcile()
+    assert (
+        sample(http, 'balancer_nodes{pool="batch",state="DOWN"}'),
+        sample(http, "balancer_nodes_asleep"),
+    ) == (3, 2)
+    assert http.get("/v1/nodes/n01").json["reported"] == {"state": "down", "jobs": [], "note": "asleep"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from click.testing import CliRunner
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.console import cli
-from balancer.drivers.base import SiteCheck
+from balancer.drivers.base import NodeStatus, SiteCheck
+from balancer.drivers.marks import Stamp
 from balancer.drivers.torque import TorqueDriver
 from balancer.ledger.filelock import lock
+from balancer.ledger.store import Ledger
 
 OWN = ("ok      the ledger can be opened", "ok      127.0.0.1:0 can be listened on")
 
@@ -44,6 +47,7 @@ def test_a_site_at_which_all_is_well(check):
             "ok      torque answers",
             "ok      torque lists the nodes",
             "ok      what it says of them can be read",
+            "ok      no other Balancer's marks are on them",
         ],
     )
 
@@ -56,11 +60,33 @@ def test_nodes_that_the_batch_system_does_not_know_are_named(check):
     )
 
 
+def test_marks_of_another_ledger_are_told_and_ones_own_are_none(check, monkeypatch):
+    def marked_by(ledger):
+        read = dict.fromkeys(("n01", "n02"), NodeStatus("offline", stamp=Stamp(ledger, 7, "00000000")))
+        read["n03"] = NodeStatus("idle")
+        monkeypatch.setattr(TorqueDriver, "get_status_of_all_nodes", lambda _: read)
+
+    marked_by("5f3a9c01")
+    told = (
+        "not so  no other Balancer's marks are on them: n01, n02 are marked by ledger 5f3a9c01, this one {}: another "
+        "Balancer may be running. Stop one of the two; a service that has lent nothing moves no node beside the "
+        "other's marks. Only if no other runs: `balancer ledger adopt`"
+    )
+    status, lines = check()
+    assert (status, lines[5]) == (1, told.format("does not exist yet"))
+    assert not Path("balancer.db").exists()
+    with closing(Ledger("balancer.db")) as ledger:
+        ours = ledger.ledger_id
+    assert check()[1][5] == told.format(f"is {ours}")
+    marked_by(ours)
+    assert check()[1][5] == "ok      no other Balancer's marks are on them"
+
+
 def test_what_the_driver_finds_is_told_and_fails(check, monkeypatch):
     found = (SiteCheck("may drain nodes", "root is asleep: wake root"), SiteCheck("sees all jobs", ""))
     monkeypatch.setattr(TorqueDriver, "check_site", lambda *_: found, raising=False)
     status, lines = check()
-    assert (status, lines[5:]) == (
+    assert (status, lines[6:]) == (
         1,
         ["not so  may drain nodes: root is asleep: wake root", "ok      sees all jobs"],
     )

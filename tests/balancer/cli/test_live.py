@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from balancer.client import BalancerError, NotObtainable
+from balancer.service_manager import beat_s
 from service_kit import until
 
 pytestmark = pytest.mark.live
@@ -270,3 +272,45 @@ def test_sighup_reads_nodes_and_settings_again_and_a_wrong_file_changes_nothing(
         running.wait_for_log("all stays")
         assert {node.name for node in client.nodes()} == {"n01", "n02", "n03"}
     assert running.stop() == 0
+
+
+def test_systemd_is_told_that_it_is_ready_lives_and_ends(service, tmp_path):
+    running = service(2)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        running.environment |= {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        running.start()
+        told = [systemd.recv(1000).decode() for _ in range(4)]
+        assert told == [f"READY=1\nSTATUS=listens on {running.url}", *["WATCHDOG=1"] * 3]
+        assert running.stop() == 0
+        rest = [systemd.recv(1000).decode()]
+        while "STOPPING=1" not in rest:
+            rest.append(systemd.recv(1000).decode())
+        assert {*rest} <= {"WATCHDOG=1", "STOPPING=1"}
+
+
+def test_a_service_manager_that_is_gone_is_a_line_in_the_log_and_the_service_runs(service, tmp_path):
+    running = service(2)
+    running.environment |= {"NOTIFY_SOCKET": str(tmp_path / "nobody")}
+    running.start()
+    running.wait_for_log("the service manager cannot be reached")
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "every_s"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}, None),
+    ],
+)
+def test_the_watchdog_is_answered_in_half_its_time_if_it_is_ours(monkeypatch, environment, every_s):
+    for name in ("WATCHDOG_USEC", "WATCHDOG_PID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert beat_s() == every_s

@@ -98,5 +98,7 @@ def test_the_unit_starts_the_command_as_a_user_of_its_own_and_may_write_its_stat
         "balancer", "strict", "balancer",
     )  # fmt: skip
     assert (settings["NoNewPrivileges"], settings["CapabilityBoundingSet"]) == ("true", "")
+    # A standby is starting for as long as another one leads.
+    assert (settings["Type"], settings["TimeoutStartSec"]) == ("notify", "infinity")
     # A configuration that cannot be used ends with 2; a core would hold tokens.
     assert (settings["RestartPreventExitStatus"], settings["LimitCORE"]) == ("2", "0")

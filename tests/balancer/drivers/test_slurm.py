@@ -100,6 +100,29 @@ def test_a_nodes_state_is_told_from_its_words(states, how, expected):
     assert state_of(states, **how).state == expected
 
 
+@pytest.mark.parametrize(
+    ("states", "is_asleep"),
+    [
+        ("IDLE~", True),
+        ("IDLE#", True),
+        ("IDLE%", True),
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+        ("IDLE+POWERING_DOWN", True),
+        ("MIXED+POWERING_UP+NOT_RESPONDING", True),
+        ("IDLE+POWER_DOWN", True),
+        ("IDLE", False),
+        ("IDLE*", False),
+        ("DOWN+POWERED_DOWN", False),
+    ],
+)
+def test_a_node_that_power_saving_switched_off_is_asleep_and_not_broken(states, is_asleep):
+    found = state_of(states)
+    assert (found.is_asleep, found.note) == (
+        is_asleep,
+        "asleep: power saving has switched it off" if is_asleep else "",
+    )
+
+
 def test_what_a_reason_says_is_not_taken_for_a_field():
     status = state_of("IDLE+DRAIN", reason="see State=IDLE CPUAlloc=0 NodeName=n02")
     assert (status.state, status.marked) == ("offline", False)

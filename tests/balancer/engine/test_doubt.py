@@ -125,7 +125,8 @@ def test_another_ledger_does_not_take_over_what_the_marks_say_is_not_its_own(wor
     assert w.engine.held().keys() == set(lent)
     assert all("this is ledger" in why for why in w.engine.held().values())
     assert before <= marks(w)
-    assert not set(granted(w, 2)) & set(lent)
+    assert granted(w, 2) == ()
+    assert marks(w) == before
 
 
 def test_a_second_balancer_marks_no_node_that_the_first_gives_back(world):
@@ -145,6 +146,79 @@ def test_a_second_balancer_marks_no_node_that_the_first_gives_back(world):
     w.batch.marked["n01"] = True  # and takes one again, with the very same mark
     w.engine.reconcile()
     assert w.engine.held().keys() == {"n01"}
+
+
+def claims(w):
+    """The ledgers whose marks are on the nodes."""
+    return {w.batch.stamps[name].ledger_id for name in marks(w)}
+
+
+@pytest.fixture
+def second(world, tmp_path):
+    """`second(w, ...)`: another service with a ledger of its own on the nodes of `w`, started by mistake."""
+
+    def make(w, **options):
+        (tmp_path / "second").mkdir()
+        options = {"nodes": len(w.names), "has_cloud": False, "driver": lambda _, __: w.batch} | options
+        made = world(folder=tmp_path / "second", **options)
+        made.batch = w.batch
+        return made
+
+    return make
+
+
+def test_a_second_balancer_started_by_mistake_moves_no_node_and_says_why(world, second):
+    w = world(nodes=8, reserve=2, idle_hold_s=0, has_cloud=False)
+    w.settled()
+    lent = {*granted(w), *granted(w)}
+    w.settled()
+    before = marks(w)
+    assert lent <= before
+    b = second(w, reserve=3)
+    assert b.settled() == {name: "HELD" if name in before else "OA_IDLE" for name in b.names}
+    assert granted(b) == ()
+    http = create_app(b.engine).test_client()
+    why = (
+        f"{len(before)} nodes ({min(before)}, ...) have a mark of another ledger, and this one, "
+        f"{b.engine.ledger.ledger_id}, has lent nothing: it moves no node. Another Balancer may be running: stop one "
+        "of the two. Only if no other runs: `balancer ledger adopt`"
+    )
+    assert http.get("/v1/status").json["problem"] == why
+    assert http.get("/readyz").text.startswith(why)
+    assert "balancer_ready 0.0" in http.get("/metrics").text
+    w.engine.release_nodes(tuple(lent))
+    w.settled()
+    b.engine.reconcile()
+    b.settled()
+    assert (len(marks(w)), claims(w)) == (2, {w.engine.ledger.ledger_id})
+    assert w.engine.problem() is None
+
+
+def test_the_second_goes_on_when_an_operator_says_that_the_first_is_gone(world, second):
+    w = world(nodes=4, reserve=2, has_cloud=False)
+    w.settled()
+    b = second(w, reserve=1)
+    w.engine.stop()
+    b.engine.adopt_nodes(tuple(b.engine.held()), on_demand=False)
+    b.settled()
+    b.engine.reconcile()
+    assert sorted(b.settled().values()) == ["OA_IDLE", "OA_IDLE", "OA_IDLE", "OD_RESERVE"]
+    assert (b.engine.problem(), claims(w)) == (None, {b.engine.ledger.ledger_id})
+
+
+def test_a_service_that_has_lent_nodes_goes_on_when_another_marks_some(world, second):
+    """Whoever is there first is not stopped by a second one, also when all its nodes have come back."""
+    w = world(nodes=4, wait_s=0, idle_hold_s=0, has_cloud=False)
+    w.settled()
+    (lent,) = granted(w)
+    w.engine.reconcile()
+    w.engine.release_nodes((lent,))
+    w.settled()
+    b = second(w, reserve=1)  # finds no mark, and takes a node
+    (taken,) = (name for name, state in b.settled().items() if state == "OD_RESERVE")
+    w.engine.reconcile()
+    assert (w.engine.held().keys(), w.engine.problem()) == ({taken}, None)
+    assert len(granted(w, 2)) == 2
 
 
 def test_an_operator_says_whose_they_are_and_is_asked_once(world, kit):

@@ -7,10 +7,11 @@ import subprocess
 from contextlib import closing
 
 import pytest
+import structlog
 
 from balancer.app import create_app
 from balancer.engine import Engine
-from balancer.ledger import connect
+from balancer.ledger import connect, log
 from balancer.ledger.errors import LedgerError, ReadOnlyError
 from balancer.ledger.store import Ledger
 
@@ -91,6 +92,72 @@ def test_the_service_turns_read_only_says_so_and_recovers_by_itself(
     numbers = [event.seq for event in w.engine.ledger.events(0, 100_000)]
     assert numbers == list(range(1, len(numbers) + 1))
     kit.check_replay(w.engine.ledger)
+
+
+def test_a_disk_that_stays_full_is_one_line_in_the_log_and_not_one_for_each_part_that_notices(
+    world, kit, monkeypatch
+):
+    monkeypatch.setattr("balancer.writer._PROBE_S", 0.05)
+    w = world(nodes=4, reserve=1, reconcile_period_s=0)
+    w.settled()
+    with structlog.testing.capture_logs() as lines:
+        mend = read_only(w, None)
+        with pytest.raises(LedgerError):
+            w.engine.submit_request(1)
+        before = tries_of(w)
+        w.batch.jobs["n04"] = "1.server"  # a look has news to store, and is repeated
+        w.engine._reader.ask()
+        w.engine._timers.wake_at(0)
+        kit.until(lambda: all(now >= was + 3 for now, was in zip(tries_of(w), before, strict=True)))
+        mend()
+        kit.until(lambda: w.engine.problem() is None)
+    cause = f"the ledger {w.db} cannot be written: attempt to write a readonly database"
+    assert [(line["event"], line.get("error")) for line in lines] == [
+        ("nothing can be stored until the ledger can be written again", cause),
+        ("the ledger can be written again", None),
+    ]
+
+
+def test_what_lasts_is_logged_at_once_then_once_a_minute_and_its_end_once(monkeypatch):
+    now_us = 0
+    monkeypatch.setattr(log, "wall_us", lambda: now_us)
+    outage = log.Outage(structlog.get_logger())
+    with structlog.testing.capture_logs() as lines:
+        for now_us in range(0, 121_000_000, 1_000_000):
+            outage.lasts(f"full at {now_us // 1_000_000} s", LedgerError("no room"))
+        for _ in range(2):
+            outage.over("it has room")
+    assert [(line["event"], line["log_level"], line.get("error")) for line in lines] == [
+        ("full at 0 s", "error", "no room"),
+        ("full at 60 s", "error", "no room"),
+        ("full at 120 s", "error", "no room"),
+        ("it has room", "info", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ReadOnlyError("full"), []),
+        (LedgerError("gone"), [{"event": "it failed", "log_level": "error", "error": "gone", "part": 1}]),
+    ],
+)
+def test_an_error_of_the_ledger_is_a_line_without_a_traceback(error, said):
+    with structlog.testing.capture_logs() as lines:
+        log.log_failure(structlog.get_logger(), "it failed", error, part=1)
+    assert lines == said
+
+
+def test_an_error_that_is_not_the_ledgers_is_logged_with_its_traceback():
+    error = ZeroDivisionError("a bug")
+    with structlog.testing.capture_logs() as lines:
+        log.log_failure(structlog.get_logger(), "it failed", error)
+    assert lines == [{"event": "it failed", "log_level": "error", "exc_info": error}]
+
+
+def tries_of(w):
+    """How often the parts tried: the reader, and the commander or whoever looks at all nodes."""
+    return w.engine._reader._attempts, w.batch.calls.count(("status all", ()))
 
 
 def request_until_it_fails(w):

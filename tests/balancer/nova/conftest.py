@@ -16,6 +16,7 @@ class MemoryCloud:
         self.servers = dict.fromkeys(hosts, ())
         self.allocated = set()
         self.orphans = {}
+        self.services = {}
         self.whole = True
         self.is_away = False
 
@@ -26,7 +27,7 @@ class MemoryCloud:
     def look(self):
         if self.is_away:
             raise UnreachableError("the cloud cannot be read: no answer")
-        return CloudLook(dict(self.servers), self.whole)
+        return CloudLook(dict(self.servers), self.whole, dict(self.services))
 
     def allocations(self, hosts):
         return {

@@ -175,6 +175,55 @@ def test_a_node_that_nova_lists_no_longer_goes_back_after_the_grace_and_is_told(
     assert (site.allocated(), leftovers(site)) == ([], [(node, "")])
 
 
+def test_a_node_whose_service_is_down_is_told_after_ten_minutes_and_goes_back_with_its_last_server(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.cloud.services[node] = "down"
+    site.agent.look()
+    site.pass_s(599)
+    site.agent.look()
+    assert json.loads(site.status.read_text())["stuck"] == []
+    site.pass_s(1)
+    site.agent.look()
+    assert json.loads(site.status.read_text())["stuck"] == [
+        {
+            "node": node,
+            "service": "down",
+            "consumers": [],
+            "why": "nova-compute there is down, and servers are there",
+            "what_to_do": "start nova-compute there, or evacuate its servers; the node goes back with the last of them",
+        }
+    ]
+    site.cloud.put(node)
+    site.agent.look()
+    assert (site.allocated(), json.loads(site.status.read_text())["stuck"]) == ([], [])
+
+
+def test_so_is_one_that_a_server_has_allocated_and_never_comes_to(site):
+    (node,) = site.create()
+    site.cloud.allocated.add(node)
+    site.agent.look()
+    site.pass_s(600)
+    site.agent.look()
+    (shown,) = json.loads(site.status.read_text())["stuck"]
+    assert (shown["node"], shown["consumers"]) == (node, [f"server on {node}"])
+    assert f"openstack server migration list of server on {node}" in shown["what_to_do"]
+
+
+def test_while_a_cell_is_silent_nothing_goes_back_and_that_is_shown(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.cloud.put(node)
+    site.cloud.whole = False
+    site.agent.look()
+    said = "a cell of Nova is silent: until it answers no node goes back"
+    assert (site.allocated(), json.loads(site.status.read_text())["problem"]) == ([node], said)
+    site.cloud.whole = True
+    site.agent.look()
+    assert (site.allocated(), json.loads(site.status.read_text())["problem"]) == ([], None)
+
+
 def test_a_grant_of_somebody_else_is_left_alone(site, client):
     request = client(site.url, "odrm").request_nodes(1)
     site.pass_s(600)

@@ -136,6 +136,170 @@ def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_rais
     assert [request.state for request in client(url).requests()] == ["withdrawn"]
 
 
+@pytest.fixture
+def stale(monkeypatch):
+    """Every answer of Nova is too old once a node is granted."""
+    monkeypatch.setattr("balancer.nova.question._FRESH_S", 0.0)
+
+
+def all_but(*hosts):
+    return lambda asked: asked - set(hosts)
+
+
+def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_is_waited_for_within_w(
+    served, client, stale
+):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    w.start_job("1.server", "n01")
+    w.start_job("2.server", "n02")
+    asked = create(1, hosts=HOSTS[:2])
+    with running(lambda: asker(url).passing(asked, fitting=all_but("n01"))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        first = client(url).requests()[0]
+        w.clock.advance_to(w.clock.now_us() + 5_000_000)
+        w.end_job("1.server")
+        until(lambda: len(client(url).requests()) == 2 and w.settled()["n01"] == "OA_IDLE")
+        assert result == []
+        w.end_job("2.server")
+    assert result == [{"n02"}]
+    last, before = client(url).requests()
+    assert (before.state, before.nodes, last.state, last.nodes) == ("granted", ("n01",), "granted", ("n02",))
+    assert before.ended_s is not None
+    assert last.deadline_s == first.deadline_s
+
+
+def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(served, client, stale):
+    w, url = served(nodes=3, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    w.start_job("1.server", "n02", "n01")
+    w.start_job("3.server", "n03")
+    asked = create(2, hosts=HOSTS[:3])
+    with running(lambda: asker(url).passing(asked, fitting=all_but("n01"))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.end_job("1.server")
+        until(lambda: len(client(url).requests()) == 2 and w.settled()["n01"] == "OA_IDLE")
+        assert w.states()["n02"] == "OD_RESERVE"
+        w.end_job("3.server")
+    assert result == [{"n02", "n03"}]
+
+
+def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(served, client, stale):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    w.start_job("1.server", "n01")
+    asked = create(2, hosts=HOSTS[:2])
+    with running(lambda: asker(url).passing(asked, fitting=all_but("n01", "n02"))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.end_job("1.server")
+    assert result == [frozenset()]
+    assert w.settled() == {"n01": "OA_IDLE", "n02": "OA_IDLE"}
+    assert len(client(url).requests()) == 1
+
+
+def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(served, stale):
+    w, url = served(nodes=2, wait_s=600, confirm_s=60)
+    w.settled()
+    w.start_job("1.server", "n01")
+    w.start_job("2.server", "n02")
+    asked = create(2, hosts=("other", "n01", "n02"))
+    with running(lambda: asker(url).passing(asked, fitting=all_but("other"))) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.end_job("1.server")
+        w.end_job("2.server")
+    assert result == [{"n01", "n02"}]
+
+
+def test_what_is_granted_at_once_is_not_looked_at_again(served):
+    _, url = served(confirm_s=60)
+    looks = []
+    assert len(asker(url).passing(create(), fitting=lambda hosts: looks.append(hosts) or hosts)) == 1
+    assert looks == []
+
+
+def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(served, stale):
+    w, url = served(nodes=1, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    w.start_job("1.server", "n01")
+
+    def fitting(_):
+        raise ConnectionError("the database is away")
+
+    with running(lambda: asker(url).passing(create(1, hosts=HOSTS[:1]), fitting=fitting)) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        w.end_job("1.server")
+    assert repr(result) == "[ConnectionError('the database is away')]"
+    assert w.settled() == {"n01": "OA_IDLE"}
+
+
+def lent(url, hosts=HOSTS):
+    """Nodes of a create whose servers run."""
+    return sorted(asker(url).passing(create(hosts=hosts, request_id="before")))
+
+
+def test_a_host_of_its_own_on_which_a_server_runs_passes_unasked(served, client):
+    _, url = served(confirm_s=60)
+    (own,) = lent(url)
+    looked = []
+
+    def occupied(hosts):
+        looked.append(hosts)
+        return {own}
+
+    assert asker(url).passing(create(hosts=(own,)), occupied=occupied) == {own}
+    assert asker(url).passing(create(hosts=HOSTS), occupied=occupied) == {own}
+    assert looked == [{own}, set(HOSTS)]
+    assert len(client(url).requests()) == 1
+
+
+def test_beside_a_host_of_its_own_only_what_is_short_is_asked_for(served, client):
+    _, url = served(confirm_s=60)
+    (own,) = lent(url)
+    passing = asker(url).passing(create(2), occupied=lambda _: {own})
+    assert own in passing
+    assert len(passing) == 2
+    assert client(url).requests()[0].count == 1
+
+
+@pytest.mark.parametrize("whose", ["nobody's yet", "batch's", "somebody else's", "gone back"])
+def test_a_host_that_is_not_its_own_is_asked_for_whatever_runs_there(served, client, whose):
+    w, url = served(nodes=2, wait_s=0, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    if whose == "nobody's yet":
+        occupied = set()
+        lent(url, HOSTS[:2])
+    elif whose == "somebody else's":
+        occupied = set(client(url, "odrm").request_nodes(1).nodes)
+    elif whose == "gone back":
+        occupied = set(lent(url, HOSTS[:2]))
+        client(url).release_nodes(sorted(occupied))
+    else:
+        occupied = {"n01"}
+    asker(url).passing(create(hosts=HOSTS[:2]), occupied=lambda _: occupied)
+    assert client(url).requests()[0].count == 1
+    assert len(client(url).requests()) == 1 + (whose != "batch's")
+
+
+def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wants_only_that(
+    served, client, stale
+):
+    """Two servers of an affinity group: while one waits the other starts, and then it can be nowhere else."""
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w.settled()
+    w.start_job("1.server", "n02")
+    assert lent(url, HOSTS[:2]) == ["n01"]
+    own = set()
+    asked = create(hosts=HOSTS[:2])
+    with running(
+        lambda: asker(url).passing(asked, fitting=lambda hosts: hosts & own, occupied=lambda _: own)
+    ) as result:
+        until(lambda: w.engine.ledger.waiting().requests == 1)
+        own.add("n01")
+        w.end_job("1.server")
+    assert result == [{"n01"}]
+    assert w.settled() == {"n01": "OD_ALLOC", "n02": "OA_IDLE"}
+
+
 def test_alternates_are_further_nodes_that_were_there_at_once(served, client):
     w, url = served(nodes=4, wait_s=600, confirm_s=60)
     w.settled()

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from balancer.nova.cloud import NovaCloud
-from balancer.nova.decide import Allocation
+from balancer.nova.decide import Allocation, CloudLook, Server
 
 
 class Compute:
@@ -63,3 +63,19 @@ def test_an_allocation_is_an_orphan_whose_consumer_is_no_server_and_no_move_of_o
     compute.asked.clear()
     assert cloud.allocations(["n1"]) == expected
     assert "/os-migrations" not in compute.asked, "what was no move is none later"
+
+
+def test_a_look_says_how_the_compute_service_of_each_host_is():
+    def service(host, state="up", status="enabled", *, forced=False):
+        return SimpleNamespace(host=host, state=state, status=status, is_forced_down=forced)
+
+    services = [
+        service("n1"), service("n2", "down"), service("n3", status="disabled"), service("n4", "down", forced=True),
+    ]  # fmt: skip
+    servers = [SimpleNamespace(id="s1", name="one", status="ACTIVE", compute_host="n5")]
+    compute = SimpleNamespace(services=lambda **_: services, servers=lambda **_: servers)
+    assert NovaCloud(connection=SimpleNamespace(compute=compute)).look() == CloudLook(
+        {"n1": (), "n2": (), "n3": (), "n4": (), "n5": (Server("s1", "one", "ACTIVE"),)},
+        whole=True,
+        services={"n1": "up", "n2": "down", "n3": "disabled", "n4": "forced down", "n5": "gone"},
+    )

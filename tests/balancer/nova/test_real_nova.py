@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import uuid
 
 import pytest
 
@@ -16,9 +17,9 @@ from ledger_kit import postgresql
 from nova_kit.batch import Batch
 from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, until
 from nova_kit.script import answers
+from nova_kit.site import NODES, Site
 from testdata import RECORDED
 
-NODES = tuple(f"n{number:02d}" for number in range(1, 7))
 ROUNDS = int(os.environ.get("NOVA_ROUNDS", "8"))
 TRAIT = "CUSTOM_BALANCER_NODE"
 
@@ -32,80 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
 ]
-
-
-class Site:
-    """All of it, and what a user and an operator do with it."""
-
-    def __init__(self, nova, batch, status):
-        self.nova, self.batch, self.status = nova, batch, status
-        self.admin = nova.connect()
-        self.user = nova.connect("demo")
-        self.balancer = Balancer(batch.url, name="operator", patience_s=30)
-        for name, share in (("node", 1), ("half", 2)):
-            self.admin.compute.create_flavor(name=name, vcpus=VCPUS // share, ram=RAM_MB // share, disk=10)
-
-    def create(self, count=1, *, flavor="node", connection=None, named="", **more):
-        """The servers of one create, named after it."""
-        cloud = connection or self.user
-        name = named or f"s{random.randrange(10**9)}"
-        cloud.compute.create_server(
-            name=name, image_id=cloud.image.find_image("tiny").id, flavor_id=cloud.compute.find_flavor(flavor).id,
-            networks="none", min_count=count, max_count=count, **more,
-        )  # fmt: skip
-        return name
-
-    def servers(self, name=""):
-        return [each for each in self.admin.compute.servers(all_projects=True) if each.name.startswith(name)]
-
-    def decided(self, name, count=1):
-        """Status -> hosts, once none of its servers is under way any more."""
-
-        def ended():
-            found = self.servers(name)
-            return found if len(found) == count and all(each.status != "BUILD" for each in found) else None
-
-        found = {}
-        for each in until(ended, f"{name} is decided\n{self.nova.log()}"):
-            found.setdefault(each.status, []).append(each.compute_host)
-        return {status: sorted(hosts, key=str) for status, hosts in found.items()}
-
-    def delete(self, name=""):
-        for each in self.servers(name):
-            self.admin.compute.delete_server(each, ignore_missing=True)
-
-    def act(self, server, action, version="2.96", **arguments):
-        """What only administrators do to a server."""
-        path = f"/servers/{server.id}/action"
-        answer = self.admin.compute.post(path, json={action: arguments}, microversion=version)
-        assert answer.status_code in (200, 202, 204), answer.text
-
-    def force_down(self, host, is_down):
-        """What a monitoring does to the compute service of a host that is gone: only then may servers be evacuated."""
-        found = self.admin.compute.get("/os-services?binary=nova-compute", microversion="2.96").json()
-        (service,) = (each["id"] for each in found["services"] if each["host"] == host)
-        body = {"forced_down": is_down}
-        answer = self.admin.compute.put(f"/os-services/{service}", json=body, microversion="2.96")
-        assert answer.status_code == 200, answer.text
-
-    def states(self):
-        return {node.name: node.state for node in self.balancer.nodes()}
-
-    def allocated(self):
-        return sorted(name for name, state in self.states().items() if state == "OD_ALLOC")
-
-    def waiting(self):
-        return self.balancer.requests(state="waiting")
-
-    def intruders(self):
-        return json.loads(self.status.read_text())["intruders"]
-
-    def is_home(self):
-        return (
-            not self.servers()
-            and set(self.states().values()) <= {"OA_IDLE", "OA_BUSY"}
-            and not self.waiting()
-        )
 
 
 @pytest.fixture(scope="module")
@@ -293,12 +220,136 @@ def servers_that_are_moved_to_a_batch_node_by_force_are_shown_and_what_is_said_h
             site.act(server, "confirmResize")
         until(lambda: not site.intruders(), "the agent tells of nothing")
         assert {site.states()[name] for name in ("n05", "n06")} == {"OA_BUSY"}
-        hosts = sorted(each.compute_host for each in site.servers())
+        hosts = sorted({each.compute_host for each in site.servers()})
         until(lambda: site.allocated() == hosts, f"theirs alone are granted, not {site.allocated()}")
     finally:
         site.nova.kill()  # a host whose servers were evacuated is up again only after a start
         site.nova.start()
         site.force_down(from_gone, False)
+
+
+def starts_on_the_next_node(site, name):
+    """n01 comes free first, and is of no use any more."""
+    site.batch.end_job("n01")
+    until(lambda: site.states()["n01"] == "OA_IDLE" and site.waiting(), f"n01 goes back\n{site.nova.log()}")
+    assert [each.status for each in site.servers(name)] == ["BUILD"]
+    site.batch.end_job("n02")
+    assert site.decided(name) == {"ACTIVE": ["n02"]}
+    assert site.allocated() == ["n02"]
+
+
+@case
+def a_host_that_is_disabled_while_a_create_waits_is_not_used(site):
+    name = site.waits()
+    site.admin.compute.disable_service(site.service("n01"), "n01", "nova-compute")
+    try:
+        starts_on_the_next_node(site, name)
+    finally:
+        site.admin.compute.enable_service(site.service("n01"), "n01", "nova-compute")
+
+
+@case
+def nor_is_one_that_is_forced_down_meanwhile(site):
+    name = site.waits()
+    site.force_down("n01", True)
+    try:
+        starts_on_the_next_node(site, name)
+    finally:
+        site.force_down("n01", False)
+
+
+@case
+def nor_one_on_which_somebody_else_has_an_allocation_meanwhile(site):
+    name = site.waits()
+    providers = site.admin.placement.get("/resource_providers?name=n01").json()["resource_providers"]
+    path, version = f"/allocations/{uuid.uuid4()}", {"OpenStack-API-Version": "placement 1.28"}
+    body = {
+        "allocations": {providers[0]["uuid"]: {"resources": {"VCPU": 1}}},
+        "project_id": "x", "user_id": "x", "consumer_generation": None,
+    }  # fmt: skip
+    assert site.admin.placement.put(path, headers=version, json=body).status_code == 204
+    try:
+        starts_on_the_next_node(site, name)
+    finally:
+        site.admin.placement.delete(path)
+
+
+@case
+def nor_one_that_leaves_the_zone_that_the_create_asks_for(site):
+    zone = site.admin.compute.create_aggregate(name="zone", availability_zone="zone")
+    for host in ("n01", "n02"):
+        site.admin.compute.add_host_to_aggregate(zone, host)
+    try:
+        site.batch.start_job(*NODES)
+        name = site.create(availability_zone="zone")
+        until(site.waiting, "the create waits")
+        site.admin.compute.remove_host_from_aggregate(zone, "n01")
+        starts_on_the_next_node(site, name)
+    finally:
+        site.delete()
+        until(lambda: not site.servers(), "they are gone")
+        for host in next(a for a in site.admin.compute.aggregates() if a.name == "zone").hosts:
+            site.admin.compute.remove_host_from_aggregate(zone, host)
+        site.admin.compute.delete_aggregate(zone)
+
+
+@case
+def servers_of_an_affinity_group_share_their_node_while_it_has_room(site):
+    group = site.user.compute.create_server_group(name="together", policy="affinity")
+    one = site.create(flavor="half", scheduler_hints={"group": group.id})
+    (host,) = site.decided(one)["ACTIVE"]
+    two = site.create(flavor="half", scheduler_hints={"group": group.id})
+    assert site.decided(two) == {"ACTIVE": [host]}
+    assert site.allocated() == [host]
+    site.delete()
+    until(site.is_home, "they are gone")
+    site.batch.start_job(*NODES[1:])
+    both = site.create(2, flavor="half", scheduler_hints={"group": group.id})
+    assert site.decided(both, 2) == {"ACTIVE": ["n01", "n01"]}
+    site.user.compute.delete_server_group(group)
+
+
+@case
+def servers_of_an_anti_affinity_group_have_a_node_each(site):
+    group = site.user.compute.create_server_group(name="apart", policy="anti-affinity")
+    name = site.create(2, flavor="half", scheduler_hints={"group": group.id})
+    hosts = site.decided(name, 2)["ACTIVE"]
+    assert len(set(hosts)) == 2
+    site.batch.start_job(*(set(NODES) - set(hosts)))
+    other = site.create(flavor="half", scheduler_hints={"group": group.id})
+    until(site.waiting, "a third waits for a third node")
+    free = min(set(NODES) - set(hosts))
+    site.batch.end_job(free)
+    assert site.decided(other) == {"ACTIVE": [free]}
+    site.user.compute.delete_server_group(group)
+
+
+@case
+def a_lent_node_with_room_is_asked_for_by_nobody(site):
+    """A create that names it, one that does not, a resize in place, and a move onto it."""
+    site.batch.start_job(*NODES[2:])
+    first = site.create(flavor="half")
+    (host,) = site.decided(first)["ACTIVE"]
+    other = "n02" if host == "n01" else "n01"
+    site.batch.start_job(other)
+    named = site.create(flavor="half", connection=site.admin, host=host)
+    assert site.decided(named) == {"ACTIVE": [host]}
+    site.delete(named)
+    until(lambda: not site.servers(named), "it is gone")
+    (server,) = site.servers(first)
+    site.act(server, "resize", flavorRef=site.admin.compute.find_flavor("third").id)
+    until(lambda: site.servers(first)[0].status == "VERIFY_RESIZE", f"it is resized\n{site.nova.log()}")
+    site.act(server, "confirmResize")
+    until(lambda: site.servers(first)[0].status == "ACTIVE", "it is confirmed")
+    assert site.allocated() == [host]
+    site.batch.end_job(other)
+    apart = site.create(flavor="half", connection=site.admin, host=other)
+    assert site.decided(apart) == {"ACTIVE": [other]}
+    (moved,) = site.servers(apart)
+    site.act(moved, "os-migrateLive", host=host, block_migration="auto")
+    until(lambda: site.servers(apart)[0].compute_host == host, f"it is moved\n{site.nova.log()}")
+    until(lambda: site.allocated() == [host], "the node that it left goes back")
+    assert site.decided(site.create(flavor="third")) == {"ACTIVE": [other]}, "this one has no room there"
 
 
 @case

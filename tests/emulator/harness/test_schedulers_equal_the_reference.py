@@ -49,6 +49,8 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
         reservation=(kept := one_of("refreshed", "kept")),  # type: ignore[arg-type]
         end_at_shadow=bool(one_of(True, False)),
         exact_ends_first=pass_ == "event" and bool(one_of(False, True)),
+        submits_first=pass_ == "event" and bool(one_of(False, True)),
+        ends_in_order_of=one_of("submit", "start") if pass_ == "event" else "submit",  # type: ignore[arg-type]
         head_waits=kept == "kept" and pass_ == "instant" and not cycle_s and bool(one_of(False, True)),
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),

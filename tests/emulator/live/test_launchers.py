@@ -12,7 +12,7 @@ from emulator.live.fleet import Fleet
 from emulator.live.process import write_address
 from emulator.live.run_files import RunFiles
 from emulator.runner import prepare
-from emulator.scenario import load
+from emulator.scenario import ScenarioError, load
 
 NODES = 4
 OWN = {
@@ -159,6 +159,54 @@ def as_containers(path, work, monkeypatch):
             environ = {} if role == "node" else told["environ"]
             found[role] = without_own(role, told["config"], told["arguments"], environ, texts)
     return found, run._clock
+
+
+def begun(path, work, monkeypatch, changes=""):
+    """The controller of a fleet in the volume of `work`."""
+    (work / "scratch").mkdir(parents=True, exist_ok=True)
+    files = RunFiles(work / "volume")
+    files.root.mkdir(exist_ok=True)
+    monkeypatch.setattr(controller, "SCRATCH", str(work / "scratch"))
+    for name, value in {"FLEET_SCENARIO": path, "FLEET_NODES": NODES, "FLEET_SET": changes}.items():
+        monkeypatch.setenv(name, str(value))
+    return begin(files)
+
+
+def test_a_fleet_goes_on_with_its_run_and_says_what_it_forgets_for_another_scenario(
+    tmp_path, monkeypatch, capsys
+):
+    path = written(tmp_path, RUNS["no mechanism"][0])
+    first = begun(path, tmp_path, monkeypatch)._state.run
+    capsys.readouterr()
+    assert begun(path, tmp_path, monkeypatch)._state.run == first
+    assert capsys.readouterr().err == f"controller: goes on with run {first} at 0 s\n"
+    other = begun(path, tmp_path, monkeypatch, "seed=11 live.speed=30")
+    assert other._state.run != first
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        f"controller: run {first}, which was interrupted, is forgotten: the scenario is another one"
+        " (live.speed: 240.0 -> 30.0; seed: 9 -> 11)"
+    )
+    other.finish()
+    begun(path, tmp_path, monkeypatch)
+    assert "forgotten" not in capsys.readouterr().err, "a run that is over is nobody's"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("live.batch=slurm", "--profile slurm up --exit-code-from slurm slurm"),
+        ("live.ondemand=nova", "--profile nova up --exit-code-from nova nova"),
+    ],
+)
+def test_a_scenario_of_a_profile_is_refused_without_it_and_nothing_is_forgotten(
+    changes, said, tmp_path, monkeypatch
+):
+    path = written(tmp_path, RUNS["a plain Balancer"][0])
+    first = begun(path, tmp_path, monkeypatch)._state.run
+    with pytest.raises(ScenarioError, match=f"has containers of its own: docker compose {said}$"):
+        begun(path, tmp_path, monkeypatch, changes)
+    assert begun(path, tmp_path, monkeypatch)._state.run == first
 
 
 def without_own(role, config, arguments, environ, texts):

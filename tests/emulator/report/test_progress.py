@@ -111,6 +111,20 @@ def test_cluster_time_is_written_with_days():
     assert [clock_text(time_s) for time_s in (0, 3725.9, 273_906)] == ["00:00:00", "01:02:05", "3 d 04:05:06"]
 
 
+def test_a_run_that_goes_on_is_not_taken_for_one_that_did_all_before_in_a_moment(wall):
+    out = console(terminal=False)
+    with RunProgress(
+        jobs=100, end_us=50 * US, console=out, wall=wall, what="jobs and leases", goes_on=True
+    ) as progress:
+        for wall.now_us, done in ((0, 80), (3 * US, 80), (10 * US, 90)):
+            progress.update(60 * US, done)
+
+    assert out.file.getvalue().splitlines() == [
+        "cluster time 00:01:00, 80 of 100 jobs and leases done",
+        "cluster time 00:01:00, 90 of 100 jobs and leases done, about 10 s to go",
+    ]
+
+
 def test_the_last_jobs_that_outlast_every_submit_have_no_fraction_of_a_second_to_go(wall):
     out = console(terminal=False)
     with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:

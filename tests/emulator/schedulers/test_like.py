@@ -16,6 +16,7 @@ from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
+from emulator.schedulers.orders import static_keys
 from gates import GATE
 from oracle.logs import read_accasims_starts, read_known_input, read_known_schedule
 from oracle.reference import Job, Options, reference_schedule
@@ -66,6 +67,9 @@ def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"submits_first": True}, "submits_first: goes with `pass: event`"),
+        ({"ends_in_order_of": "start"}, "ends_in_order_of: goes with `pass: event`"),
+        ({"pass": "event", "ends_in_order_of": "starts"}, "ends_in_order_of 'starts'; did you mean start?"),
         ({"like": "batsin"}, "unknown scheduler like 'batsin'; did you mean batsim"),
         ({"conservative": {"like": "pyss"}}, "the backfilling can only be easy"),
         ({"easy": {"backfill": "none"}}, "the backfilling is said already"),
@@ -86,6 +90,46 @@ def test_what_does_not_go_together_is_an_error(options: dict[str, Any], words: s
 def test_accasims_rules_meet_its_own_schedule_start_by_start():
     assert starts_of("like:accasim", read_known_input(5_000), 128) == read_accasims_starts()
     assert starts_of("fcfs+easy", read_known_input(5_000), 128) != read_accasims_starts()
+
+
+def seconds(*jobs: tuple[int, int, int, int]) -> list[Job]:
+    """Jobs of (submit, run, estimate, nodes) in seconds, numbered from 1."""
+    return [
+        Job(number, submit * US, run * US, asked * US, nodes)
+        for number, (submit, run, asked, nodes) in enumerate(jobs, 1)
+    ]
+
+
+def test_a_submit_comes_before_an_end_of_its_time_where_submits_are_first():
+    """At 3 job 1 ends early and job 3 is submitted, which may start ahead of job 2 while that waits for job 1."""
+    jobs = seconds((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1))
+    rules: dict[str, Any] = {"pass_": "event", "exact_ends_first": True}
+    assert starts_s(jobs, **rules) == {1: 1, 2: 3, 3: 6}
+    assert starts_s(jobs, **rules, submits_first=True) == {1: 1, 2: 4, 3: 3}
+    assert starts_of("like:pyss", job_table(jobs), 4) == {1: 1 * US, 2: 4 * US, 3: 3 * US}
+
+
+def test_ends_of_one_time_go_in_order_of_the_starts():
+    """At 9 jobs 2 (started at 6) and 5 (at 5) end early; while job 5 is there, job 4 starts ahead of job 3."""
+    jobs = seconds((2, 4, 6, 2), (4, 3, 5, 4), (4, 5, 9, 5), (4, 1, 3, 4), (5, 4, 8, 1))
+    assert starts_s(jobs, 5, pass_="event") == {1: 2, 2: 6, 3: 10, 4: 9, 5: 5}
+    assert starts_s(jobs, 5, pass_="event", ends_in_order_of="start") == {1: 2, 2: 6, 3: 9, 4: 14, 5: 5}
+
+
+MADE_BY_PYSS = [
+    (4, ((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1)), (1, 4, 3)),
+    (6, ((2, 3, 11, 4), (2, 7, 8, 6), (5, 4, 7, 3), (5, 3, 3, 1), (7, 2, 10, 4), (7, 3, 11, 3)), (2, 8, 15, 5, 19, 21)),
+    (3, ((1, 2, 3, 3), (3, 7, 15, 1), (3, 5, 8, 2), (4, 6, 6, 1), (7, 6, 6, 2), (10, 3, 3, 1)), (1, 3, 3, 8, 13, 10)),
+]  # fmt: skip
+"""Nodes, jobs of (submit, run, estimate, nodes), and starts by pyss's EasyBackfillScheduler itself (Python 2.7)."""
+
+
+@pytest.mark.parametrize(("nodes", "jobs", "starts"), MADE_BY_PYSS)
+def test_pyss_itself_starts_these_jobs_then(
+    nodes: int, jobs: tuple[tuple[int, int, int, int], ...], starts: tuple[int, ...]
+):
+    ours = starts_of("like:pyss", job_table(seconds(*jobs)), nodes)
+    assert ours == {number: start * US for number, start in enumerate(starts, 1)}
 
 
 @pytest.mark.parametrize("program", ["pyss", "batsim"])
@@ -120,6 +164,10 @@ def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
     jobs = job_table(THE_SHADOW_IS_AT_10)
     with pytest.raises(ValueError, match="head_waits: this is known in virtual time only"):
         Cluster(4, waits, simulated=False)
+    with pytest.raises(ValueError, match="exact_ends_first: this is known in virtual time only"):
+        Cluster(4, SchedulerConfig.parse("like:pyss"), simulated=False)
+    with pytest.raises(ValueError, match="leave the scheduler option submits_first out"):
+        static_keys(jobs, SchedulerConfig(pass_="event", submits_first=True), "oversubscribe")
     with pytest.raises(ValueError, match="head_waits can only be false"):
         HybridMechanism().make_machine(4, waits, jobs, 1)
     with pytest.raises(ValueError, match="end_at_shadow can only be True"):

@@ -269,7 +269,8 @@ def test_a_mistake_is_one_error_that_names_the_instant_and_the_job(scheduler, me
 
 def test_a_function_of_no_known_form_is_told_what_forms_there_are(log):
     with pytest.raises(
-        emulator.ScenarioError, match=r"what kind of plug-in is it\?.*a function of \(now, view\)"
+        emulator.ScenarioError,
+        match=r"\(a, b, c\) says nothing; name them as in one of: .*\(now, view\) scheduler",
     ):
         emulator.run(log, nodes=4, scheduler=lambda a, b, c: 0)
 

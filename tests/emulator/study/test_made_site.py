@@ -89,7 +89,7 @@ def test_the_commands_of_the_tutorial_say_what_it_says(tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("Cannot be told: with basic R=3 W=0 ")  # of two weeks
-    assert "The best merger that was tried is basic R=3 W=0" in done.stdout
+    assert "The best merger without a notice from users within your limits is basic R=3 W=0" in done.stdout
 
 
 def test_the_known_answer_is_found(tmp_path):

@@ -35,7 +35,7 @@ def rows(waits_min, rejected=None):
 
 def judged(found, doubts=()):
     tried = [TODAY, MERGED]
-    return verdict(advise(found, tried, Wishes(), seed=1), on_trial(found, tried, Wishes()), doubts)
+    return verdict(advise(found, tried, Wishes(), seed=1), on_trial(found, tried, Wishes()), Wishes(), doubts)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_runs_that_are_not_understood_tell_nothing_however_good_they_look():
 
 
 def test_without_a_merger_of_the_wished_wait_nothing_can_be_told():
-    assert verdict(None, None).value == UNTOLD
-    assert "--accept-wait-min" in verdict(None, None).reason
+    assert verdict(None, None, Wishes()).value == UNTOLD
+    assert "--accept-wait-min" in verdict(None, None, Wishes()).reason
 
 
 def test_no_wait_today_is_nothing_to_shorten():

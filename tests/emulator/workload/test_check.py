@@ -86,3 +86,39 @@ def test_it_prints_the_same_for_people(swf_file, swf_line):
     assert done.exit_code == 1
     for text in ("when          submits from 2001-09-09", "likely wrong", "* Up to 8 nodes"):
         assert text in done.stdout
+
+
+def test_the_first_line_says_what_the_log_can_be_trusted_for(swf_file, swf_line):
+    lines = [*HEADER, swf_line(1, 0, user=3), swf_line(2, 60, user=4), swf_line(3, 90, wait=-1, user=-1)]
+    done = CliRunner().invoke(main, ["trace", "check", str(swf_file(*lines))])
+    assert done.stdout.splitlines()[0] == (
+        "Can be trusted for sizes (3 of 3 jobs) and limits (3 of 3 jobs); not for waits (2 of 3 jobs: too few say them)"
+        " and users (2 of 3 jobs: too few say them)."
+    )
+
+
+def test_a_log_can_be_trusted_for_nothing_that_its_jobs_contradict(check, swf_line):
+    jobs = [swf_line(at, 0, wait=-1, run=600, estimate=60, user=7) for at in (1, 2)]
+    status, found = check(*HEADER, *jobs)
+    assert status == 1
+    assert found["trust"] == {
+        "waits": {"trusted": False, "jobs": 0, "of": 2, "why": "it does not say them"},
+        "sizes": {"trusted": True, "jobs": 2, "of": 2, "why": ""},
+        "limits": {"trusted": False, "jobs": 2, "of": 2, "why": "2 ran longer than theirs"},
+        "users": {"trusted": False, "jobs": 2, "of": 2, "why": "all have the same user"},
+    }
+
+
+def test_a_log_is_not_trusted_for_sizes_if_more_nodes_were_in_use_than_there_are(check, swf_line):
+    _, found = check(*HEADER, *(swf_line(at, 0, requested=4) for at in (1, 2)))
+    assert found["trust"]["sizes"] == {
+        "trusted": False,
+        "jobs": 2,
+        "of": 2,
+        "why": "by its starts more nodes were in use than there were",
+    }
+
+
+def test_servers_of_a_cloud_are_not_trusted_for_waits(check, swf_line):
+    _, found = check(*HEADER, "; CoresShared: yes", swf_line(1, 0))
+    assert found["trust"]["waits"]["why"] == "servers do not wait in a queue"

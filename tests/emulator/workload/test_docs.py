@@ -1,13 +1,16 @@
-"""The examples of docs/traces.md run as they stand there."""
+"""The examples of docs/traces.md run as they stand there; so does the count of the tutorial of one's own log."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from emulator.cli import main
 from emulator.scenario import from_mapping
 from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
@@ -35,3 +38,17 @@ def test_the_pages_list_of_transforms_is_one():
 
 def test_the_page_has_its_examples():
     assert len(PYTHON) == 2
+
+
+def test_the_tutorial_of_ones_own_log_has_the_number_of_jobs_that_its_command_runs(tmp_path, monkeypatch):
+    page = (TRACES.parent / "docs/tutorials/own-log.md").read_text()
+    command = re.search(
+        r"^    emulator (run .*--overrun kill) --out runs/easy\n\n([\d,]+) jobs take", page, re.MULTILINE
+    )
+    assert command is not None
+    monkeypatch.chdir(TRACES.parent)
+    done = CliRunner().invoke(
+        main, [*command[1].split(), "--out", str(tmp_path / "out"), "--no-report", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert f"{json.loads(done.stdout)['jobs_run']:,}" == command[2]

@@ -83,6 +83,15 @@ def test_the_size_is_what_was_allocated_else_what_was_requested():
     assert to_jobs(log, nodes=8).jobs.nodes.tolist() == [3, 8, 2]
 
 
+def test_or_what_was_requested_else_what_was_allocated():
+    log = SwfLog.build(3, run_s=[9] * 3, submit_s=[0] * 3, number=[1, 2, 3], allocated_procs=[3, 4, 5],
+                       requested_procs=[8, -1, 0])  # fmt: skip
+    assert to_jobs(log, nodes=8, size="requested").jobs.nodes.tolist() == [8, 4, 5]
+    assert to_jobs(log, nodes=8, size="requested", procs_per_node=4).jobs.nodes.tolist() == [2, 1, 2]
+    with pytest.raises(ValueError, match="size is 'nodes', 'procs' or 'requested', not 'field 8'"):
+        to_jobs(log, nodes=8, size="field 8")  # type: ignore[arg-type]
+
+
 def test_processors_become_whole_nodes_rounded_up():
     log = log_of((1, 0, 9, 1, 9), (2, 0, 9, 12, 9), (3, 0, 9, 13, 9), (4, 0, 9, 12.5, 9))
     assert to_jobs(log, nodes=8, procs_per_node=12).jobs.nodes.tolist() == [1, 1, 2, 2]

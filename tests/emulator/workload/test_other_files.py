@@ -1,0 +1,96 @@
+"""Files that people try and that are no job log: each is named, with what to export in its place."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from emulator.workload.files import TraceError
+from emulator.workload.formats import load
+
+SERVERS = (
+    '"ID","Name","Status","Task State","Power State","Host"\n"a1","vm1","ACTIVE","None","Running","h1"\n'
+)
+GWF = (
+    "# Version: 1.0\n# Computer: DAS-2\n# 1:JobID 2:SubmitTime 3:WaitTime 4:RunTime 5:NProcs\n"
+    "1\t1138000000\t10\t100\t2\t-1\t-1\t2\t900\t-1\t1\tU1\tG1\tX1\tfs0\t-1\tS1\tS1\tUNITARY\t-1\n"
+)
+SACCT_LINE = ("10", "2026-05-01T00:00:00", "2026-05-01T00:10:00", "COMPLETED", "4")
+FLUX = '{"jobs":[{"id":66571993088,"userid":1001,"t_submit":1701721940.2,"t_run":1701721940.3,"nnodes":2}]}'
+EVENTS = '[{"event_type":"compute.instance.create.end","generated":"2018-04-17T19:23:00","instance_id":"i1","vcpus":2}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("JobId=1 JobName=a\n   UserId=u(100)\n   JobState=COMPLETED\n", "scontrol shows"),
+        ("JobId=2 ArrayJobId=1 ArrayTaskId=2 JobName=a\n   JobState=COMPLETED\n", "scontrol shows"),
+        ("JobId=7 UserId=a(1) GroupId=p(1) Name=r JobState=COMPLETED\n", "jobcomp/filetxt"),
+        *((mark.join(SACCT_LINE) + "\n", "write it again without -n") for mark in "|,;^\t "),
+        ("JobID|Submit|Start|Elapsed\n1|2|3|4\n", "with the column State"),
+        (SERVERS, '-f json and --long -c ID -c "Created At"'),
+        (EVENTS, "events of Ceilometer"),
+        (FLUX, "jobs of Flux"),
+        ("       JOBID USER     NAME       ST NTASKS NNODES     TIME INFO\n", "the table of flux jobs"),
+        (GWF, "the Grid Workload Format"),
+        ("10:28:16 1110378496:33 job 103 JOBEND 0 1 ann phys 86400 Completed [batch] 1110378489\n", "Moab or Maui"),
+        ("VERSION 230\n", "Moab or Maui"),
+        ("completed jobs------------------\nJOBID S CCODE PAR EFFIC\n", "Moab's showq"),
+        ("03/01/2026 11:00:10;0100;PBS_Server;Job;21.srv;enqueuing into workq, state 1 hop 1\n", "(server_logs)"),
+        ("03/01/2026 11:00:10.123456;0008;Server@srv;Job;21.srv;Job Run at request of root\n", "(server_logs)"),
+        ("Job Id: 21.srv\n    Job_Name = a\n", "qstat shows"),
+        ("=" * 62 + "\nqname        all.q\nhostname     n1\n", "qacct's report"),
+        ('"JOB_NAME","COBALT_JOBID","MACHINE_NAME"\n"7.theta","7","theta"\n', "composite of ALCF"),
+        ("<!DOCTYPE html>\n<html></html>\n", "a web page"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_log_is_named_with_what_to_take_instead(tmp_path, text, says):
+    path = tmp_path / "tried"
+    path.write_text(text)
+    with pytest.raises(TraceError) as caught:
+        load(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path}: not a trace in a known format")
+    assert says in said
+    assert said.count(";") <= 3, "one hint, not several"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"PK\x03\x04rest", "a ZIP archive"),
+        (b"BZh91AY", "bzip2"),
+        (b"\x28\xb5\x2f\xfdrest", "zstd"),
+        ("JobID|State".encode("utf-16"), "UTF-16"),
+        (b"PAR1rest", "Parquet"),
+        (b"SQLite format 3\x00", "SQLite"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_too(tmp_path, content, says):
+    path = tmp_path / "tried"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=says):
+        load(path)
+
+
+def test_what_is_not_known_gets_no_hint(tmp_path):
+    path = tmp_path / "tried"
+    path.write_text("a shopping list\n")
+    with pytest.raises(TraceError, match=r"usage_series\)$"):
+        load(path)
+
+
+def test_the_command_for_the_grid_workload_format_makes_an_swf_log(tmp_path):
+    path = tmp_path / "das2.gwf"
+    path.write_text(GWF)
+    with pytest.raises(TraceError) as caught:
+        load(path)
+    command = str(caught.value).partition("SWF: ")[2].replace("IN", str(path))
+    command = command.replace("out.swf", str(tmp_path / "out.swf"))
+    subprocess.run(command, shell=True, check=True)  # noqa: S602 - the command of the hint
+    log = load(tmp_path / "out.swf")
+    assert [column.tolist() for column in log.columns[:9]] == [
+        [1], [1138000000], [10], [100], [2], [-1], [-1], [2], [900],
+    ]  # fmt: skip

@@ -1,0 +1,96 @@
+"""A cloud, a batch system and the Balancer between them, and what a user and an operator do with them."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from balancer.client import Balancer
+from nova_kit.rig import RAM_MB, VCPUS, until
+
+NODES = tuple(f"n{number:02d}" for number in range(1, 7))
+
+
+class Site:
+    """All of it, and what a user and an operator do with it."""
+
+    def __init__(self, nova, batch, status):
+        self.nova, self.batch, self.status = nova, batch, status
+        self.admin = nova.connect()
+        self.user = nova.connect("demo")
+        self.balancer = Balancer(batch.url, name="operator", patience_s=30)
+        for name, share in (("node", 1), ("half", 2), ("third", 3)):
+            self.admin.compute.create_flavor(name=name, vcpus=VCPUS // share, ram=RAM_MB // share, disk=10)
+
+    def create(self, count=1, *, flavor="node", connection=None, named="", **more):
+        """The servers of one create, named after it."""
+        cloud = connection or self.user
+        name = named or f"s{random.randrange(10**9)}"
+        cloud.compute.create_server(
+            name=name, image_id=cloud.image.find_image("tiny").id, flavor_id=cloud.compute.find_flavor(flavor).id,
+            networks="none", min_count=count, max_count=count, **more,
+        )  # fmt: skip
+        return name
+
+    def servers(self, name=""):
+        return [each for each in self.admin.compute.servers(all_projects=True) if each.name.startswith(name)]
+
+    def decided(self, name, count=1):
+        """Status -> hosts, once none of its servers is under way any more."""
+
+        def ended():
+            found = self.servers(name)
+            return found if len(found) == count and all(each.status != "BUILD" for each in found) else None
+
+        found = {}
+        for each in until(ended, f"{name} is decided\n{self.nova.log()}"):
+            found.setdefault(each.status, []).append(each.compute_host)
+        return {status: sorted(hosts, key=str) for status, hosts in found.items()}
+
+    def delete(self, name=""):
+        for each in self.servers(name):
+            self.admin.compute.delete_server(each, ignore_missing=True)
+
+    def act(self, server, action, version="2.96", **arguments):
+        """What only administrators do to a server."""
+        path = f"/servers/{server.id}/action"
+        answer = self.admin.compute.post(path, json={action: arguments}, microversion=version)
+        assert answer.status_code in (200, 202, 204), answer.text
+
+    def waits(self):
+        """A create of one while every node runs a job."""
+        self.batch.start_job(*NODES)
+        name = self.create()
+        until(self.waiting, f"the create waits\n{self.nova.log()}")
+        return name
+
+    def service(self, host):
+        (found,) = (s for s in self.admin.compute.services(binary="nova-compute") if s.host == host)
+        return found
+
+    def force_down(self, host, is_down):
+        """What a monitoring does to the compute service of a host that is gone: only then may servers be evacuated."""
+        found = self.admin.compute.get("/os-services?binary=nova-compute", microversion="2.96").json()
+        (service,) = (each["id"] for each in found["services"] if each["host"] == host)
+        body = {"forced_down": is_down}
+        answer = self.admin.compute.put(f"/os-services/{service}", json=body, microversion="2.96")
+        assert answer.status_code == 200, answer.text
+
+    def states(self):
+        return {node.name: node.state for node in self.balancer.nodes()}
+
+    def allocated(self):
+        return sorted(name for name, state in self.states().items() if state == "OD_ALLOC")
+
+    def waiting(self):
+        return self.balancer.requests(state="waiting")
+
+    def intruders(self):
+        return json.loads(self.status.read_text())["intruders"]
+
+    def is_home(self):
+        return (
+            not self.servers()
+            and set(self.states().values()) <= {"OA_IDLE", "OA_BUSY"}
+            and not self.waiting()
+        )
