@@ -43,7 +43,7 @@ from emulator.harness.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Heap, Ints, Ints32, State
 
 
 @inlined
