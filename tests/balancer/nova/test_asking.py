@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from balancer.client import Balancer, Unreachable
@@ -345,6 +348,16 @@ def test_who_waits_for_the_list_that_another_create_asks_for_has_no_more_patienc
     asking = asker(url, patience_s=0.0)
     with asking._nodes._lock:
         assert asking.passing(create(hosts=("other",))) == frozenset()
+
+
+def test_in_novas_scheduler_it_needs_requests_and_nothing_else():
+    """It runs in Nova's environment, which has no packages of ours."""
+    program = (
+        "import sys, requests; known = set(sys.modules); import balancer.nova.asking;"
+        "print({name.partition('.')[0] for name in set(sys.modules) - known} - set(sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("{'balancer'}\n", "")
 
 
 @pytest.mark.parametrize(
