@@ -34,7 +34,7 @@ def class_figures(record: RunRecord) -> dict[str, Any]:
     changes = np.bincount(resized, minlength=len(record.jobs))[rows]
     kind = record.jobs.column(COLUMN, 0)[rows]
     figures: dict[str, Any] = {
-        "slowdown_weighted_by_area": _weighted(area, response, length),
+        "slowdown_by_real_length": _weighted(area, response, length),
         "mean_queue_at_submit": job_figures.mean(queue_at_submit(submit, start)),
     }
     figures |= _of_some("", wait, response, width, changes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState
+from emulator.harness.record import JobState, RunOutcome
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -45,8 +45,22 @@ def response_us(submit_us: Times, end_us: Times) -> Times:
     return end_us - submit_us
 
 
+def owed_us(record: RunRecord, rows: NDArray[np.intp]) -> Times:
+    """Run time that each of the jobs `rows` owed: alone, on the size that it asked for. Slowdowns divide by it.
+
+    That of the workload; of a job that its walltime limit ended at most the time until then. It is end - start where
+    nothing stretches a job, and stays the same where sharing, resizing, suspension or overhead do (S_OSub of Minami et
+    al. 2023, equation 2, and the work that a job has to do in Hungershoefer 2004, section 4).
+    """
+    owed = record.jobs.run_us[rows]
+    length = record.end_us[rows] - record.start_us[rows]
+    killed = np.zeros(len(record.jobs), np.bool_)
+    killed[record.runs.job[record.runs.outcome == RunOutcome.KILLED]] = True
+    return np.where(killed[rows], np.minimum(owed, length), owed)
+
+
 def bounded_slowdown(response: Times, run: Times, *, threshold_s: float = 10) -> Ratios:
-    """Bounded slowdown of each job: max(1, response / max(run, threshold)).
+    """Bounded slowdown of each job: max(1, response / max(run, threshold)), with the run time that it owed.
 
     Feitelson and Rudolph 1998 ("Metrics and benchmarking for parallel job scheduling"), threshold 10 s. The
     threshold keeps very short jobs from ruling the mean. Wang 2017, eq. 21 divides wait + max(run, threshold)

@@ -38,6 +38,8 @@ class NodeTime:
     def utilization(self) -> float | None:
         """UTIL: node-time used by jobs / (nodes * makespan), 0 to 1 (Hungershoefer 2004, section 4).
 
+        Where jobs share cores, of physical cores: a core with several jobs counts once.
+
         "Combined utilization" of Liu 2018, Table I: the sum of the batch and the on-demand share.
         """
         return self._share(self.batch_node_us + self.ondemand_node_us)
@@ -86,14 +88,48 @@ def node_time(record: RunRecord) -> NodeTime:
         requeued += int(used.sum(where=outcome == RunOutcome.REQUEUED))
         first_us = min(first_us, int(jobs.submit_us[job].min()))
         last_us = max(last_us, int(end.max()))
+    overhead = batch + ondemand - int(runs.done_node_us.sum()) if runs.has_work else 0
+    nodes, core = len(record.node_names), core_of_slot(record)
+    if core is not None:
+        nodes, batch, ondemand = int(core.max()) + 1, _busy_core_us(record, core), 0
     return NodeTime(
         batch_node_us=batch,
         ondemand_node_us=ondemand,
         lost_node_us=int(runs.lost_node_us.sum()) if runs.has_work else requeued,
-        overhead_node_us=batch + ondemand - int(runs.done_node_us.sum()) if runs.has_work else 0,
-        nodes=len(record.node_names),
+        overhead_node_us=overhead,
+        nodes=nodes,
         makespan_us=last_us - first_us if len(runs.job) else 0,
     )
+
+
+def core_of_slot(record: RunRecord) -> NDArray[np.int64] | None:
+    """The physical core of each entry of the node table where several jobs share a core (`oversubscribe`).
+
+    Its nodes are slots of cores there, `n001/c03.2` is the second of core 3. None where each job has its nodes alone.
+    """
+    mechanism = record.scenario.get("mechanism")
+    if not isinstance(mechanism, dict) or "oversubscribe" not in mechanism:
+        return None
+    cores = [name.rpartition(".")[0] or name for name in record.node_names]
+    number = {core: place for place, core in enumerate(dict.fromkeys(cores))}
+    return np.array([number[core] for core in cores], np.int64)
+
+
+def _busy_core_us(record: RunRecord, core: NDArray[np.int64]) -> int:
+    """Time in which at least one job is on a core, over all cores."""
+    runs = record.runs
+    run = np.repeat(np.arange(len(runs.job)), np.diff(runs.first))
+    at, start_us, end_us = core[runs.node], runs.start_us[run], ends_us(record)[run]
+    order = np.lexsort((start_us, at))
+    at, start_us, end_us = at[order], start_us[order], end_us[order]
+    if not len(at):
+        return 0
+    # Times of one core after another, so that the latest end so far is never that of another core.
+    base_us = int(start_us.min())
+    shift_us = at * (int(end_us.max()) - base_us + 1)
+    start_us, end_us = start_us - base_us + shift_us, end_us - base_us + shift_us
+    covered_us = np.append(np.int64(0), np.maximum.accumulate(end_us)[:-1])
+    return int(np.maximum(end_us - np.maximum(start_us, covered_us), 0).sum())
 
 
 def last_run_of_job(record: RunRecord) -> NDArray[np.int64]:

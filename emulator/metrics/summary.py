@@ -152,7 +152,8 @@ def _job_means(record: RunRecord, threshold_s: float) -> dict[str, Any]:
     submit, start, end = record.jobs.submit_us[rows], record.start_us[rows], record.end_us[rows]
     wait, response = job_figures.wait_us(submit, start), job_figures.response_us(submit, end)
     median, p90, p95, p99, most = job_figures.percentiles_s(wait, (50, 90, 95, 99, 100))
-    slowdown = job_figures.bounded_slowdown(response, end - start, threshold_s=threshold_s)
+    owed = job_figures.owed_us(record, rows)
+    slowdown = job_figures.bounded_slowdown(response, owed, threshold_s=threshold_s)
     return {
         "mean_wait_s": job_figures.mean_s(wait),
         "median_wait_s": median,
@@ -164,7 +165,7 @@ def _job_means(record: RunRecord, threshold_s: float) -> dict[str, Any]:
         "mean_bounded_slowdown": job_figures.mean(slowdown),
         "bounded_slowdown_threshold_s": threshold_s,
         "slowdown_weighted_by_area": job_figures.slowdown_weighted_by_area(
-            record.jobs.nodes[rows], response, end - start
+            record.jobs.nodes[rows], response, owed
         ),
     }
 

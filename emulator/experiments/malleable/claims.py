@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from emulator.experiments.paper import Options
 
 RESPONSE, WAIT, WIDTH = (f"job_classes.mean_{name}" for name in ("response_s", "wait_s", "width"))
-SLDWA, QUEUE = "job_classes.slowdown_weighted_by_area", "job_classes.mean_queue_at_submit"
+SLDWA, QUEUE = "job_classes.slowdown_by_real_length", "job_classes.mean_queue_at_submit"
 CHANGES, MOST_CHANGES = "job_classes.mean_changes", "job_classes.max_changes"
 USED = "utilization"
 

@@ -85,7 +85,7 @@ class RecordBuilder:
         return RunRecord(
             jobs=JobTable.build(
                 submit_us=np.array([job[0] for job in self.jobs], np.int64) * US,
-                run_us=[US] * len(self.jobs),
+                run_us=np.where(start_us >= 0, end_us - start_us, US),
                 nodes=[job[1] for job in self.jobs],
                 kind=[job[2] for job in self.jobs],
             ),
