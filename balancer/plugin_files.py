@@ -260,6 +260,11 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
             raise PluginError(f"{source}: there is no kind of plug-in {said!r}{nearest(str(said), words)}")
         return words[said]
     found = [group for group, alternatives in kinds.items() if is_like(thing, alternatives)]
+    if len(found) > 1:  # one that asks for the parameters, too, is more exact
+        by_form = [
+            group for group in found if any(name[0] == "." for names in kinds[group] for name in names)
+        ]
+        found = by_form if len(by_form) == 1 else found
     if len(found) == 1:
         return found[0]
     if found:
@@ -272,7 +277,7 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
             f"({name.partition('(')[2]} {noun(group)}"
             for group, alternatives in kinds.items()
             for name in chain.from_iterable(alternatives)
-            if "(" in name
+            if "(" in name and not name.startswith(".")
         )
         raise PluginError(
             f"{source}: a function's arguments say by their names what it is, and {inspect.signature(thing)} says "
@@ -286,7 +291,12 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
 
 
 def _methods(names: tuple[str, ...]) -> str:
-    return ", ".join(f"a function of ({name.partition('(')[2]}" if "(" in name else name for name in names)
+    return ", ".join(
+        f"a function of ({name.partition('(')[2]}"
+        if "(" in name and name[0] != "."
+        else name.removeprefix(".")
+        for name in names
+    )
 
 
 def _name(written: str, thing: Any) -> str:

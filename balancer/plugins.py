@@ -141,7 +141,10 @@ def made(group: str, name: str, plugin: Any, values: Any = None) -> Any:
 
 
 def is_like(thing: Any, alternatives: Iterable[Iterable[str]]) -> bool:
-    """Whether it has all the methods of one of the alternatives."""
+    """Whether it has all the methods of one of the alternatives.
+
+    `plan`: a method; `plan(view)`: it is a function with this parameter; `.plan(view)`: a method with it.
+    """
     return any(all(_has(thing, name) for name in names) for names in alternatives)
 
 
@@ -149,6 +152,12 @@ def _has(thing: Any, name: str) -> bool:
     method, is_form, parameters = name.partition("(")
     if not is_form:
         return hasattr(thing, method)
+    if method.startswith("."):
+        function = getattr(getattr(thing, method[1:], None), "__func__", getattr(thing, method[1:], None))
+        return isinstance(function, FunctionType) and _form(function) in {
+            f"({parameters}",
+            f"(self, {parameters}",
+        }
     return isinstance(thing, FunctionType) and _form(thing) == f"({parameters}"
 
 
@@ -168,7 +177,7 @@ def from_function(thing: Any, alternatives: Iterable[Iterable[str]]) -> Any:
     function = thing.func if isinstance(thing, partial) else thing
     for name in chain.from_iterable(alternatives):
         method, is_form, _ = name.partition("(")
-        if method and is_form and _has(function, name):
+        if method and is_form and method[0] != "." and _has(function, name):
             return SimpleNamespace(**{method: thing})
     return thing
 

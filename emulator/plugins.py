@@ -21,6 +21,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.speedups": (("of",),),
     "emulator.failures": (("outages",),),
     "emulator.schedulers": (("decide",), ("make_cluster",), ("decide(now, view)",)),
+    "emulator.run_time_predictors": ((".predict(job, history)",), ("predict(job, history)",)),
     "emulator.backfills": (("may_start",), ("may_start(job, reservation)",)),
     "emulator.queue_orders": (
         ("(jobs, config)",),
@@ -58,6 +59,7 @@ CALLED_BACK: Mapping[str, Mapping[str, str]] = {
     "emulator.schedulers": {},
     "emulator.backfills": {},
     "emulator.queue_orders": {},
+    "emulator.run_time_predictors": {"on_job_end": ""},
 }
 """The methods `on_...` that plug-ins of these kinds are called back by, with the attribute that one needs."""
 

@@ -98,7 +98,7 @@ def schedulers(as_json: bool) -> None:
             "default": {} if field.default is dataclasses.MISSING else field.default,
         }
         for field in dataclasses.fields(SchedulerConfig)
-        if field.name not in {"order", "priorities", "decide", "rule"}
+        if field.name not in {"order", "priorities", "decide", "rule", "predict"}
     }
     if as_json:
         click.echo(json.dumps({"orders": orders, "options": options}, indent=2))

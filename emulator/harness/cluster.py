@@ -58,6 +58,8 @@ class Cluster(ClusterViews):
     `simulated`: jobs end by themselves after their run time; otherwise `end` says so.
     """
 
+    predicts = False
+
     def __init__(
         self,
         node_count: int,
@@ -72,6 +74,10 @@ class Cluster(ClusterViews):
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
         if scheduler.virtual_only and not simulated:
             raise ValueError(f"scheduler {scheduler.virtual_only[0]}: this is known in virtual time only")
+        if scheduler.predict is not None and not self.predicts:
+            raise ValueError(
+                "scheduler predict: run times are predicted where whole nodes of one kind are counted"
+            )
         self.scheduler = scheduler
         self.node_count = node_count
         self._known = JobTable.empty() if jobs is None else jobs
@@ -179,8 +185,6 @@ class Cluster(ClusterViews):
             self._chooser.check()
         elif self._asked is not None:
             self._asked.check()
-
-    # What a reader may look at, beside what every machine tells.
 
     # Simulated time.
 

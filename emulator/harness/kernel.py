@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
@@ -14,6 +15,7 @@ from emulator.harness.tables import (
     AT_PASS,
     AT_UNTIL,
     BATCH,
+    CORRECT,
     ENDS_BY_START,
     ESTIMATE,
     EVERY_EVENT,
@@ -92,6 +94,8 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     """
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
     if reg[EXACT_FIRST]:
+        if reg[CORRECT]:
+            call_hook(reg[CORRECT], 0, now)
         for k in range(reg[HEAP_N]):
             who = heap[k].key
             if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:

@@ -97,6 +97,15 @@ def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expect
 
 
 @compiled
+def expect(state: State, who: int, expected: int) -> None:
+    """A running job is expected to end at another time; it ends when it did."""
+    job, _, _, _, plan, blocks, _, _, _, _, _, reg = state
+    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    plan_insert(plan, blocks, reg, expected, job[who, RETURNS])
+    job[who, EXPECTED] = expected
+
+
+@compiled
 def retime(state: State, who: int, end: int, expected: int) -> None:
     """A running job ends at another time than was thought; NEVER: not by itself."""
     job, _, _, _, plan, blocks, heap, _, _, _, _, reg = state

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.cluster import Cluster
 from emulator.harness.compact_cluster import CompactCluster
 from emulator.harness.loop import Loop
 from emulator.harness.placed_cluster import PlacedCluster
+from emulator.harness.predicting_cluster import cluster_for
 
 if TYPE_CHECKING:
+    from emulator.harness.cluster import Cluster
     from emulator.harness.interconnect import Interconnect
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.placement import Placement
@@ -35,9 +36,8 @@ def make_cluster(
     if interconnect is not None:
         return CompactCluster(node_count, scheduler, jobs, interconnect)
     own = scheduler.make_machine()
-    return (
-        Cluster(node_count, scheduler, jobs) if own is None else own.make_cluster(node_count, scheduler, jobs)
-    )
+    make = cluster_for if own is None else own.make_cluster
+    return make(node_count, scheduler, jobs)
 
 
 def simulate(

@@ -46,6 +46,7 @@ class SchedulerConfig:
     `decide` names a whole scheduler of the group `emulator.schedulers`, which needs no order; `rule` one of
     `emulator.backfills`, which says who may start behind the head. In a scenario their names may stand for `order` and
     `backfill`. `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
+    `predict` names a plug-in of `emulator.run_time_predictors`, by which the scheduler goes instead of the estimates.
     `cycle_s`: passes happen at multiples of it only (0: whenever something happens); in virtual time.
     """
 
@@ -66,6 +67,7 @@ class SchedulerConfig:
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
     rule: str | dict[str, Any] | None = None
+    predict: str | dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for field_ in dataclasses.fields(self):
@@ -91,10 +93,25 @@ class SchedulerConfig:
                 raise ValueError(f"scheduler {name}: goes with `pass: event`")
         self.make_order()
         self.make_plain()
+        self._check_predictor()
 
     def _is_set(self, name: str) -> bool:
         """Whether this option is not at its default, which is a plain value."""
         return bool(getattr(self, name) != type(self).__dataclass_fields__[name].default)
+
+    def _check_predictor(self) -> None:
+        from emulator.schedulers.run_times import make_predictor  # noqa: PLC0415 - few schedulers have one
+
+        if self.predict is None:
+            return
+        if self.make_machine() is not None:
+            raise ValueError(f"scheduler predict: {self.label} goes by limits of its own; leave it out")
+        make_predictor(self.predict)
+
+    @property
+    def predict_name(self) -> str:
+        """The name of the predictor of run times, without its parameters; empty without one."""
+        return "" if self.predict is None else _name(self.predict)
 
     @property
     def virtual_only(self) -> list[str]:
@@ -191,7 +208,7 @@ def _allowed() -> dict[str, tuple[Any, ...]]:
     return {name: get_args(hint) for name, hint in get_type_hints(SchedulerConfig).items()}
 
 
-_NAMES_PLUGINS = ("order", "decide", "rule")
+_NAMES_PLUGINS = ("order", "decide", "rule", "predict")
 
 
 def _name(item: Any) -> str:

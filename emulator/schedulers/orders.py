@@ -71,6 +71,10 @@ def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np
     order = config.make_order()
     if config.cycle_s:
         raise ValueError(f"{who}: this machine makes its passes when something happens; cycle_s must be 0")
+    if config.predict is not None:
+        raise ValueError(
+            f"{who}: this machine goes by users' estimates; leave the scheduler option predict out"
+        )
     for name in config.virtual_only:
         raise ValueError(
             f"{who}: this machine has ends and heads of its own; leave the scheduler option {name} out"

@@ -51,6 +51,7 @@ def check(scenario: Scenario) -> None:
         ("scheduler.head_waits", scheduler.head_waits),
         ("scheduler.pass: event", scheduler.pass_ == "event"),  # noqa: S105 - a scheduling pass
         ("a scheduler of its own", scheduler.is_plain),
+        ("scheduler.predict", scheduler.predict is not None),
         (f"the queue order {scheduler.order_name}", not callable(scheduler.make_order())),
     ):
         if is_there:

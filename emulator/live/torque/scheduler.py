@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.harness.cluster import Cluster
 from emulator.harness.failure import plugin_error
+from emulator.harness.predicting_cluster import cluster_for
 from emulator.harness.record import JobState
 from emulator.live.torque import errors
 from emulator.live.torque.export import export_jobs
@@ -90,7 +90,7 @@ class QueueScheduler:
         self.is_over = False
         self._queues = config.queues
         self._executor = executor
-        self.cluster = Cluster(len(config.nodes), config.scheduler, simulated=False)
+        self.cluster = cluster_for(len(config.nodes), config.scheduler, simulated=False)
         self.cluster.take_offline(range(len(config.nodes)), 0)
         self._users: dict[str, int] = {}
         self._pool: set[int] = set()

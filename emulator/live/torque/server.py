@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
-from emulator.harness.cluster import Cluster
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.mechanism import HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.predicting_cluster import cluster_for
 from emulator.harness.warm import warm_mechanism
 from emulator.live.failure import Failure, forget_failure, write_failure
 from emulator.live.process import stop_on_signal, write_address
@@ -61,7 +61,7 @@ def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: 
     parts: dict[str, Any] = {"node_names": config.nodes, "executor": executor, "effects": effects}
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
     if maker is None:
-        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
+        cluster = cluster_for(len(config.nodes), config.scheduler, jobs, simulated=False)
         return MechanismScheduler(cluster, mechanism, name, **parts)
     warm_mechanism(mechanism)  # a clock at a free pace would run on meanwhile
     try:
