@@ -148,7 +148,7 @@ class Predictions:
         if not self._exact_first:
             return ended[::-1]
         standing = heap[: reg[t.HEAP_N]]
-        early = set(standing[standing[:, t.AT] <= reg[t.NOW], t.WHO].tolist())
+        early = set(standing["key"][standing["at_us"] <= reg[t.NOW]].tolist())
         every = [*self._untold, *ended]
         self._untold = [who for who in every if who in early]
 
