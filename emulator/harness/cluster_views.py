@@ -29,6 +29,7 @@ class IllegalJobTransition(RuntimeError):
 class ClusterViews(TableViews):
     """The part of `Cluster` that only reads."""
 
+    _job: t.Jobs
     _node: t.Nodes
     _node_job: NDArray[np.int64]
     _node_since: NDArray[np.int64]
@@ -43,7 +44,7 @@ class ClusterViews(TableViews):
     node_count: int
 
     @property
-    def kernel_table(self) -> NDArray[np.int64]:
+    def kernel_table(self) -> t.Jobs:
         """`table` for compiled functions, which are compiled for arrays that can be written."""
         return self._job
 
@@ -78,17 +79,17 @@ class ClusterViews(TableViews):
 
     def submitted_us(self, job: int) -> int:
         """When the job was, or will be, submitted."""
-        return int(self._job[job, t.SUBMIT])
+        return int(self._job["submit_us"][job])
 
     def nodes_wanted(self, job: int) -> int:
-        return int(self._job[job, t.NODES])
+        return int(self._job["nodes"][job])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
         """The nodes of a running job; those of its last run, if it has ended or left its memory there."""
-        if int(self._job[job, t.STATE]) not in (JobState.ENDED, JobState.SUSPENDED):
+        if int(self._job["state"][job]) not in (JobState.ENDED, JobState.SUSPENDED):
             self.must_be(job, JobState.RUNNING, "have nodes")
         self._name_nodes()
-        first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
+        first = self._runs[self._job["run_row"][job], t.R_FIRST]
         return self._log[first : first + self.nodes_wanted(job)].copy()
 
     def started_since(self, count: int) -> list[int]:
@@ -109,18 +110,18 @@ class ClusterViews(TableViews):
 
     def run_row(self, job: int) -> int:
         """The row of a job's present or last run in the run table."""
-        return int(self._job[job, t.RUN_ROW])
+        return int(self._job["run_row"][job])
 
     def expected_end_us(self, job: int) -> int:
         """When a running job should be over by its user's estimate."""
-        return int(self._job[job, t.EXPECTED])
+        return int(self._job["expected_end_us"][job])
 
     def ended_since(self, count: int) -> list[int]:
         """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
         who, ended = int(self._reg[t.LAST_ENDED]), []
         for _ in range(self.ended_count - count):
             ended.append(who)
-            who = int(self._job[who, t.ENDED_BEFORE])
+            who = int(self._job["ended_before"][who])
         return ended[::-1]
 
     def _show_nodes(self) -> None:
@@ -163,7 +164,7 @@ class ClusterViews(TableViews):
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Nodes of the runs so far that were only counted."""
         runs = self._runs[: self._reg[t.RUNS_N]]
-        width = self._job[runs[:, t.R_JOB], t.NODES]
+        width = self._job["nodes"][runs[:, t.R_JOB]]
         columns = (runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), width)
         return nodes_of_runs(self.node_count, *columns)
 
@@ -183,7 +184,7 @@ class ClusterViews(TableViews):
 
     def must_be(self, job: int, state: JobState, deed: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
-        found = int(self._job[job, t.STATE])
+        found = int(self._job["state"][job])
         if found != state:
             raise IllegalJobTransition(
                 f"job {self.number(job)} cannot {deed}: it is {JobState(found).name}, not {state.name}"
@@ -222,7 +223,7 @@ class ClusterViews(TableViews):
             unknown = np.full(len(self._added), -1)
             extra = {name: np.append(values, unknown) for name, values in extra.items()}
         if self._submits_changed:
-            columns[1] = self._job[: len(self), t.SUBMIT].copy()
+            columns[1] = self._job["submit_us"][: len(self)].copy()
         shown = {name: read_only(values) for name, values in extra.items()}
         return replace(table_of(map(read_only, columns)), extra=shown)
 

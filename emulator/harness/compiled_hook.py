@@ -40,7 +40,8 @@ from emulator.harness.reorder import (
     set_keys,
     sort_queue,
 )  # fmt: skip
-from emulator.harness.tables import JOB_COLUMNS, QUEUE_HI, QUEUE_LO, REGISTERS, RUN_COLUMNS
+from emulator.harness.rows import dtype_of
+from emulator.harness.tables import QUEUE_HI, QUEUE_LO, REGISTERS, RUN_COLUMNS, Job
 from emulator.schedulers.dynamic import WAITING
 
 if TYPE_CHECKING:
@@ -80,9 +81,10 @@ def _pointer(kind: Any, element: Any) -> Any:
 
 
 ints_at = _pointer(types.int64, _INT)
-"""`int64 *` of an address; `ints32_at` and `floats_at` are alike."""
+"""`int64 *` of an address; `ints32_at`, `floats_at` and `jobs_at` are alike."""
 ints32_at = _pointer(types.int32, ir.IntType(32))
 floats_at = _pointer(types.float64, ir.DoubleType())
+jobs_at = _pointer(numba.from_dtype(dtype_of(Job)), ir.ArrayType(ir.IntType(8), dtype_of(Job).itemsize))
 
 
 @compiled
@@ -100,7 +102,7 @@ def reorder(context: int, now: int) -> None:
     """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
     at = carray(ints_at(context), ADDRESSES)
     rooms = at[JOBS_ROOM]
-    job = carray(ints_at(at[A_JOB]), (rooms, JOB_COLUMNS))
+    job = carray(jobs_at(at[A_JOB]), rooms)
     queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
     reg = carray(ints_at(at[A_REG]), REGISTERS)
     view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
-    ESTIMATE,
     FRONT,
     INSTANTS_LEFT,
-    KEY,
     LOG_N,
-    NODES,
     NOT_A_NUMBER,
     ORDER_FAILED,
     QUEUE_HI,
@@ -26,14 +23,13 @@ from emulator.harness.tables import (
     R_JOB,
     R_START,
     RUNS_N,
-    SUBMIT,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.harness.tables import Ints, Ints32, Jobs
 
     Floats = NDArray[np.float64]
 
@@ -116,14 +112,14 @@ def count_usage(
 
 
 @compiled
-def look(job: Ints, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
+def look(job: Jobs, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
     """What an order sees of the waiting jobs, but for usage."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
-        view[who, V_SUBMIT] = job[who, SUBMIT]
-        view[who, V_WAIT] = now - job[who, SUBMIT]
-        view[who, V_ESTIMATE] = job[who, ESTIMATE]
-        view[who, V_NODES] = job[who, NODES]
+        view[who, V_SUBMIT] = job[who].submit_us
+        view[who, V_WAIT] = now - job[who].submit_us
+        view[who, V_ESTIMATE] = job[who].estimate_us
+        view[who, V_NODES] = job[who].nodes
 
 
 @compiled
@@ -147,33 +143,33 @@ def look_at_usage(
 
 
 @compiled
-def set_keys(job: Ints, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) -> None:
+def set_keys(job: Jobs, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) -> None:
     """Keys of the waiting jobs from their priorities `scores`, by row; `bits` is the same memory."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
         if scores[who] != scores[who]:
             reg[ORDER_FAILED] = NOT_A_NUMBER
             reg[INSTANTS_LEFT] = 0
-        if job[who, KEY] != FRONT:
+        if job[who].key != FRONT:
             size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
-            job[who, KEY] = size if bits[who] < 0 else -size
+            job[who].key = size if bits[who] < 0 else -size
 
 
 @compiled
-def first_behind(job: Ints, queue: Ints32, place: int, hi: int) -> int:
+def first_behind(job: Jobs, queue: Ints32, place: int, hi: int) -> int:
     """Where the part of the queue that begins at `place` and is in order ends."""
     place += 1
     while place < hi:
         one = queue[place - 1]
         other = queue[place]
-        if job[one, KEY] > job[other, KEY] or (job[one, KEY] == job[other, KEY] and one > other):
+        if job[one].key > job[other].key or (job[one].key == job[other].key and one > other):
             break
         place += 1
     return place
 
 
 @compiled
-def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32) -> None:
+def merge(job: Jobs, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32) -> None:
     """Make one sorted part of two that are neighbours."""
     count = middle - lo
     for k in range(count):
@@ -184,7 +180,7 @@ def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32
     while left < count and right < hi:
         one = spare[left]
         other = queue[right]
-        if job[other, KEY] < job[one, KEY] or (job[other, KEY] == job[one, KEY] and other < one):
+        if job[other].key < job[one].key or (job[other].key == job[one].key and other < one):
             queue[place] = other
             right += 1
         else:
@@ -198,7 +194,7 @@ def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32
 
 
 @compiled
-def sort_queue(job: Ints, queue: Ints32, reg: Ints, spare: Ints32) -> None:
+def sort_queue(job: Jobs, queue: Ints32, reg: Ints, spare: Ints32) -> None:
     """Sort the queue by (key, job): parts that are in order already are merged in pairs, until there is one."""
     lo = reg[QUEUE_LO]
     hi = reg[QUEUE_HI]

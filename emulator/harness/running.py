@@ -426,7 +426,7 @@ class RunningJobs:
         found = np.empty(len(self._work), np.int64)
         for rows in blocks(len(found)):
             work = self._work[rows]
-            in_phase = work[:, w.ROW] == self._job[rows, t.RUN_ROW] + 1
+            in_phase = work[:, w.ROW] == self._job["run_row"][rows] + 1
             begun = np.where(in_phase, work[:, w.BEGUN], work[:, w.SAVED])
             found[rows] = work[:, w.RUN_US] * work[:, w.WIDTH] - begun
         return found

@@ -11,7 +11,6 @@ from balancer.clock import US, micros
 from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
-from emulator.harness import tables as t
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, Deed, LeaseCloud
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
@@ -265,7 +264,7 @@ class BalancerMechanism:
 
     def _looks(self, job: int, act: Actions) -> tuple[int, int, int]:
         """Of a lease's user: when he asked, how often he looks, and how long he waits for it."""
-        asked_us, run_us = act.cluster.submitted_us(job), int(act.cluster.table[job][t.RUN])
+        asked_us, run_us = act.cluster.submitted_us(job), int(act.cluster.table[job].run_us)
         return asked_us, max(run_us, LEAST_LOOK_US), asked_us + micros(self.wait_s)
 
 

@@ -25,16 +25,11 @@ from emulator.harness.structures import (
     queue_remove,
 )
 from emulator.harness.tables import (
-    END,
-    ESTIMATE,
-    EXPECTED,
     FRONT,
     HEAP_N,
     KEPT_HEAD,
-    KEY,
     LOG_N,
     NEVER,
-    NODES,
     NOW,
     QUEUED,
     R_END,
@@ -42,18 +37,13 @@ from emulator.harness.tables import (
     R_OUTCOME,
     REGISTERS,
     RESIZED,
-    RETURNS,
-    RUN,
-    RUN_ROW,
-    START,
-    STATE,
 )
 from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, NEED, OWNER, PASS_RESCAN, SERIAL
 from emulator.mechanisms.hybrid.deep_queue import waits_here
 from emulator.mechanisms.hybrid.reserved import hold, left
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Heap, Ints, State
+    from emulator.harness.tables import Heap, Ints, Jobs, State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -205,9 +195,9 @@ def claim_of(claims: Claims, more: More, who: int) -> int:
 
 
 @inner
-def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
+def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
     """As `RunningJobs._set_phase`."""
-    work[who, w.ROW] = job[who, RUN_ROW] + 1
+    work[who, w.ROW] = job[who].run_row + 1
     work[who, w.DONE] = done
     work[who, w.SAVED] = saved
     work[who, w.SINCE] = since
@@ -221,24 +211,24 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: 
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
     done, saved = w.done_at(job, work, who, now)
     kept = done if keeps == KEEP_ALL else saved if keeps == KEEP_SAVED else 0
-    note_row(more, job[who, RUN_ROW], done - w.phase_of(job, work, who)[0], done - kept, done)
+    note_row(more, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
     work[who, w.ROW] = 0
     work[who, w.SAVED] = kept
-    if job[who, EXPECTED]:
+    if job[who].expected_end_us:
         heap_remove(heap, reg, who)
     occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
     claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
-    job[who, STATE] = QUEUED
-    job[who, START] = -1
-    job[who, END] = -1
+    job[who].state = QUEUED
+    job[who].start_us = -1
+    job[who].end_us = -1
     queue_insert(job, queue, reg, who)
     run, estimate = w.next_run(work, who)
-    job[who, RUN] = run
-    job[who, ESTIMATE] = estimate
-    job[who, NODES] = work[who, w.WIDTH]
+    job[who].run_us = run
+    job[who].estimate_us = estimate
+    job[who].nodes = work[who, w.WIDTH]
     waits_here(job, claims[3], claims[5], claims[6], who)
 
 
@@ -271,7 +261,7 @@ def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: 
     job, reg = state[0], more[11]
     begun, _, since, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
-    note_row(more, job[who, RUN_ROW], done - begun, 0, done)
+    note_row(more, job[who].run_row, done - begun, 0, done)
     since = max(since, now)
     width = work[who, w.WIDTH]
     guess = since + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, many, num, den)
@@ -284,7 +274,7 @@ def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: 
 @inner
 def end_phase(state: State, work: Work, who: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who, w.ROW] = state[0][who, RUN_ROW] + 1
+    work[who, w.ROW] = state[0][who].run_row + 1
 
 
 @inner
@@ -294,15 +284,15 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
     Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
     """
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
-    had = job[who, NODES]
+    had = job[who].nodes
     many = keeps + fresh.shape[0]
     begin_phase(state, work, more, who, many, now)
-    row = job[who, RUN_ROW]
+    row = job[who].run_row
     first = runs[row, R_FIRST]
-    start = job[who, START]
+    start = job[who].start_us
     runs[row, R_END] = now
     runs[row, R_OUTCOME] = RESIZED
-    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     heap_remove(heap, reg, who)
     for k in range(had - keeps):
         at = had - 1 - k if k < keeps else k
@@ -318,11 +308,11 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
         node[fresh[k]].job = who
         log[reg[LOG_N] + keeps + k] = fresh[k]
     reg[LOG_N] += many
-    job[who, START] = start
-    job[who, NODES] = many
-    job[who, RETURNS] = many
-    job[who, EXPECTED] = more[11][NEXT_GUESS]
-    plan_insert(plan, blocks, reg, job[who, EXPECTED], many)
+    job[who].start_us = start
+    job[who].nodes = many
+    job[who].returns = many
+    job[who].expected_end_us = more[11][NEXT_GUESS]
+    plan_insert(plan, blocks, reg, job[who].expected_end_us, many)
     if more[11][NEXT_END] < NEVER:
         heap_push(heap, reg, more[11][NEXT_END], who)
     end_phase(state, work, who)
@@ -365,8 +355,8 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
     job, queue, reg = state[0], state[3], state[11]
-    job[who, STATE] = QUEUED
-    job[who, KEY] = FRONT
+    job[who].state = QUEUED
+    job[who].key = FRONT
     reg[NOW] = now
     queue_insert(job, queue, reg, who)
 
@@ -390,8 +380,8 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
     job, runs, log = state[0], state[7], state[8]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many: int = job[who, NODES]
+    first = runs[job[who].run_row, R_FIRST]
+    many: int = job[who].nodes
     for k in range(many):
         into[k] = log[first + k]
     return many

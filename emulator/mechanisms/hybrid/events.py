@@ -13,11 +13,7 @@ from emulator.harness.tables import (
     FUTURE,
     HEAP_N,
     NEVER,
-    NODES,
     R_FIRST,
-    RUN_ROW,
-    START,
-    STATE,
 )
 from emulator.mechanisms.hybrid.choices import (
     BY_CUP,
@@ -123,7 +119,7 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
     count[CLAIMS_N] += 1
     one = claim[slot]
     one[C_JOB] = who
-    one[NEED] = state[0][who, NODES]
+    one[NEED] = state[0][who].nodes
     one[IDLE] = 0
     one[HEAD] = -1
     one[DEADLINE] = deadline
@@ -178,8 +174,8 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
             attr[who, GUEST] = -1
             enter(job, work, attr, claims[5], claims[7], who, now)
             claim[slot, HOSTS] -= 1
-            first = runs[job[who, RUN_ROW], R_FIRST]
-            for at in range(first, first + job[who, NODES]):
+            first = runs[job[who].run_row, R_FIRST]
+            for at in range(first, first + job[who].nodes):
                 held[log[at], OWNER] = -1
                 set_online(state, log[at], now)
     close(state, claims, slot, now)
@@ -206,7 +202,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     if is_guest:
         own[who, NOTED] += 1
     malleable = attr[who, CLASS] == MALLEABLE
-    many = job[who, NODES]
+    many = job[who].nodes
     if malleable and reg[WARNING_US] > 0:
         wanted = claim[slot, NEED] - claim[slot, LEAVING_NODES]
         attr[who, LEAVING] = 1
@@ -218,7 +214,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
         reg[WARNED_NODE_US] += many * reg[WARNING_US]
         begin_save(state, work, more, who, now)
         return
-    first = runs[job[who, RUN_ROW], R_FIRST]
+    first = runs[job[who].run_row, R_FIRST]
     stop(state, work, claims, more, who, KEEP_ALL if malleable else KEEP_SAVED, now)
     receive(state, claims, more, slot, who, first, many, now)
 
@@ -230,11 +226,11 @@ def shrink(  # noqa: PLR0917
     """A running malleable job gives its last nodes to the claim."""
     job, runs = state[0], state[7]
     more[11][SHRINKS_N] += 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
+    first = runs[job[who].run_row, R_FIRST]
+    many = job[who].nodes
     change_last(state, work, more, who, many - fewer, more[9][WIDE][:0], now)
     hold_run(state, claims, slot, first + many - fewer, fewer, now)
-    lend(more, claims[0][slot, C_JOB], who, fewer, job[who, START])
+    lend(more, claims[0][slot, C_JOB], who, fewer, job[who].start_us)
 
 
 # The events.
@@ -245,14 +241,14 @@ def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, no
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state[0], state[11]
     own, timers, mine = more[0], more[3], more[11]
-    if own[who, CLAIM] >= 0 or job[who, STATE] != FUTURE:
+    if own[who, CLAIM] >= 0 or job[who].state != FUTURE:
         return
     began = wall_us(more)
     collect(state, claims, now)  # an earlier notice comes first
     predicted = own[who, KNOWN]
     at_most = 0 if on_demand_waits(state) else reg[FREE]
     chose = wall_us(more)
-    missing = job[who, NODES] - at_most
+    missing = job[who].nodes - at_most
     promised = 0
     stops = 0
     if mine[NOTICE_BY] == BY_CUP and missing > 0:
@@ -375,8 +371,8 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    note_move(more, now, RESERVE, first, job[who, NODES])
+    first = runs[job[who].run_row, R_FIRST]
+    note_move(more, now, RESERVE, first, job[who].nodes)
     began = wall_us(more)
     many = nodes_of(state, who, given)
     for k in range(many):
@@ -393,8 +389,8 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
     job, runs = state[0], state[7]
     claim = claims[0]
     own = more[0]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
+    first = runs[job[who].run_row, R_FIRST]
+    many = job[who].nodes
     own[who, WHEN] = -1
     stop(state, work, claims, more, who, KEEP_ALL, now)
     slot = claim_of(claims, more, who)

@@ -18,16 +18,10 @@ from emulator.harness import work as w
 from emulator.harness.compiled import inlined, inner
 from emulator.harness.tables import (
     BATCH,
-    EXPECTED,
-    KIND,
     NEVER,
-    NODES,
     R_JOB,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
-    START,
-    STATE,
 )
 from emulator.mechanisms.hybrid.claims import (
     CLASS,
@@ -42,7 +36,7 @@ from emulator.mechanisms.hybrid.claims import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Jobs, State
     from emulator.harness.work import Work
 
 # Rows of the table, a column for each job. WIDTH: its nodes; ENDS: when it should end by its estimate; PROMISED_TO: the
@@ -53,7 +47,7 @@ _BLOCK_SHIFT = 5
 
 
 @inner
-def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: int) -> None:  # noqa: PLR0917
+def set_cost(job: Jobs, work: Work, attr: Ints, givers: Ints, place: int, now: int) -> None:  # noqa: PLR0917
     """What preempting the job costs from now on until that changes (`view.overhead_at`)."""
     who = givers[GIVER, place]
     setup = work[who, w.SETUP]
@@ -64,7 +58,7 @@ def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: i
     changes = NEVER
     if attr[who, CLASS] != MALLEABLE:
         if interval == 0:
-            base = job[who, START]
+            base = job[who].start_us
             least = 0
             most = NEVER
         else:
@@ -83,7 +77,7 @@ def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: i
 
 
 @inner
-def enter(job: Ints, work: Work, attr: Ints, count: Ints, givers: Ints, who: int, now: int) -> None:  # noqa: PLR0917
+def enter(job: Jobs, work: Work, attr: Ints, count: Ints, givers: Ints, who: int, now: int) -> None:  # noqa: PLR0917
     """A running job may give nodes from now on, or has others than it had."""
     place = attr[who, PLACE]
     if place < 0:
@@ -91,11 +85,11 @@ def enter(job: Ints, work: Work, attr: Ints, count: Ints, givers: Ints, who: int
         count[GIVERS_N] += 1
         attr[who, PLACE] = place
     givers[GIVER, place] = who
-    givers[WIDTH, place] = job[who, NODES]
-    givers[ENDS, place] = job[who, EXPECTED]
+    givers[WIDTH, place] = job[who].nodes
+    givers[ENDS, place] = job[who].expected_end_us
     givers[PROMISED_TO, place] = attr[who, PROMISED]
     is_malleable = attr[who, CLASS] == MALLEABLE
-    givers[SPARE, place] = max(job[who, NODES] - attr[who, LEAST], 0) if is_malleable else 0
+    givers[SPARE, place] = max(job[who].nodes - attr[who, LEAST], 0) if is_malleable else 0
     set_cost(job, work, attr, givers, place, now)
 
 
@@ -122,7 +116,7 @@ def catch_up(state: State, work: Work, attr: Ints, count: Ints, givers: Ints, no
     job, runs, reg = state[0], state[7], state[11]
     for row in range(count[RUNS_SEEN], reg[RUNS_N]):
         who = runs[row, R_JOB]
-        runs_here = job[who, RUN_ROW] == row and job[who, STATE] == RUNNING and job[who, KIND] == BATCH
+        runs_here = job[who].run_row == row and job[who].state == RUNNING and job[who].kind == BATCH
         if runs_here and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
             enter(job, work, attr, count, givers, who, now)
     count[RUNS_SEEN] = reg[RUNS_N]

@@ -14,15 +14,11 @@ from emulator.harness.reshape import occupy
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     BATCH,
-    ESTIMATE,
     KEPT_HEAD,
-    KIND,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
-    RUN,
 )
 from emulator.mechanisms.hybrid.claims import (
     CHANGED,
@@ -60,7 +56,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 from emulator.mechanisms.hybrid.easy import first_new
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Jobs, State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -72,9 +68,9 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     attr, scratch, count = claims[3], claims[4], claims[5]
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
-    end = now + job[who, RUN]
-    expected = now + job[who, ESTIMATE]
-    if width != job[who, NODES]:
+    end = now + job[who].run_us
+    expected = now + job[who].estimate_us
+    if width != job[who].nodes:
         saved = work[who, w.SAVED]
         begin = now + work[who, w.SETUP]
         owed = work[who, w.RUN_US] * work[who, w.WIDTH] - saved
@@ -120,16 +116,16 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
 
 
 @inlined
-def host_in_time(job: Ints, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
+def host_in_time(job: Jobs, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
     """The claim on whose idle nodes the job runs and should end in time, -1 for none: then what it lacks is kept."""
     count = claims[5]
     slot = -1
-    if now + job[who, ESTIMATE] > latest:
-        count[GUEST_LONG] = min(count[GUEST_LONG], job[who, ESTIMATE])
-    elif job[who, NODES] > most:
-        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who, NODES])
+    if now + job[who].estimate_us > latest:
+        count[GUEST_LONG] = min(count[GUEST_LONG], job[who].estimate_us)
+    elif job[who].nodes > most:
+        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who].nodes)
     else:
-        slot = host_of(claims, job[who, NODES], now + job[who, ESTIMATE])
+        slot = host_of(claims, job[who].nodes, now + job[who].estimate_us)
         if slot < 0:
             count[GUEST_WIDE] = 0
     return slot
@@ -150,12 +146,12 @@ def host_of_malleable(claims: Claims, who: int, most: int) -> int:
 
 @inlined
 def host_for(
-    job: Ints, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
+    job: Jobs, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
 ) -> tuple[int, int]:
     """The claim that hosts a job, -1 for none, and on how many nodes: in time (stage 0), or malleable (stage 1)."""
     slot = -1
-    width = job[who, NODES]
-    if job[who, KIND] == BATCH:
+    width = job[who].nodes
+    if job[who].kind == BATCH:
         if stage == 0:
             slot = host_in_time(job, claims, who, most, latest, now)
         else:

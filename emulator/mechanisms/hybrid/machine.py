@@ -150,7 +150,7 @@ class HybridCluster(Cluster):
 
     def index_long_queues(self) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
-        keys = self._job[: len(self), t.KEY]
+        keys = self._job["key"][: len(self)]
         if self._count[c.EASY] and bool((keys[1:] >= keys[:-1]).all()):
             self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
             self._count[c.DEEP_FROM] = LONG_QUEUE

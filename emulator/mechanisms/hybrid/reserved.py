@@ -18,15 +18,12 @@ from emulator.harness.tables import (
     FREE,
     GOES_ON,
     HEAP_N,
-    KIND,
     NEEDS_ROOM,
     NEVER,
-    NODES,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
     R_FIRST,
-    RUN_ROW,
     STOP_ON_END,
 )
 from emulator.mechanisms.hybrid.claims import (
@@ -121,7 +118,7 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
     job, queue, reg = state[0], state[3], state[11]
-    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]], KIND] != BATCH)
+    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
 
 
 @compiled
@@ -157,8 +154,8 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
         claim[guest, HOSTS] -= 1
     if promised >= 0:
         claim[promised, PROMISES] -= 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    for k in range(first, first + job[who, NODES]):
+    first = runs[job[who].run_row, R_FIRST]
+    for k in range(first, first + job[who].nodes):
         which = log[k]
         if guest >= 0 and held[which, OWNER] == guest:
             push_idle(claims, guest, which, now)

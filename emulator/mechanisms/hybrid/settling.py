@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import FREE, NODES, QUEUED, RUNNING, START, STATE
+from emulator.harness.tables import FREE, QUEUED, RUNNING
 from emulator.mechanisms.hybrid.choices import WIDE
 from emulator.mechanisms.hybrid.claims import CLASS, LEAST, LEAVING, MALLEABLE
 from emulator.mechanisms.hybrid.deeds import (
@@ -44,17 +44,17 @@ def expand(  # noqa: PLR0917
     own, loans = more[0], more[5]
     lender = loans[one, LENDER]
     runs_on = (
-        job[lender, STATE] == RUNNING
-        and job[lender, START] == loans[one, SHRUNK_US]
+        job[lender].state == RUNNING
+        and job[lender].start_us == loans[one, SHRUNK_US]
         and attr[lender, LEAVING] < 0
     )
     if not runs_on:
         settle_one(more, one, 0, RESUMED_N, RUNS_NO_MORE)
         return
-    lacks = own[lender, KNOWN] - job[lender, NODES]
+    lacks = own[lender, KNOWN] - job[lender].nodes
     given = max(0, min(nodes.shape[0], lacks))
     if given:
-        change_last(state, work, more, lender, job[lender, NODES], nodes[:given], now)
+        change_last(state, work, more, lender, job[lender].nodes, nodes[:given], now)
     settle_one(more, one, given, EXPANDED_N, HAS_ALL if given == lacks else BROKE)
 
 
@@ -66,10 +66,10 @@ def resume(  # noqa: PLR0917
     job, free, attr, reg = state[0], state[2], claims[3], state[11]
     loans, room, mark = more[5], more[9], more[10]
     lender = loans[one, LENDER]
-    if job[lender, STATE] != QUEUED:
+    if job[lender].state != QUEUED:
         settle_one(more, one, 0, RESUMED_N, WAITS_NO_MORE)
         return
-    wanted = job[lender, NODES]
+    wanted = job[lender].nodes
     least = attr[lender, LEAST] if attr[lender, CLASS] == MALLEABLE else wanted
     width = min(wanted, reg[FREE] - others)
     if width < least:

@@ -8,7 +8,7 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import BATCH, FRONT, HEAP_N, KEY, KIND, NODES, R_FIRST, RUN_ROW
+from emulator.harness.tables import BATCH, FRONT, HEAP_N, R_FIRST
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
     ARRIVED,
@@ -44,10 +44,10 @@ def lease_breaks(  # noqa: PLR0917
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
     job, runs, log = state[0], state[7], state[8]
     own, given, mine = more[0], more[9][FOUND], more[11]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
+    first = runs[job[who].run_row, R_FIRST]
+    many = job[who].nodes
     own[who, d.NOTED] = 0
-    job[who, KEY] = FRONT
+    job[who].key = FRONT
     stop(state, work, claims, more, who, d.KEEP_NOTHING, now)
     if own[who, d.WHEN] >= 0:
         own[who, d.WHEN] = -1
@@ -72,8 +72,8 @@ def job_breaks(  # noqa: PLR0917
     job, runs, log = state[0], state[7], state[8]
     claim, attr = claims[0], claims[3]
     own, keeps = more[0], more[9][WIDE]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
+    first = runs[job[who].run_row, R_FIRST]
+    many = job[who].nodes
     is_leaving = attr[who, LEAVING] >= 0
     malleable = attr[who, CLASS] == MALLEABLE and not is_leaving
     if malleable and many > attr[who, LEAST] and attr[who, GUEST] < 0:
@@ -118,7 +118,7 @@ def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) ->
     mine[d.FAILED_N] += 1
     who = node[which].job
     if who >= 0:
-        if job[who, KIND] == BATCH:
+        if job[who].kind == BATCH:
             job_breaks(state, work, claims, more, who, which, now)
         else:
             lease_breaks(state, work, claims, more, who, which, now)

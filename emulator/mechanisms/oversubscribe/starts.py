@@ -12,14 +12,10 @@ from emulator.harness.tables import (
     R_JOB,
     R_OUTCOME,
     R_START,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
-    START,
     STARTED_N,
-    STATE,
 )
-from emulator.mechanisms.oversubscribe.tables import FIRST_SLOT
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -36,12 +32,12 @@ def book(state: State, who: int, now: int) -> None:
     runs[row, R_END] = -1
     runs[row, R_OUTCOME] = 0
     runs[row, R_FIRST] = reg[LOG_N]
-    place = job[who, FIRST_SLOT]
+    place = job[who].first_slot
     while place >= 0:
         log[reg[LOG_N]] = place
         reg[LOG_N] += 1
         place = slot_next[place]
     reg[STARTED_N] += 1
-    job[who, RUN_ROW] = row
-    job[who, START] = now
-    job[who, STATE] = RUNNING
+    job[who].run_row = row
+    job[who].start_us = now
+    job[who].state = RUNNING

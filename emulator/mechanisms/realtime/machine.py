@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
@@ -44,6 +45,8 @@ class RealtimeMachine(TableViews):
     Raises ValueError for a job that fits nowhere and a scheduler that has no meaning here.
     """
 
+    _job: t.Jobs
+
     def __init__(
         self,
         layout: Layout,
@@ -72,7 +75,7 @@ class RealtimeMachine(TableViews):
         self._job = self._job_rows(units, interval_us)
         self._reg = np.zeros(t.REGISTERS, np.int64)
         if scheme == "hpq" and not hpq_blocks:
-            self._job[: len(jobs)][realtime, t.KEY] = _FRONT
+            self._job["key"][: len(jobs)][realtime] = _FRONT
             scheme = "baseline"
         self._set_registers(scheme, io, to_the_back=to_the_back)
         self._tables = self._layout_tables()
@@ -87,20 +90,20 @@ class RealtimeMachine(TableViews):
         self._take = np.zeros(2 * count, np.int8)
         self._make_state()
 
-    def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> t.Jobs:
         jobs, sizes = self._jobs, self.layout.sizes
-        rows = np.zeros((len(jobs) + 1, t.JOB_COLUMNS), np.int64)
+        rows = new_rows(t.Job, len(jobs) + 1)
         body = rows[: len(jobs)]
-        body[:, t.SUBMIT] = jobs.submit_us
-        body[:, t.RUN] = jobs.run_us
-        body[:, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
-        body[:, t.UNITS] = units
-        body[:, t.CLASS] = np.searchsorted(sizes, units) if len(sizes) else -1
-        body[:, t.KEY] = static_keys(jobs, self.scheduler, "realtime")
-        body[:, t.REALTIME] = self.realtime
-        body[:, t.INTERVAL] = np.where(self.realtime, 0, interval_us)
-        for column in (t.START, t.END, t.PLACE, t.RUN_ROW):
-            body[:, column] = -1
+        body["submit_us"][:] = jobs.submit_us
+        body["run_us"][:] = jobs.run_us
+        body["estimate_us"][:] = np.maximum(jobs.estimate_us, 1)
+        body["nodes"][:] = units
+        body["size_class"][:] = np.searchsorted(sizes, units) if len(sizes) else -1
+        body["key"][:] = static_keys(jobs, self.scheduler, "realtime")
+        body["realtime"][:] = self.realtime
+        body["interval_us"][:] = np.where(self.realtime, 0, interval_us)
+        for column in ("start_us", "end_us", "place", "run_row"):
+            body[column][:] = -1
         return rows
 
     def _set_registers(self, scheme: str, io: CheckpointIO, *, to_the_back: bool) -> None:
@@ -193,19 +196,19 @@ class RealtimeMachine(TableViews):
     def account(self, job: int) -> Account:
         """`HasAccounts`: work in node-us. Reading back and writing are times in which the job does nothing."""
         row, nodes = self._job[job], int(self._jobs.nodes[job])
-        phase = int(row[t.PHASE])
+        phase = int(row.phase)
         writes = phase in (t.WRITING, t.LEAVING)
         return Account(
-            total=int(row[t.RUN]) * nodes,
-            done=int(row[t.BASE]) * nodes,
-            since_us=int(row[t.SINCE]) if phase == t.WORKING else NEVER_US,
-            saved=int(row[t.SAVED]) * nodes,
+            total=int(row.run_us) * nodes,
+            done=int(row.base_us) * nodes,
+            since_us=int(row.since_us) if phase == t.WORKING else NEVER_US,
+            saved=int(row.saved_us) * nodes,
             save_us=int(io_end(self._job, self._reg, job)) if writes else NEVER_US,
         )
 
     def left(self, job: int, row: int) -> tuple[int, int]:
         """`HasAccounts`."""
-        nodes, saved = int(self._jobs.nodes[job]), int(self._job[job, t.SAVED])
+        nodes, saved = int(self._jobs.nodes[job]), int(self._job["saved_us"][job])
         return (saved + int(self._runs[row, t.R_LOST])) * nodes, saved * nodes
 
     @property

@@ -10,6 +10,7 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled
+from emulator.harness.rows import new_rows
 from emulator.mechanisms.hybrid import choices
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deeds as d
@@ -51,7 +52,7 @@ class Machine:
     def __init__(self, seed):
         rng = self.rng = np.random.default_rng([seed, 5])
         self.now = 0
-        self.job = np.zeros((ROWS, t.JOB_COLUMNS), np.int64)
+        self.job = new_rows(t.Job, ROWS)
         self.work = np.zeros((ROWS, w.WORK_COLUMNS), np.int64)
         self.work[:, w.WIDTH] = rng.choice([1, 1, 1, 2, 5, 30], ROWS)
         self.work[:, w.RUN_US] = rng.choice([50, 200, 1000], ROWS)
@@ -95,8 +96,8 @@ class Machine:
         row = self.reg[t.RUNS_N]
         self.runs[row, t.R_JOB] = who
         self.reg[t.RUNS_N] += 1
-        self.job[who, [t.RUN_ROW, t.STATE, t.NODES]] = row, t.RUNNING, nodes
-        self.job[who, t.EXPECTED] = self.now + self.rng.choice([40, 90, 300, 2000])
+        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = row, t.RUNNING, nodes
+        self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
 
     def starts(self, who):
         nodes = self.work[who, w.WIDTH]
@@ -105,15 +106,15 @@ class Machine:
         if self.busy + self.work[who, w.WIDTH] > NODES:
             return
         self.busy += self.work[who, w.WIDTH]
-        self.job[who, t.START] = self.now
-        self.job[who, t.KIND] = self.rng.random() < 0.05
+        self.job["start_us"][who] = self.now
+        self.job["kind"][who] = self.rng.random() < 0.05
         self.attr[who, c.GUEST] = 3 if self.rng.random() < 0.1 else -1
         self.begin_run(who, nodes)
 
     def ends(self, who):
         leave(self.attr, self.count, self.givers, who)
         self.attr[who, [c.GUEST, c.PROMISED, c.LEAVING]] = -1
-        self.job[who, t.STATE] = t.QUEUED
+        self.job["state"][who] = t.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
     def changes(self, who):
@@ -130,7 +131,7 @@ class Machine:
             self.attr[who, c.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
         elif what == 3 and self.attr[who, c.GUEST] >= 0:  # its claim is over
             self.attr[who, c.GUEST] = -1
-            if self.job[who, t.KIND] == t.BATCH:
+            if self.job["kind"][who] == t.BATCH:
                 enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
         elif what > 3:
             self.ends(who)
@@ -138,7 +139,7 @@ class Machine:
     def goes_on(self):
         self.now += int(self.rng.choice([0, 1, 5, 30, 400]))
         for who in self.rng.integers(0, ROWS, 60).tolist():
-            if self.job[who, t.STATE] == t.RUNNING:
+            if self.job["state"][who] == t.RUNNING:
                 self.changes(who)
             else:
                 self.starts(who)
@@ -146,8 +147,8 @@ class Machine:
     def may_give(self):
         job, attr = self.job, self.attr
         return np.flatnonzero(
-            (job[:, t.STATE] == t.RUNNING)
-            & (job[:, t.KIND] == t.BATCH)
+            (job["state"][:] == t.RUNNING)
+            & (job["kind"][:] == t.BATCH)
             & (attr[:, c.GUEST] < 0)
             & (attr[:, c.LEAVING] < 0)
         )
