@@ -89,7 +89,7 @@ class AskedOrder:
             self._count[r.ACCOUNTS_N] += 1
         return found
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Ints, reg: t.Ints) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
         if len(self._view) != len(job):

@@ -124,7 +124,7 @@ class Chooser:
         if self._order is not None:
             self._order.learn(jobs, first)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Ints, reg: t.Ints, started: t.Ints32) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints, started: t.Ints32) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg, self._started = job, queue, runs, reg, started
         if self._order is not None:
@@ -179,8 +179,8 @@ class Chooser:
         """The batch jobs that run, in order of start."""
         count = int(self._reg[t.RUNS_N])
         rows = np.concatenate((self._open, np.arange(self._runs_seen, count)))
-        self._open, self._runs_seen = rows[self._runs[rows, t.R_END] < 0], count
-        return self._seen.running(self._job, self._runs[self._open, t.R_JOB], now_us)
+        self._open, self._runs_seen = rows[self._runs["end_us"][rows] < 0], count
+        return self._seen.running(self._job, self._runs["job"][self._open], now_us)
 
 
 def _rows_of(starts: Iterable[Any], waiting: tuple[Job, ...], rows: list[int], free: int) -> list[int]:

@@ -228,7 +228,7 @@ class Cluster(ClusterViews):
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)
-        self._runs = np.concatenate((self._runs, no_runs(spare)))
+        self._runs = longer(self._runs, spare)
         self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
         self._make_state()
 
@@ -399,7 +399,7 @@ class Cluster(ClusterViews):
     ) -> None:
         """A suspended job waits again: `outcome` is what became of its run after all."""
         self.must_be(job, JobState.SUSPENDED, "lose its memory")
-        self._runs[self.run_row(job), t.R_OUTCOME] = outcome
+        self._runs["outcome"][self.run_row(job)] = outcome
         self._wait_again(job, front=front)
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
@@ -498,6 +498,6 @@ class Cluster(ClusterViews):
         occupancy.start_on(self._state, job, chosen, now_us)
 
 
-def no_runs(count: int) -> NDArray[np.int64]:
+def no_runs(count: int) -> t.Runs:
     """Empty rows of the run table. Memory that is not used costs nothing."""
-    return np.zeros((count, t.RUN_COLUMNS), np.int64)
+    return new_rows(t.Run, count)

@@ -30,6 +30,7 @@ class ClusterViews(TableViews):
     """The part of `Cluster` that only reads."""
 
     _job: t.Jobs
+    _runs: t.Runs
     _node: t.Nodes
     _node_job: NDArray[np.int64]
     _node_since: NDArray[np.int64]
@@ -89,12 +90,12 @@ class ClusterViews(TableViews):
         if int(self._job["state"][job]) not in (JobState.ENDED, JobState.SUSPENDED):
             self.must_be(job, JobState.RUNNING, "have nodes")
         self._name_nodes()
-        first = self._runs[self._job["run_row"][job], t.R_FIRST]
+        first = self._runs["first"][self._job["run_row"][job]]
         return self._log[first : first + self.nodes_wanted(job)].copy()
 
     def started_since(self, count: int) -> list[int]:
         """Jobs that began a run after the first `count` runs, in order; one that began twice is there twice."""
-        jobs: list[int] = self._runs[count : self._reg[t.RUNS_N], t.R_JOB].tolist()
+        jobs: list[int] = self._runs["job"][count : self._reg[t.RUNS_N]].tolist()
         return jobs
 
     @property
@@ -142,10 +143,12 @@ class ClusterViews(TableViews):
         reg[t.NODES_KEPT] = True
         runs = self._runs[: reg[t.RUNS_N]]
         nodes = self._log[: reg[t.LOG_N]]
-        run = np.repeat(np.arange(len(runs)), np.diff(runs[:, t.R_FIRST], append=len(nodes)))
-        is_over = runs[run, t.R_END] >= 0
-        self._node["since_us"][nodes[is_over]] = runs[run[is_over], t.R_END]  # of several the last one counts
-        self._node["job"][nodes[~is_over]] = runs[run[~is_over], t.R_JOB]
+        run = np.repeat(np.arange(len(runs)), np.diff(runs["first"], append=len(nodes)))
+        is_over = runs["end_us"][run] >= 0
+        self._node["since_us"][nodes[is_over]] = runs["end_us"][
+            run[is_over]
+        ]  # of several the last one counts
+        self._node["job"][nodes[~is_over]] = runs["job"][run[~is_over]]
         self._node["place"][self._free[: reg[t.FREE]]] = np.arange(reg[t.FREE])
 
     def choose_nodes_afterwards(self) -> None:
@@ -164,8 +167,8 @@ class ClusterViews(TableViews):
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Nodes of the runs so far that were only counted."""
         runs = self._runs[: self._reg[t.RUNS_N]]
-        width = self._job["nodes"][runs[:, t.R_JOB]]
-        columns = (runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), width)
+        width = self._job["nodes"][runs["job"]]
+        columns = (runs["start_us"].copy(), runs["end_us"].copy(), width)
         return nodes_of_runs(self.node_count, *columns)
 
     def _name_nodes(self) -> None:
@@ -177,7 +180,7 @@ class ClusterViews(TableViews):
         runs = self._runs[: reg[t.RUNS_N]]
         self._log[: len(nodes)] = nodes
         is_free = np.ones(self.node_count, np.bool_)
-        open_ = runs[:, t.R_END] < 0
+        open_ = runs["end_us"] < 0
         is_free[nodes[np.repeat(open_, np.diff(first))]] = False
         self._free[: reg[t.FREE]] = np.flatnonzero(is_free)[::-1]
         reg[t.COUNTS_ONLY] = False
@@ -193,11 +196,10 @@ class ClusterViews(TableViews):
 
     def story(self, job: int) -> str:
         """The runs of a job so far, for messages."""
-        rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
+        rows = np.flatnonzero(self._runs["job"][: self._reg[t.RUNS_N]] == job)
         runs = ", ".join(
-            f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
-            f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
-            for row in rows
+            f"ran {run.start_us / 1e6:g}-{run.end_us / 1e6:g} s ({RunOutcome(int(run.outcome)).name.lower()})"
+            for run in self._runs[rows]
         )
         return f"; so far it {runs}" if runs else ""
 

@@ -25,29 +25,24 @@ from emulator.harness.tables import (
     LAST_ENDED,
     LOG_N,
     NODES_KEPT,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
     RUNNING,
     RUNS_N,
     SIMULATED,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, State
+    from emulator.harness.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, Runs, State
 
 
 @inlined
-def begin_run(job: Jobs, runs: Ints, reg: Ints, who: int, now: int) -> None:
+def begin_run(job: Jobs, runs: Runs, reg: Ints, who: int, now: int) -> None:
     """The part of a start that is the same for every job: its state and its row in the run table."""
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
     job[who].run_row = row
     job[who].state = RUNNING
     job[who].start_us = now
@@ -55,7 +50,7 @@ def begin_run(job: Jobs, runs: Ints, reg: Ints, who: int, now: int) -> None:
 
 @inlined
 def start_chosen(
-    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Ints, log: Ints32,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Runs, log: Ints32,
     started: Ints32, reg: Ints, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
@@ -94,7 +89,7 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
 
 @inlined
 def end_job(
-    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Ints, log: Ints32, reg: Ints,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32, reg: Ints,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
@@ -102,11 +97,11 @@ def end_job(
     In a simulated run the caller has taken its entry from the heap.
     """
     row = job[who].run_row
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = outcome
+    runs[row].end_us = now
+    runs[row].outcome = outcome
     if job[who].expected_end_us:
         plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-    first = runs[row, R_FIRST]
+    first = runs[row].first
     count = job[who].nodes
     if reg[NODES_KEPT]:
         for k in range(first, first + count):

@@ -154,15 +154,15 @@ class Predictions:
 
         def turn(who: int) -> tuple[int, int]:
             run_row = int(job["run_row"][who])
-            return int(runs[run_row, t.R_END]), run_row if self._by_start else who
+            return int(runs["end_us"][run_row]), run_row if self._by_start else who
 
         return sorted((who for who in every if who not in early), key=turn)
 
-    def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Ints) -> None:
+    def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
         row = runs[job["run_row"][who]]
-        if row[t.R_OUTCOME] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
+        if row.outcome not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
             return
-        one = Ended(self._seen[who], float(seconds(int(row[t.R_END] - row[t.R_START]))))
+        one = Ended(self._seen[who], float(seconds(int(row.end_us - row.start_us))))
         self._history.add(one)
         if hasattr(self._predictor, "on_job_end"):
             self.event = f"on_job_end of job {one.job.number}"
@@ -172,16 +172,16 @@ class Predictions:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
         job, runs, reg = state[0], state[7], state[11]
         for row in range(self._runs_seen, int(reg[t.RUNS_N])):
-            who = int(runs[row, t.R_JOB])
+            who = int(runs["job"][row])
             if job["expected_end_us"][who]:
                 heapq.heappush(self._over, (int(job["expected_end_us"][who]), row))
         self._runs_seen = int(reg[t.RUNS_N])
         while self._over and self._over[0][0] <= now_us:
             expected_us, row = heapq.heappop(self._over)
-            who = int(runs[row, t.R_JOB])
-            if runs[row, t.R_END] >= 0 or job["expected_end_us"][who] != expected_us:
+            who = int(runs["job"][row])
+            if runs["end_us"][row] >= 0 or job["expected_end_us"][who] != expected_us:
                 continue
-            start_us = int(runs[row, t.R_START])
+            start_us = int(runs["start_us"][row])
             latest_us = start_us + int(self._estimate_us[who])
             later_us = expected_us
             while later_us <= now_us and later_us < latest_us:

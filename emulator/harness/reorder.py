@@ -18,10 +18,6 @@ from emulator.harness.tables import (
     ORDER_FAILED,
     QUEUE_HI,
     QUEUE_LO,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_START,
     RUNS_N,
 )
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Ints, Ints32, Jobs
+    from emulator.harness.tables import Ints, Ints32, Jobs, Runs
 
     Floats = NDArray[np.float64]
 
@@ -78,7 +74,7 @@ def decayed(nodes: int, begin: int, end: int, now: int, half_life: float) -> flo
 
 @compiled
 def count_usage(
-    runs: Ints,
+    runs: Runs,
     view: Ints,
     accounts: Floats,
     open_runs: Ints,
@@ -95,16 +91,16 @@ def count_usage(
     still_open = 0
     for k in range(count[OPEN_N] + reg[RUNS_N] - count[RUNS_SEEN]):
         row = open_runs[k] if k < count[OPEN_N] else count[RUNS_SEEN] + k - count[OPEN_N]
-        behind = runs[row + 1, R_FIRST] if row + 1 < reg[RUNS_N] else reg[LOG_N]
-        nodes = behind - runs[row, R_FIRST]
-        begin = max(runs[row, R_START], before)
-        end = runs[row, R_END]
+        behind = runs[row + 1].first if row + 1 < reg[RUNS_N] else reg[LOG_N]
+        nodes = behind - runs[row].first
+        begin = max(runs[row].start_us, before)
+        end = runs[row].end_us
         if end < 0:
             end = now
             open_runs[still_open] = row
             still_open += 1
         if end > begin:
-            which = view[runs[row, R_JOB], V_ACCOUNT]
+            which = view[runs[row].job, V_ACCOUNT]
             accounts[which, USAGE] += decayed(nodes, begin, end, now, half_life)
     count[OPEN_N] = still_open
     count[RUNS_SEEN] = reg[RUNS_N]

@@ -14,9 +14,6 @@ from emulator.harness.structures import free_push, free_remove, heap_push, heap_
 from emulator.harness.tables import (
     LOG_N,
     NEVER,
-    R_END,
-    R_FIRST,
-    R_OUTCOME,
     RESIZED,
     SIMULATED,
 )
@@ -68,12 +65,12 @@ def vacate(state: State, who: int, now: int) -> None:
     """Close a job's run as RESIZED and take it off its nodes: `occupy` must follow at once."""
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
     row = job[who].run_row
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = RESIZED
+    runs[row].end_us = now
+    runs[row].outcome = RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     if reg[SIMULATED]:
         heap_remove(heap, reg, who)
-    for k in range(runs[row, R_FIRST], runs[row, R_FIRST] + job[who].nodes):
+    for k in range(runs[row].first, runs[row].first + job[who].nodes):
         which = log[k]
         node[which].job = -1
         node[which].since_us = now

@@ -14,7 +14,6 @@ from emulator.harness.tables import (
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
-    R_FIRST,
     RUNNING,
     STARTED_N,
 )
@@ -90,7 +89,7 @@ def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
     if wants[who, SPOT] >= 0:
         which = spots[wants[who, SPOT] + k]
     else:
-        which = node_of_core[log[runs[job[who].run_row, R_FIRST] + k * wants[who, CORES]]]
+        which = node_of_core[log[runs[job[who].run_row].first + k * wants[who, CORES]]]
     return which
 
 

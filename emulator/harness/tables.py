@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 63) - 1
 
-# What the run tables of every machine begin with, and their registers. What is common to all of them (`views.py`,
-# `stepping.py`) looks at nothing else, and of the job table at `EveryJob`.
-EVERY_RUN, EVERY_REGISTER = range(5), range(8)
+# What the registers of every machine begin with. What is common to all of them (`views.py`, `stepping.py`) looks at
+# nothing else, at `EveryJob` of the job table and at `Run` of the run table.
+EVERY_REGISTER = range(8)
 
 
 class EveryJob:
@@ -57,6 +57,19 @@ class Job(EveryJob):
     """Its end by the estimate: where it stands in the plan; 0 if it does not."""
     ended_before: int
     """The job that left its nodes before this one did."""
+
+
+class Run:
+    """A row of the run table: a stay of a job on its nodes."""
+
+    job: int
+    start_us: int
+    end_us: int
+    """-1 while it runs."""
+    outcome: int
+    """`RunOutcome`, once it is over."""
+    first: int
+    """Where its nodes begin in the node log."""
 
 
 class Due:
@@ -105,9 +118,6 @@ class Node:
 
 BLOCK = 32
 """Entries that a block of the plan has room for."""
-# Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = EVERY_RUN
-RUN_COLUMNS = 5
 # Registers. CYCLE: passes happen at multiples of it, 0 for whenever something happens; NEXT_CYCLE: when one is due.
 # HEAD_WAITS: a blocked head starts at its reservation, not before; BEFORE_SHADOW: who is not spare ends before it.
 # EXACT_FIRST: jobs that end when they were expected to give their nodes back before the first pass of an instant.
@@ -147,7 +157,8 @@ Blocks: TypeAlias = "Rows[PlanBlock]"
 Nodes: TypeAlias = "Rows[Node]"
 EveryJobs: TypeAlias = "Rows[EveryJob]"
 Jobs: TypeAlias = "Rows[Job]"
-State: TypeAlias = "tuple[Jobs, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Ints, Ints32, Ints32, Ints, Ints]"
+Runs: TypeAlias = "Rows[Run]"
+State: TypeAlias = "tuple[Jobs, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Runs, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
 
 

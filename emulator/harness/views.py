@@ -13,6 +13,8 @@ from emulator.harness.record import RunTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
+
 
 T = TypeVar("T")
 
@@ -28,7 +30,7 @@ class TableViews:
     """The part of `Machine` that only reads. Columns are read-only views of live memory: copy what must not change."""
 
     _job: t.EveryJobs
-    _runs: NDArray[np.int64]
+    _runs: Rows[t.Run]
     _log: NDArray[np.int32]
     _reg: NDArray[np.int64]
     _shown: t.EveryJobs | None = None
@@ -75,7 +77,7 @@ class TableViews:
         nodes = self._log[:logged]
         nodes.flags.writeable = False
         job, start_us, end_us, outcome = copies(
-            runs, {t.R_JOB: np.int32, t.R_START: np.int64, t.R_END: np.int64, t.R_OUTCOME: np.int8}
+            runs, {"job": np.int32, "start_us": np.int64, "end_us": np.int64, "outcome": np.int8}
         )
-        first = np.append(runs[:, t.R_FIRST], logged)
+        first = np.append(runs["first"], logged)
         return RunTable(job, start_us, end_us, outcome, first, nodes)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, no_runs
+from emulator.harness.cluster import Cluster
+from emulator.harness.columns import longer
 from emulator.harness.layout import Layout
 from emulator.harness.rows import new_rows, plain
 from emulator.stream.blocks import joined
@@ -82,13 +83,13 @@ class Window(Cluster):
 
     def _keep_open_runs(self, row_of: Ints, jobs: int) -> None:
         runs = self._runs[: self._reg[t.RUNS_N]]
-        open_ = np.flatnonzero(runs[:, t.R_END] < 0)
+        open_ = np.flatnonzero(runs["end_us"] < 0)
         self._layout.keep(open_)
         self._run_ids = self._run_ids[open_]
         kept = runs[open_]
-        kept[:, t.R_JOB] = row_of[kept[:, t.R_JOB]]
-        self._job["run_row"][kept[:, t.R_JOB]] = np.arange(len(open_))
-        self._runs = np.concatenate((kept, no_runs(jobs + 2 * self.node_count + 8)))
+        kept["job"][:] = row_of[kept["job"]]
+        self._job["run_row"][kept["job"]] = np.arange(len(open_))
+        self._runs = longer(kept, jobs + 2 * self.node_count + 8)
         self._reg[t.RUNS_N] = len(open_)
         self._log = np.zeros(
             int(self._known.nodes.sum()) + 2 * self.node_count + 8, np.int32
@@ -110,20 +111,20 @@ class Window(Cluster):
 
     def _happened(self, known: int) -> Happened:
         runs = self._runs[: self._reg[t.RUNS_N]]
-        jobs = runs[:, t.R_JOB]
-        self._layout.lay_out(runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), self._job["nodes"][jobs])
+        jobs = runs["job"]
+        self._layout.lay_out(runs["start_us"].copy(), runs["end_us"].copy(), self._job["nodes"][jobs])
         first_run = self._runs_seen
         self._runs_seen += len(runs) - known
         self._run_ids = np.append(self._run_ids, np.arange(first_run, self._runs_seen))
-        over = np.flatnonzero(runs[:, t.R_END] >= 0)
+        over = np.flatnonzero(runs["end_us"] >= 0)
         cut = self._layout.cut[known:]
         return Happened(
             first_run=first_run,
             started=self._ids[jobs[known:]],
-            start_us=runs[known:, t.R_START].copy(),
+            start_us=runs["start_us"][known:].copy(),
             cut=cut - cut[0],
             pieces=self._layout.pieces[cut[0] :].copy(),
             over=self._run_ids[over],
             ended=self._ids[jobs[over]],
-            end_us=runs[over, t.R_END].copy(),
+            end_us=runs["end_us"][over].copy(),
         )

@@ -21,7 +21,6 @@ from emulator.harness.tables import (
     NEVER,
     NOW,
     ORDER_FAILED,
-    R_FIRST,
     REJECTED,
     RUNS_N,
     STOP_ON_END,
@@ -141,7 +140,7 @@ def begin_point(state: State, more: More, key: int, now: int) -> None:
     else:
         who = heap_pop(more[6], mine)
         end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
-        first = runs[job[who].run_row, R_FIRST]
+        first = runs[job[who].run_row].first
         for k in range(first, first + job[who].nodes):
             b.note_node(more, log[k])
         b.note_move(more, now, b.TO_RESERVE, job[who].nodes)
@@ -186,7 +185,7 @@ def do_next(state: State, more: More, now: int) -> int:
     elif deed == REQUEST:
         request(more, who, job[who].nodes, now)
     elif deed == RELEASE:
-        release(state, more, runs[job[who].run_row, R_FIRST], job[who].nodes, now)
+        release(state, more, runs[job[who].run_row].first, job[who].nodes, now)
     elif deed == ANNOUNCE:
         by = max(job[who].submit_us, now)
         b.add_hint(more, by, by + mine[b.HOLD_US], job[who].nodes)

@@ -32,9 +32,6 @@ from emulator.harness.tables import (
     NEVER,
     NOW,
     QUEUED,
-    R_END,
-    R_FIRST,
-    R_OUTCOME,
     REGISTERS,
     RESIZED,
 )
@@ -288,10 +285,10 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
     many = keeps + fresh.shape[0]
     begin_phase(state, work, more, who, many, now)
     row = job[who].run_row
-    first = runs[row, R_FIRST]
+    first = runs[row].first
     start = job[who].start_us
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = RESIZED
+    runs[row].end_us = now
+    runs[row].outcome = RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     heap_remove(heap, reg, who)
     for k in range(had - keeps):
@@ -380,7 +377,7 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
     job, runs, log = state[0], state[7], state[8]
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     many: int = job[who].nodes
     for k in range(many):
         into[k] = log[first + k]

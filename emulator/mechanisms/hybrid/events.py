@@ -13,7 +13,6 @@ from emulator.harness.tables import (
     FUTURE,
     HEAP_N,
     NEVER,
-    R_FIRST,
 )
 from emulator.mechanisms.hybrid.choices import (
     BY_CUP,
@@ -174,7 +173,7 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
             attr[who, GUEST] = -1
             enter(job, work, attr, claims[5], claims[7], who, now)
             claim[slot, HOSTS] -= 1
-            first = runs[job[who].run_row, R_FIRST]
+            first = runs[job[who].run_row].first
             for at in range(first, first + job[who].nodes):
                 held[log[at], OWNER] = -1
                 set_online(state, log[at], now)
@@ -214,7 +213,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
         reg[WARNED_NODE_US] += many * reg[WARNING_US]
         begin_save(state, work, more, who, now)
         return
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     stop(state, work, claims, more, who, KEEP_ALL if malleable else KEEP_SAVED, now)
     receive(state, claims, more, slot, who, first, many, now)
 
@@ -226,7 +225,7 @@ def shrink(  # noqa: PLR0917
     """A running malleable job gives its last nodes to the claim."""
     job, runs = state[0], state[7]
     more[11][SHRINKS_N] += 1
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     many = job[who].nodes
     change_last(state, work, more, who, many - fewer, more[9][WIDE][:0], now)
     hold_run(state, claims, slot, first + many - fewer, fewer, now)
@@ -371,7 +370,7 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     note_move(more, now, RESERVE, first, job[who].nodes)
     began = wall_us(more)
     many = nodes_of(state, who, given)
@@ -389,7 +388,7 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
     job, runs = state[0], state[7]
     claim = claims[0]
     own = more[0]
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     many = job[who].nodes
     own[who, WHEN] = -1
     stop(state, work, claims, more, who, KEEP_ALL, now)

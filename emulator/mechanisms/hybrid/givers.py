@@ -19,7 +19,6 @@ from emulator.harness.compiled import inlined, inner
 from emulator.harness.tables import (
     BATCH,
     NEVER,
-    R_JOB,
     RUNNING,
     RUNS_N,
 )
@@ -115,7 +114,7 @@ def catch_up(state: State, work: Work, attr: Ints, count: Ints, givers: Ints, no
     """
     job, runs, reg = state[0], state[7], state[11]
     for row in range(count[RUNS_SEEN], reg[RUNS_N]):
-        who = runs[row, R_JOB]
+        who = runs[row].job
         runs_here = job[who].run_row == row and job[who].state == RUNNING and job[who].kind == BATCH
         if runs_here and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
             enter(job, work, attr, count, givers, who, now)

@@ -134,7 +134,7 @@ class HybridCluster(Cluster):
         first = int(self._reg[t.RUNS_N])
         r.schedule_pass(self._state, self._work, self._claims, now_us)
         self._check_order()
-        return self._runs[first : self._reg[t.RUNS_N], t.R_JOB].astype(np.int32)
+        return self._runs["job"][first : self._reg[t.RUNS_N]].astype(np.int32)
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
@@ -190,8 +190,8 @@ class HybridCluster(Cluster):
     def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
         runs = self._runs[: self._reg[t.RUNS_N]]
-        rows = np.searchsorted(runs[:, t.R_FIRST], places, side="right") - 1
-        return np.asarray(runs[rows, t.R_JOB])
+        rows = np.searchsorted(runs["first"], places, side="right") - 1
+        return np.asarray(runs["job"][rows])
 
     # Claims.
 

@@ -23,7 +23,6 @@ from emulator.harness.tables import (
     NOW,
     QUEUE_HI,
     QUEUE_LO,
-    R_FIRST,
     STOP_ON_END,
 )
 from emulator.mechanisms.hybrid.claims import (
@@ -154,7 +153,7 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
         claim[guest, HOSTS] -= 1
     if promised >= 0:
         claim[promised, PROMISES] -= 1
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     for k in range(first, first + job[who].nodes):
         which = log[k]
         if guest >= 0 and held[which, OWNER] == guest:

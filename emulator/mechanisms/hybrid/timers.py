@@ -8,7 +8,7 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import BATCH, FRONT, HEAP_N, R_FIRST
+from emulator.harness.tables import BATCH, FRONT, HEAP_N
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
     ARRIVED,
@@ -44,7 +44,7 @@ def lease_breaks(  # noqa: PLR0917
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
     job, runs, log = state[0], state[7], state[8]
     own, given, mine = more[0], more[9][FOUND], more[11]
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     many = job[who].nodes
     own[who, d.NOTED] = 0
     job[who].key = FRONT
@@ -72,7 +72,7 @@ def job_breaks(  # noqa: PLR0917
     job, runs, log = state[0], state[7], state[8]
     claim, attr = claims[0], claims[3]
     own, keeps = more[0], more[9][WIDE]
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     many = job[who].nodes
     is_leaving = attr[who, LEAVING] >= 0
     malleable = attr[who, CLASS] == MALLEABLE and not is_leaving

@@ -37,12 +37,6 @@ from emulator.mechanisms.malleable.tables import (
     POOL,
     QUEUE_N,
     QUEUED,
-    R_DONE,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
     REMEMBERED,
     RESIZED,
     RUNNING_N,
@@ -107,10 +101,10 @@ def begin_segment(state: State, who: int, now: int) -> None:
     job, speed, _, _, _, _, _, _, _, below, runs, log, reg, _ = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
     job[who].run_row = row
     job[who].begun = job[who].done
     node = job[who].top_node
@@ -128,13 +122,13 @@ def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     """Account for what the job did on the nodes that it had until now."""
     job, speed, _, _, _, _, _, _, _, _, runs, _, _, _ = state
     row = job[who].run_row
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = outcome
+    runs[row].end_us = now
+    runs[row].outcome = outcome
     done = min(done_at(job, speed, who, now), job[who].owed)
     job[who].overhead_us = max(job[who].since_us + job[who].overhead_us - now, 0)
     job[who].since_us = now
     job[who].done = done
-    runs[row, R_DONE] = nominal(state, who, done) - nominal(state, who, job[who].begun)
+    runs[row].done = nominal(state, who, done) - nominal(state, who, job[who].begun)
 
 
 @compiled

@@ -60,6 +60,7 @@ class PlanningMachine(TableViews):
     """
 
     _job: t.Jobs
+    _runs: t.Runs
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:
         if node_count < 1:
@@ -77,7 +78,7 @@ class PlanningMachine(TableViews):
         self._fill(jobs, row, scheduler, rules)
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         steps = 2 * count + node_count + 8
-        self._runs = np.zeros((count + 2 * node_count + 8, t.RUN_COLUMNS), np.int64)
+        self._runs = new_rows(t.Segment, count + 2 * node_count + 8)
         self._log = np.zeros(int(jobs.nodes.sum()) + 2 * node_count + 8, np.int32)
         self._reg = np.zeros(t.REGISTERS, np.int64)
         for register, value in (
@@ -214,5 +215,5 @@ class PlanningMachine(TableViews):
     def run_table(self) -> RunTable:
         """Every segment so far: a job on a fixed set of nodes."""
         table = super().run_table()
-        done = self._runs[: len(table.job), t.R_DONE]
+        done = self._runs["done"][: len(table.job)]
         return replace(table, done_node_us=done.copy(), lost_node_us=np.zeros_like(done))

@@ -60,10 +60,13 @@ class Job(t.EveryJob):
     placed_on: int
 
 
-# Columns of the run table: one row a segment, a job on a fixed set of nodes. R_DONE: node-us of work.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
-R_DONE = 5
-RUN_COLUMNS = 6
+class Segment(t.Run):
+    """A row of the run table: a job on a fixed set of nodes."""
+
+    done: int
+    """Node-us of work."""
+
+
 # Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still; LOOSE:
 # nodes that malleable jobs kept which have just ended; BOUNDED: the plan is so long that its bounds are used. What is
 # remembered of the last plan (`memory.py`): REMEMBERED, of how many jobs at the front of the queue; FREED, MOVED, where
@@ -93,7 +96,8 @@ AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Jobs: TypeAlias = "Rows[Job]"
+Runs: TypeAlias = "Rows[Segment]"
 State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints, Ints32, Ints, Ints]"
+    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Runs, Ints32, Ints, Ints]"
 )
 """(job, speed, running, by_end, queue, started, at, level, free, below, runs, log, reg, notes)"""

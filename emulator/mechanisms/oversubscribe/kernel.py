@@ -22,8 +22,6 @@ from emulator.harness.tables import (
     NEVER,
     NOW,
     PAUSED,
-    R_END,
-    R_OUTCOME,
     STOP_ON_END,
 )
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
@@ -45,8 +43,8 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
     vacate(state, who, now)
     job[who].state = ENDED
     job[who].end_us = now
-    runs[job[who].run_row, R_END] = now
-    runs[job[who].run_row, R_OUTCOME] = outcome
+    runs[job[who].run_row].end_us = now
+    runs[job[who].run_row].outcome = outcome
     reg[ENDED_N] += 1
 
 

@@ -115,7 +115,7 @@ class _Room:
     slot_job: NDArray[np.int32]
     unit: NDArray[np.int32]
     queue: NDArray[np.int32]
-    runs: NDArray[np.int64]
+    runs: t.Runs
     log: NDArray[np.int32]
     heap: NDArray[np.int32]
     reg: NDArray[np.int64] = field(repr=False)
@@ -345,7 +345,7 @@ def _make_room(
     slot_job = np.full((node_count, units, slots), -1, np.int32)
     slot_next = np.full(node_count * units * slots, -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
-    runs = np.zeros((max(count, 1), t.RUN_COLUMNS), np.int64)
+    runs = new_rows(t.Run, max(count, 1))
     log = np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32)
     heap = np.zeros(max(count, 1), np.int32)
     failed = np.zeros((2, node_count, shape.cores), np.int64)

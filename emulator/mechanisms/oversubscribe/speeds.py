@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import HEAP_N, R_FIRST
+from emulator.harness.tables import HEAP_N
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE,
     CHANGED,
@@ -159,7 +159,7 @@ def mark_nodes(state: State, who: int) -> None:
     if job[who].run_row < 0:
         return
     on_node = slot_job.shape[1] * slot_job.shape[2]
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     apart = job[who].cores + job[who].gpus
     for k in range(job[who].nodes):
         mark_node(node, reg, log[first + k * apart] // on_node)

@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
     LOG_N,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
     RUNNING,
     RUNS_N,
     STARTED_N,
@@ -27,11 +22,11 @@ def book(state: State, who: int, now: int) -> None:
     job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_OUTCOME] = 0
-    runs[row, R_FIRST] = reg[LOG_N]
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].outcome = 0
+    runs[row].first = reg[LOG_N]
     place = job[who].first_slot
     while place >= 0:
         log[reg[LOG_N]] = place

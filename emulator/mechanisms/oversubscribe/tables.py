@@ -12,7 +12,7 @@ from emulator.harness import tables as t
 
 if TYPE_CHECKING:
     from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.harness.tables import Ints, Ints32, Runs
 
 
 class Job(t.Job):
@@ -73,7 +73,7 @@ FAILED_STAMP, FAILED_ESTIMATE = range(2)
 
 Jobs: TypeAlias = "Rows[Job]"
 State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints32,"
+    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Runs, Ints32,"
     " Ints, Ints32, Ints, Ints]"
 )
 """(job, node, slot_job, slot_next, unit, count, rate, phases, heap, queue, touched, chosen, runs, log, failed,

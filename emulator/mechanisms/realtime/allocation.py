@@ -29,7 +29,6 @@ from emulator.mechanisms.realtime.tables import (
     NEVER,
     NOWHERE,
     OWNER,
-    R_FIRST,
     RUNNING_N,
     SIZE,
     SOFT,
@@ -171,7 +170,7 @@ def take_unit(state: State, who: int, which: int) -> None:
 def take_from(state: State, who: int, other: int, wanted: int) -> int:
     """Keep up to `wanted` units of another job, those that nobody has claimed. Returns how many."""
     job, unit, _, _, _, _, _, _, _, _, runs, log, _, _, _, _, _ = state
-    first = runs[job[other].run_row, R_FIRST]
+    first = runs[job[other].run_row].first
     got = 0
     for k in range(first, first + job[other].nodes):
         if got < wanted and unit[log[k], CLAIM] < 0:

@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.columns import longer
 from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
@@ -46,6 +47,7 @@ class RealtimeMachine(TableViews):
     """
 
     _job: t.Jobs
+    _runs: t.Runs
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class RealtimeMachine(TableViews):
         self._lists = (
             np.zeros(len(jobs) + 1, np.int32), np.zeros(len(jobs) + 1, np.int32), np.zeros(2 * count + 1, np.int32),
         )  # fmt: skip
-        self._runs = np.zeros((len(jobs) + 4 * count + 8, t.RUN_COLUMNS), np.int64)
+        self._runs = new_rows(t.Segment, len(jobs) + 4 * count + 8)
         self._log = np.zeros(int(units.sum()) + 4 * count + 8, np.int32)
         self._values = np.zeros(count + 1, np.int64)
         self._take = np.zeros(2 * count, np.int8)
@@ -173,11 +175,9 @@ class RealtimeMachine(TableViews):
         units = self.layout.units
         now_us = int(self._reg[t.NOW])
         if len(self._runs) - self._reg[t.RUNS_N] <= 2 * units:
-            self._runs = np.concatenate(
-                (self._runs, np.zeros((len(self._runs) + 2 * units, t.RUN_COLUMNS), np.int64))
-            )
+            self._runs = longer(self._runs, len(self._runs) + 2 * units)
         if len(self._log) - self._reg[t.LOG_N] <= 2 * units:
-            self._log = np.concatenate((self._log, np.zeros(len(self._log) + 2 * units, np.int32)))
+            self._log = longer(self._log, len(self._log) + 2 * units)
         wanted = kernel.scratch_wanted(self._job, units, self._reg, now_us)
         if len(self._take) < wanted:
             self._take = np.zeros(2 * wanted, np.int8)
@@ -209,17 +209,17 @@ class RealtimeMachine(TableViews):
     def left(self, job: int, row: int) -> tuple[int, int]:
         """`HasAccounts`."""
         nodes, saved = int(self._jobs.nodes[job]), int(self._job["saved_us"][job])
-        return (saved + int(self._runs[row, t.R_LOST])) * nodes, saved * nodes
+        return (saved + int(self._runs["lost_us"][row])) * nodes, saved * nodes
 
     @property
-    def segments(self) -> NDArray[np.int64]:
-        """The run table as the kernel keeps it, columns `R_*` of `tables`. A view."""
+    def segments(self) -> t.Runs:
+        """The run table as the kernel keeps it, rows of `tables.Segment`. A view."""
         return self._runs[: self._reg[t.RUNS_N]]
 
     def units_of_segments(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """`(first, unit)`: segment r had the units `unit[first[r]:first[r + 1]]`."""
         logged = int(self._reg[t.LOG_N])
-        return np.append(self.segments[:, t.R_FIRST], logged), self._log[:logged].copy()
+        return np.append(self.segments["first"], logged), self._log[:logged].copy()
 
     def run_table(self) -> RunTable:
         """Every segment so far. On a machine of midplanes node identities are not listed (see `units_of_segments`)."""
@@ -227,7 +227,7 @@ class RealtimeMachine(TableViews):
         if self.layout.unit_nodes > 1:
             table = replace(table, first=np.zeros_like(table.first), node=table.node[:0])
         nodes = self._jobs.nodes[table.job].astype(np.int64)
-        return replace(table, done_node_us=rows[:, t.R_WORK] * nodes, lost_node_us=rows[:, t.R_LOST] * nodes)
+        return replace(table, done_node_us=rows["work_us"] * nodes, lost_node_us=rows["lost_us"] * nodes)
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:

@@ -30,18 +30,6 @@ from emulator.mechanisms.realtime.tables import (
     OWNER,
     QUEUE_N,
     QUEUED,
-    R_CHECKPOINTS,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_LOST,
-    R_OUTCOME,
-    R_PLACE,
-    R_READS,
-    R_REDO,
-    R_START,
-    R_WORK,
-    R_WRITES,
     READ_CAP,
     READERS,
     READING,
@@ -61,7 +49,7 @@ from emulator.mechanisms.realtime.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.realtime.tables import Ints, Ints32, Jobs, State
+    from emulator.mechanisms.realtime.tables import Ints, Ints32, Jobs, Runs, State
 
 PREEMPTED = 6
 """Outcome of a segment (`RunOutcome.PREEMPTED`)."""
@@ -214,11 +202,11 @@ def begin_segment(state: State, who: int, now: int) -> None:
     job, _, _, _, _, _, _, _, _, running, runs, _, _, _, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] += 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
-    runs[row, R_PLACE] = job[who].place
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
+    runs[row].place = job[who].place
     job[who].run_row = row
     job[who].state = RUNNING
     job[who].start_us = now
@@ -243,18 +231,18 @@ def begin_work(job: Jobs, reg: Ints, who: int, now: int) -> None:
 
 
 @inner
-def work_done(job: Jobs, runs: Ints, who: int, now: int) -> None:
+def work_done(job: Jobs, runs: Runs, who: int, now: int) -> None:
     """Book the work since SINCE."""
     done = now - job[who].since_us
     job[who].base_us += done
-    runs[job[who].run_row, R_WORK] += done
+    runs[job[who].run_row].work_us += done
 
 
 @inner
 def leave_units(state: State, who: int) -> None:
     job, unit, parts, _, conflicts, conflict_first, _, _, _, running, runs, log, _, _, _, _, reg = state
     running_remove(running, reg, who)
-    first = runs[job[who].run_row, R_FIRST]
+    first = runs[job[who].run_row].first
     for k in range(first, first + job[who].nodes):
         unit[log[k], OWNER] = -1
         if unit[log[k], CLAIM] < 0:
@@ -274,8 +262,8 @@ def leave_units(state: State, who: int) -> None:
 def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     leave_units(state, who)
     job, runs = state[0], state[10]
-    runs[job[who].run_row, R_END] = now
-    runs[job[who].run_row, R_OUTCOME] = outcome
+    runs[job[who].run_row].end_us = now
+    runs[job[who].run_row].outcome = outcome
 
 
 @inner
@@ -322,12 +310,12 @@ def preempt(state: State, who: int, now: int) -> None:
             begin_phase(job, reg, who, LEAVING, now)
             return
     else:  # a read or a write that is cut short was in vain
-        runs[row, R_REDO] += now - job[who].since_us
+        runs[row].redo_us += now - job[who].since_us
         if phase == READING:
-            runs[row, R_READS] += now - job[who].since_us
+            runs[row].reads_us += now - job[who].since_us
     lost = job[who].base_us - job[who].saved_us
-    runs[row, R_LOST] += lost
-    runs[row, R_REDO] += lost
+    runs[row].lost_us += lost
+    runs[row].redo_us += lost
     back_to_queue(state, who, now)
 
 
@@ -346,12 +334,12 @@ def go_on(state: State, who: int, now: int) -> None:
             finish(state, who, now)
         return
     if phase == READING:
-        runs[row, R_REDO] += now - job[who].since_us
-        runs[row, R_READS] += now - job[who].since_us
+        runs[row].redo_us += now - job[who].since_us
+        runs[row].reads_us += now - job[who].since_us
         begin_work(job, reg, who, now)
         return
-    runs[row, R_WRITES] += now - job[who].since_us
-    runs[row, R_CHECKPOINTS] += 1
+    runs[row].writes_us += now - job[who].since_us
+    runs[row].checkpoints += 1
     job[who].saved_us = job[who].base_us
     if phase == LEAVING:
         back_to_queue(state, who, now)

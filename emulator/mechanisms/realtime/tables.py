@@ -53,12 +53,25 @@ OWNER, CLAIM = range(2)
 FIRST, SIZE, HARD, SOFT = range(4)
 PARTITION_COLUMNS = 4
 
-# Columns of the run table: a segment of a job on its units. WORK: progress made; LOST: progress thrown away at its
-# end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes),
-# READS: the part of it that went into reads.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
-R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS = range(5, 12)
-RUN_COLUMNS = 12
+
+class Segment(t.Run):
+    """A row of the run table: a job on its units."""
+
+    place: int
+    """Its partition, or ANYWHERE."""
+    work_us: int
+    """Progress made."""
+    lost_us: int
+    """Progress thrown away at its end."""
+    writes_us: int
+    """Time for complete checkpoints."""
+    redo_us: int
+    """Time that preemption costs: restart reads, lost work, cut writes."""
+    reads_us: int
+    """The part of that which went into reads."""
+    checkpoints: int
+    """How many it completed."""
+
 
 # Registers.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, _, INSTANTS_LEFT = t.EVERY_REGISTER
@@ -83,8 +96,9 @@ Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Bytes: TypeAlias = "NDArray[np.int8]"
 Jobs: TypeAlias = "Rows[Job]"
+Runs: TypeAlias = "Rows[Segment]"
 State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Ints, Ints32, Ints, Ints,"
+    "tuple[Jobs, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Runs, Ints32, Ints, Ints,"
     " Bytes, Bytes, Ints]"
 )
 """(job, unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running, runs, log,

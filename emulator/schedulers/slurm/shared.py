@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER, R_FIRST, RUNNING
+from emulator.harness.tables import NEVER, RUNNING
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import (
     CHOSEN,
@@ -51,7 +51,7 @@ def count_room(state: State, twin: Twin) -> None:
             which = core // own[PER_NODE]
             room[which, CORES_NOW] -= 1
             if core == which * own[PER_NODE] or node[core - 1].job != who:
-                first = runs[job[who].run_row, R_FIRST]
+                first = runs[job[who].run_row].first
                 for k in range(first, first + job[who].nodes, mine[who, CORES]):
                     if log[k] == core:  # its first core of this node
                         room[which, MEMORY_NOW] -= mine[who, MEMORY]
@@ -161,7 +161,7 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
         while k < own[RUNNING_N] and ends_at(job, running[k], now) <= last:
             other = running[k]
             at = ends_at(job, other, now)
-            first = runs[job[other].run_row, R_FIRST]
+            first = runs[job[other].run_row].first
             for core in range(first, first + job[other].nodes, mine[other, CORES]):
                 which = log[core] // own[PER_NODE]
                 room[which, CORES_THEN] += mine[other, CORES]

@@ -23,6 +23,7 @@ JOB = (*EVERY_JOB, "returns", "kind", "expected_end_us", "ended_before")
 TABLES = {
     t.EveryJob: EVERY_JOB,
     t.Job: JOB,
+    t.Run: ("job", "start_us", "end_us", "outcome", "first"),
     t.Node: ("job", "offline", "since_us", "place"),
     t.Due: ("at_us", "key"),
     t.PlanEntry: ("at_us", "nodes"),

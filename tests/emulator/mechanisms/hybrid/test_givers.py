@@ -65,7 +65,7 @@ class Machine:
         self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
         self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
         self.attr[:, c.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
-        self.runs = np.zeros((20_000, t.RUN_COLUMNS), np.int64)
+        self.runs = new_rows(t.Run, 20_000)
         self.reg = np.zeros(t.REGISTERS, np.int64)
         self.count = np.zeros(c.COUNTERS, np.int64)
         self.givers = np.zeros((g.GIVER_ROWS, NODES), np.int64)
@@ -94,7 +94,7 @@ class Machine:
 
     def begin_run(self, who, nodes):
         row = self.reg[t.RUNS_N]
-        self.runs[row, t.R_JOB] = who
+        self.runs["job"][row] = who
         self.reg[t.RUNS_N] += 1
         self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = row, t.RUNNING, nodes
         self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
