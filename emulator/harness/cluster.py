@@ -118,7 +118,7 @@ class Cluster(ClusterViews):
         # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
         ends = 2 * node_count if scheduler.exact_ends_first else node_count
         self._heap = new_rows(t.Due, ends + 1)
-        self._runs = no_runs(count + 2 * node_count + 8)
+        self._runs = new_rows(t.Run, count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
@@ -496,8 +496,3 @@ class Cluster(ClusterViews):
             )
         self._make_room()
         occupancy.start_on(self._state, job, chosen, now_us)
-
-
-def no_runs(count: int) -> t.Runs:
-    """Empty rows of the run table. Memory that is not used costs nothing."""
-    return new_rows(t.Run, count)

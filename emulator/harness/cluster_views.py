@@ -145,10 +145,9 @@ class ClusterViews(TableViews):
         nodes = self._log[: reg[t.LOG_N]]
         run = np.repeat(np.arange(len(runs)), np.diff(runs["first"], append=len(nodes)))
         is_over = runs["end_us"][run] >= 0
-        self._node["since_us"][nodes[is_over]] = runs["end_us"][
-            run[is_over]
-        ]  # of several the last one counts
-        self._node["job"][nodes[~is_over]] = runs["job"][run[~is_over]]
+        over, open_ = run[is_over], run[~is_over]
+        self._node["since_us"][nodes[is_over]] = runs["end_us"][over]  # of several the last one counts
+        self._node["job"][nodes[~is_over]] = runs["job"][open_]
         self._node["place"][self._free[: reg[t.FREE]]] = np.arange(reg[t.FREE])
 
     def choose_nodes_afterwards(self) -> None:

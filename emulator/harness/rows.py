@@ -61,7 +61,7 @@ def dtype_of(row: Hashable) -> np.dtype[Any]:
 
 
 def new_rows(row: type[R], *shape: int) -> Rows[R]:
-    """An array of this shape of rows of zeros."""
+    """An array of this shape of rows of zeros. Memory that is not used costs nothing."""
     return cast("Rows[R]", np.zeros(shape, dtype_of(cast("Hashable", row))))
 
 

@@ -35,7 +35,7 @@ from emulator.harness.tables import (
     REGISTERS,
     RESIZED,
 )
-from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, NEED, OWNER, PASS_RESCAN, SERIAL
+from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, PASS_RESCAN
 from emulator.mechanisms.hybrid.deep_queue import waits_here
 from emulator.mechanisms.hybrid.reserved import hold, left
 
@@ -178,7 +178,7 @@ def arrives(more: More, who: int, is_new: int) -> None:
 @inner
 def leaves_for(claims: Claims, more: More, who: int, slot: int) -> None:
     """The batch job is about to leave its nodes for this claim."""
-    more[0][who, CLAIM] = (claims[0][slot, SERIAL] << SLOT_BITS) + slot
+    more[0][who, CLAIM] = (claims[0][slot].serial << SLOT_BITS) + slot
 
 
 @inner
@@ -186,7 +186,7 @@ def claim_of(claims: Claims, more: More, who: int) -> int:
     """The claim for which the batch job leaves; -1: none, or one that is over."""
     kept = more[0][who, CLAIM]
     slot = kept & ((1 << SLOT_BITS) - 1)
-    if kept < 0 or claims[0][slot, SERIAL] != kept >> SLOT_BITS:
+    if kept < 0 or claims[0][slot].serial != kept >> SLOT_BITS:
         return -1
     return int(slot)
 
@@ -365,11 +365,11 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
     claim, held = claims[0], claims[2]
     for k in range(first, first + many):
         which = log[k]
-        if claim[slot, NEED] > 0 and node[which].job < 0 and node[which].offline == 0:
+        if claim[slot].need > 0 and node[which].job < 0 and node[which].offline == 0:
             hold(state, claims, slot, which, now)
     count = 0
     for k in range(first, first + many):
-        count += held[log[k], OWNER] == slot
+        count += held[log[k]].holder == slot
     return count
 
 

@@ -25,10 +25,11 @@ from emulator.harness.tables import (
     QUEUE_LO,
     QUEUED,
 )
-from emulator.mechanisms.hybrid.claims import CLASS, DEEP, DEEP_FROM, INDEXED, LEAST, MALLEABLE
+from emulator.mechanisms.hybrid.claims import DEEP, DEEP_FROM, INDEXED, MALLEABLE
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32, Jobs, State
+    from emulator.mechanisms.hybrid.claims import HybridJobs
 
 # Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.
 CLASSES = 16
@@ -111,16 +112,16 @@ def third_level(job: Jobs, block: int) -> int:
 
 
 @inner
-def tell_of(job: Jobs, attr: Ints, index: Ints, line: int, who: int) -> None:
+def tell_of(job: Jobs, attr: HybridJobs, index: Ints, line: int, who: int) -> None:
     """A line tells also of a job that waits."""
     which = class_of(job[who].nodes)
     index[line, which] = min(index[line, which], job[who].estimate_us)
-    if attr[who, CLASS] == MALLEABLE:
-        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who, LEAST])
+    if attr[who].job_class == MALLEABLE:
+        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who].least)
 
 
 @inner
-def waits_here(job: Jobs, attr: Ints, count: Ints, index: Ints, who: int) -> None:
+def waits_here(job: Jobs, attr: HybridJobs, count: Ints, index: Ints, who: int) -> None:
     """A job, which has its place in the queue, is in the index from now on, if one is kept."""
     if count[DEEP] and job[who].key != FRONT:
         tell_of(job, attr, index, who >> SHIFT, who)
@@ -130,7 +131,7 @@ def waits_here(job: Jobs, attr: Ints, count: Ints, index: Ints, who: int) -> Non
 
 
 @inner
-def keep_index(state: State, attr: Ints, count: Ints, index: Ints) -> None:
+def keep_index(state: State, attr: HybridJobs, count: Ints, index: Ints) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
     job, queue, reg = state[0], state[3], state[11]
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
@@ -160,7 +161,7 @@ def may_be(index: Ints, line: int) -> bool:
 
 
 @inner
-def make_true(job: Jobs, attr: Ints, index: Ints, block: int) -> None:
+def make_true(job: Jobs, attr: HybridJobs, index: Ints, block: int) -> None:
     """The line of a block of rows tells of who waits in it, and of nobody else."""
     for which in range(COLUMNS):
         index[block, which] = NEVER
@@ -186,7 +187,7 @@ def make_true_above(index: Ints, line: int, first: int, after: int) -> None:
 
 
 @inner
-def is_within(job: Jobs, attr: Ints, index: Ints, who: int) -> bool:
+def is_within(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> bool:
     """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
     limits = index.shape[0] - 1
     return bool(
@@ -194,13 +195,13 @@ def is_within(job: Jobs, attr: Ints, index: Ints, who: int) -> bool:
         and job[who].key != FRONT
         and (
             job[who].estimate_us <= index[limits, class_of(job[who].nodes)]
-            or (attr[who, CLASS] == MALLEABLE and attr[who, LEAST] <= index[limits, OF_MALLEABLE])
+            or (attr[who].job_class == MALLEABLE and attr[who].least <= index[limits, OF_MALLEABLE])
         )
     )
 
 
 @inner
-def next_in_block(job: Jobs, attr: Ints, index: Ints, who: int) -> int:
+def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> int:
     """The first job from row `who` on, in its block, that waits and is within the limits; -1 for none."""
     block = who >> SHIFT
     bits = index[block, WHO_WAITS] & (-1 << (who & IN_BLOCK))
@@ -213,7 +214,7 @@ def next_in_block(job: Jobs, attr: Ints, index: Ints, who: int) -> int:
 
 
 @inner
-def next_within(job: Jobs, attr: Ints, index: Ints, who: int, after: int) -> int:
+def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) -> int:
     """The first job from row `who` on, before row `after`, that waits and is within the limits; -1 for none."""
     in_second = (
         False  # whether the search looked through the block of blocks that ends here, from its begin on

@@ -38,6 +38,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
+    from emulator.mechanisms.hybrid.claims import HybridJobs
 
 
 @inner
@@ -121,7 +122,7 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 
 
 @inner
-def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
+def choose_by_index(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
     """As `choose_behind`, where many wait."""
     job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
     count[PASS_RESCAN] = 1  # for whoever looks without the index again
@@ -152,7 +153,7 @@ def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int
 
 
 @inner
-def easy_pass(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
+def easy_pass(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
     job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
     reg[STARTED_N] = 0

@@ -23,26 +23,19 @@ from emulator.harness.tables import (
 from emulator.mechanisms.hybrid.claims import (
     CHANGED,
     CLAIMS_N,
-    CLASS,
-    DEADLINE,
     DEEP,
-    GUEST,
     GUEST_LEAST,
     GUEST_LONG,
     GUEST_WIDE,
     GUESTS_N,
     GUESTS_RESCAN,
     GUESTS_SEEN,
-    HOSTS,
-    IDLE,
     IDLE_N,
     IN_ORDER,
     KNOWN_HELD,
     LATEST_HELD,
-    LEAST,
     MALLEABLE,
     MOST_HELD,
-    OWNER,
     pop_idle,
 )
 from emulator.mechanisms.hybrid.deep_queue import (
@@ -80,8 +73,8 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     if reg[KEPT_HEAD] == who:
         reg[KEPT_HEAD] = -1
     occupy(state, who, scratch[:width], now, end, expected)
-    attr[who, GUEST] = slot
-    claims[0][slot, HOSTS] += 1
+    attr[who].guest = slot
+    claims[0][slot].hosts += 1
     count[GUESTS_N] += 1
 
 
@@ -95,9 +88,9 @@ def best_hosts(claims: Claims) -> tuple[int, int]:
     latest = -1
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
-            most = max(most, claim[slot, IDLE])
-            latest = max(latest, claim[slot, DEADLINE])
+        if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
+            most = max(most, claim[slot].idle)
+            latest = max(latest, claim[slot].deadline_us)
     count[MOST_HELD] = most
     count[LATEST_HELD] = latest
     count[KNOWN_HELD] = 1
@@ -110,7 +103,7 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
     claim, order, _, _, _, count, _, _ = claims
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] >= nodes and claim[slot, DEADLINE] >= expected:
+        if claim[slot].idle >= nodes and claim[slot].deadline_us >= expected:
             return int(slot)
     return -1
 
@@ -136,11 +129,11 @@ def host_of_malleable(claims: Claims, who: int, most: int) -> int:
     """The claim on whose idle nodes the job runs if it is malleable, -1 for none: then what it lacks is kept."""
     attr, count = claims[3], claims[5]
     slot = -1
-    if attr[who, CLASS] == MALLEABLE:
-        if attr[who, LEAST] <= most:
-            slot = host_of(claims, attr[who, LEAST], 0)
+    if attr[who].job_class == MALLEABLE:
+        if attr[who].least <= most:
+            slot = host_of(claims, attr[who].least, 0)
         else:
-            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who, LEAST])
+            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who].least)
     return slot
 
 
@@ -156,7 +149,7 @@ def host_for(
             slot = host_in_time(job, claims, who, most, latest, now)
         else:
             slot = host_of_malleable(claims, who, most)
-            width = min(width, claims[0][slot, IDLE])
+            width = min(width, claims[0][slot].idle)
     return slot, width
 
 
@@ -192,9 +185,9 @@ def set_limits_of_hosts(claims: Claims, now: int) -> None:
     index[limits, :] = -1
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
-            which = class_of(claim[slot, IDLE])
-            index[limits, which] = max(index[limits, which], claim[slot, DEADLINE] - now)
+        if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
+            which = class_of(claim[slot].idle)
+            index[limits, which] = max(index[limits, which], claim[slot].deadline_us - now)
     for which in range(CLASSES - 2, -1, -1):
         index[limits, which] = max(index[limits, which], index[limits, which + 1])
 
@@ -269,7 +262,7 @@ def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
     node = state[1]
     count = 0
     for which in range(node.shape[0]):
-        if held[which, OWNER] == slot and node[which].job >= 0:
+        if held[which].holder == slot and node[which].job >= 0:
             who = node[which].job
             known = False
             for k in range(count):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import inner
 from emulator.harness.tables import FREE, QUEUED, RUNNING
 from emulator.mechanisms.hybrid.choices import WIDE
-from emulator.mechanisms.hybrid.claims import CLASS, LEAST, LEAVING, MALLEABLE
+from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.deeds import (
     EXPANDED_N,
     KNOWN,
@@ -46,7 +46,7 @@ def expand(  # noqa: PLR0917
     runs_on = (
         job[lender].state == RUNNING
         and job[lender].start_us == loans[one, SHRUNK_US]
-        and attr[lender, LEAVING] < 0
+        and attr[lender].leaving < 0
     )
     if not runs_on:
         settle_one(more, one, 0, RESUMED_N, RUNS_NO_MORE)
@@ -70,7 +70,7 @@ def resume(  # noqa: PLR0917
         settle_one(more, one, 0, RESUMED_N, WAITS_NO_MORE)
         return
     wanted = job[lender].nodes
-    least = attr[lender, LEAST] if attr[lender, CLASS] == MALLEABLE else wanted
+    least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
     width = min(wanted, reg[FREE] - others)
     if width < least:
         settle_one(more, one, 0, RESUMED_N, TOO_FEW)

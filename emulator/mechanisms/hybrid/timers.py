@@ -11,19 +11,8 @@ from emulator.harness.structures import heap_pop
 from emulator.harness.tables import BATCH, FRONT, HEAP_N
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
-    ARRIVED,
-    C_JOB,
     CLAIMS_N,
-    CLASS,
-    GUEST,
-    LEAST,
-    LEAVERS,
-    LEAVING,
-    LEAVING_NODES,
     MALLEABLE,
-    NEED,
-    OWNER,
-    PROMISED,
 )
 from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
@@ -74,9 +63,9 @@ def job_breaks(  # noqa: PLR0917
     own, keeps = more[0], more[9][WIDE]
     first = runs[job[who].run_row].first
     many = job[who].nodes
-    is_leaving = attr[who, LEAVING] >= 0
-    malleable = attr[who, CLASS] == MALLEABLE and not is_leaving
-    if malleable and many > attr[who, LEAST] and attr[who, GUEST] < 0:
+    is_leaving = attr[who].leaving >= 0
+    malleable = attr[who].job_class == MALLEABLE and not is_leaving
+    if malleable and many > attr[who].least and attr[who].guest < 0:
         others = 0
         for k in range(first, first + many):
             if log[k] != which:
@@ -89,8 +78,8 @@ def job_breaks(  # noqa: PLR0917
     slot = claim_of(claims, more, who)
     own[who, d.CLAIM] = -1
     if slot >= 0:
-        claim[slot, LEAVERS] -= 1
-        claim[slot, LEAVING_NODES] -= own[who, d.OWES]
+        claim[slot].leavers -= 1
+        claim[slot].leaving_nodes -= own[who, d.OWES]
         receive(state, claims, more, slot, who, first, many, now)
 
 
@@ -122,8 +111,8 @@ def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) ->
             job_breaks(state, work, claims, more, who, which, now)
         else:
             lease_breaks(state, work, claims, more, who, which, now)
-    if claims[2][which, OWNER] >= 0:
-        drop(claims, claims[2][which, OWNER], which, now)
+    if claims[2][which].holder >= 0:
+        drop(claims, claims[2][which].holder, which, now)
     set_offline(state, which)
     move_apart(more, which)
     note_move(more, now, d.DOWN, ~(mine[d.APART_N] - 1), 1)
@@ -138,7 +127,7 @@ def start_next(claims: Claims, more: More) -> None:
     if mine[d.NEXT_CLAIM] >= count[CLAIMS_N]:
         mine[d.NEXT_CLAIM] = -1
         return
-    d.arrives(more, claim[order[mine[d.NEXT_CLAIM]], C_JOB], 0)
+    d.arrives(more, claim[order[mine[d.NEXT_CLAIM]]].job, 0)
     mine[d.NEXT_CLAIM] += 1
 
 
@@ -160,13 +149,13 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
     pair = heap_pop(timers, counts)
     slot = own[pair >> PAIR_SHIFT, d.CLAIM]
     who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
-    if slot < 0 or claim[slot, ARRIVED]:
+    if slot < 0 or claim[slot].arrived:
         return
     if who < 0:
         close_claim(state, work, claims, more, slot, now)
         mine[d.LAPSED_N] += 1
-    elif attr[who, PROMISED] == slot and attr[who, LEAVING] < 0:
-        if claim[slot, NEED] <= claim[slot, LEAVING_NODES]:
+    elif attr[who].promised == slot and attr[who].leaving < 0:
+        if claim[slot].need <= claim[slot].leaving_nodes:
             promise(claims, who, -1)
         else:
             preempt(state, work, claims, more, slot, who, now)

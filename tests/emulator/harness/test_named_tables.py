@@ -10,6 +10,7 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness.compiled import compiled
 from emulator.harness.rows import dtype_of, new_rows, rows_of
+from emulator.mechanisms.hybrid import claims as hybrid
 from emulator.mechanisms.malleable import tables as malleable
 from emulator.mechanisms.oversubscribe import tables as oversubscribe
 from emulator.mechanisms.realtime import tables as realtime
@@ -26,6 +27,8 @@ TABLES = {
     t.Run: ("job", "start_us", "end_us", "outcome", "first"),
     t.Node: ("job", "offline", "since_us", "place"),
     t.Due: ("at_us", "key"),
+    hybrid.HeldNode: ("holder", "behind"),
+    hybrid.HybridJob: ("job_class", "least", "guest", "promised", "leaving", "place"),
     t.PlanEntry: ("at_us", "nodes"),
     t.PlanBlock: ("slot", "entries", "last_us", "nodes"),
 }

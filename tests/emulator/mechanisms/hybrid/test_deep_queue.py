@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from emulator.harness import tables as t
+from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
 from emulator.harness.rows import new_rows
 from emulator.mechanisms.hybrid import claims as c
@@ -40,9 +41,10 @@ class Waiting:
         self.job["nodes"][:] = np.minimum(rng.geometric(0.1, ROWS) * rng.choice([1, 1, 400], ROWS), 100_000)
         self.job["estimate_us"][:] = rng.integers(1, 10_000, ROWS)
         self.job["key"][:] = np.where(rng.random(ROWS) < 0.01, t.FRONT, np.arange(ROWS))
-        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
-        self.attr[:, c.LEAST] = np.maximum(self.job["nodes"][:] // 3, 1)
+        self.attr = new_rows(c.HybridJob, ROWS)
+        fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
+        self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr["least"][:] = np.maximum(self.job["nodes"][:] // 3, 1)
         self.count = np.zeros(c.COUNTERS, np.int64)
         self.count[q.DEEP] = 1
         self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
@@ -76,7 +78,7 @@ class Waiting:
         job, attr = self.job[:UP_TO], self.attr[:UP_TO]
         which = np.minimum(np.floor(np.log2(job["nodes"][:])).astype(np.int64), q.CLASSES - 1)
         fits = job["estimate_us"][:] <= limits[which]
-        fits |= (attr[:, c.CLASS] == c.MALLEABLE) & (attr[:, c.LEAST] <= limits[q.OF_MALLEABLE])
+        fits |= (attr["job_class"] == c.MALLEABLE) & (attr["least"] <= limits[q.OF_MALLEABLE])
         return np.flatnonzero(fits & (job["state"][:] == t.QUEUED) & (job["key"][:] != t.FRONT))
 
 
@@ -108,7 +110,7 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
     who, gone = size + (edge % size), size + size // 2
     waiting.job["key"][[who, gone]] = who, gone
     waiting.job["nodes"][[who, gone]] = 1, 64
-    waiting.attr[[who, gone], c.CLASS] = 0
+    waiting.attr["job_class"][[who, gone]] = 0
     waiting.come(np.array([who, gone]))
     waiting.job["state"][gone] = t.RUNNING
     waiting.index[-1] = -1

@@ -9,6 +9,7 @@ import pytest
 
 from emulator.harness import tables as t
 from emulator.harness import work as w
+from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
 from emulator.harness.rows import new_rows
 from emulator.mechanisms.hybrid import choices
@@ -62,9 +63,10 @@ class Machine:
         self.work[:, w.SAVED] = self.work[:, w.WIDTH] * (
             self.work[:, w.RUN_US] * rng.choice([0, 0, 0.6], ROWS)
         ).astype(int)
-        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
-        self.attr[:, c.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
+        self.attr = new_rows(c.HybridJob, ROWS)
+        fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
+        self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr["least"][:] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
         self.runs = new_rows(t.Run, 20_000)
         self.reg = np.zeros(t.REGISTERS, np.int64)
         self.count = np.zeros(c.COUNTERS, np.int64)
@@ -81,8 +83,9 @@ class Machine:
 
     @property
     def claims(self):
-        table, line = np.zeros((1, 12), np.int64), np.zeros(1, np.int64)
-        return table, line, table, self.attr, line, self.count, table, self.givers
+        claim, held = new_rows(c.Claim, 1), new_rows(c.HeldNode, 1)
+        index, line = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
+        return claim, line, held, self.attr, line, self.count, index, self.givers
 
     @property
     def more(self):
@@ -101,36 +104,36 @@ class Machine:
 
     def starts(self, who):
         nodes = self.work[who, w.WIDTH]
-        if self.attr[who, c.CLASS] == c.MALLEABLE:
-            nodes = self.rng.integers(self.attr[who, c.LEAST], nodes + 1)
+        if self.attr["job_class"][who] == c.MALLEABLE:
+            nodes = self.rng.integers(self.attr["least"][who], nodes + 1)
         if self.busy + self.work[who, w.WIDTH] > NODES:
             return
         self.busy += self.work[who, w.WIDTH]
         self.job["start_us"][who] = self.now
         self.job["kind"][who] = self.rng.random() < 0.05
-        self.attr[who, c.GUEST] = 3 if self.rng.random() < 0.1 else -1
+        self.attr["guest"][who] = 3 if self.rng.random() < 0.1 else -1
         self.begin_run(who, nodes)
 
     def ends(self, who):
         leave(self.attr, self.count, self.givers, who)
-        self.attr[who, [c.GUEST, c.PROMISED, c.LEAVING]] = -1
+        self.attr["guest"][who] = self.attr["promised"][who] = self.attr["leaving"][who] = -1
         self.job["state"][who] = t.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
     def changes(self, who):
         """Something that happens to a running job, if it can happen to this one."""
-        is_given = self.attr[who, g.PLACE] >= 0
+        is_given = self.attr["place"][who] >= 0
         what = self.rng.integers(0, 8)
         if what == 0 and is_given:
-            self.attr[who, c.LEAVING] = 1
+            self.attr["leaving"][who] = 1
             leave(self.attr, self.count, self.givers, who)
-        elif what == 1 and self.attr[who, c.CLASS] == c.MALLEABLE and self.attr[who, c.LEAVING] < 0:
-            self.begin_run(who, self.rng.integers(self.attr[who, c.LEAST], self.work[who, w.WIDTH] + 1))
+        elif what == 1 and self.attr["job_class"][who] == c.MALLEABLE and self.attr["leaving"][who] < 0:
+            self.begin_run(who, self.rng.integers(self.attr["least"][who], self.work[who, w.WIDTH] + 1))
         elif what == 2 and is_given:
-            slot = -1 if self.attr[who, c.PROMISED] >= 0 else 2
-            self.attr[who, c.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
-        elif what == 3 and self.attr[who, c.GUEST] >= 0:  # its claim is over
-            self.attr[who, c.GUEST] = -1
+            slot = -1 if self.attr["promised"][who] >= 0 else 2
+            self.attr["promised"][who] = self.givers[g.PROMISED_TO, self.attr["place"][who]] = slot
+        elif what == 3 and self.attr["guest"][who] >= 0:  # its claim is over
+            self.attr["guest"][who] = -1
             if self.job["kind"][who] == t.BATCH:
                 enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
         elif what > 3:
@@ -149,8 +152,8 @@ class Machine:
         return np.flatnonzero(
             (job["state"][:] == t.RUNNING)
             & (job["kind"][:] == t.BATCH)
-            & (attr[:, c.GUEST] < 0)
-            & (attr[:, c.LEAVING] < 0)
+            & (attr["guest"] < 0)
+            & (attr["leaving"] < 0)
         )
 
     def shown(self):
@@ -161,7 +164,7 @@ class Machine:
 
     def candidates(self, predicted):
         who = self.may_give()
-        who = who[self.attr[who, c.PROMISED] < 0]
+        who = who[self.attr["promised"][who] < 0]
         nodes, end, stop, overhead = (np.zeros(len(who), np.int64) for _ in range(4))
         describe_candidates(
             self.job, self.work, self.attr, who, self.now, predicted, WARNING_US, nodes, end, stop, overhead
