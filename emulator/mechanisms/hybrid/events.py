@@ -39,17 +39,13 @@ from emulator.mechanisms.hybrid.claims import (
 from emulator.mechanisms.hybrid.deeds import (
     ARRIVING,
     CHOICE,
-    CLAIM,
     HANDLING,
     IDLE_AGAIN,
     IS_NEW,
     KEEP_ALL,
     KEEP_SAVED,
-    KNOWN,
     NEXT_CLAIM,
-    NOTED,
     NOTICE_BY,
-    OWES,
     PREEMPTIONS_N,
     QUEUED_N,
     RELEASE_US,
@@ -58,7 +54,6 @@ from emulator.mechanisms.hybrid.deeds import (
     SHRINKS_N,
     WARNED_NODE_US,
     WARNING_US,
-    WHEN,
     arrives,
     begin_save,
     change_last,
@@ -114,7 +109,7 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
     one.leaving_nodes = 0
     one.serial = more[11][SERIALS_N]
     more[11][SERIALS_N] += 1
-    more[0][who, CLAIM] = slot
+    more[0][who].claim = slot
     return slot
 
 
@@ -124,7 +119,7 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
     free, reg = state[2], state[11]
     given = more[9][FOUND]
     who = claims[0][slot].job
-    more[0][who, CLAIM] = -1
+    more[0][who].claim = -1
     end_claim(state, work, claims, slot, now)
     many = min(lent_nodes(more, who), reg[FREE])
     for k in range(many):
@@ -183,7 +178,7 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     reg[PREEMPTIONS_N] += 1
     is_guest = attr[who].guest >= 0
     if is_guest:
-        own[who, NOTED] += 1
+        own[who].noted += 1
     malleable = attr[who].job_class == MALLEABLE
     many = job[who].nodes
     if malleable and reg[WARNING_US] > 0:
@@ -191,9 +186,9 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
         attr[who].leaving = 1
         leave(attr, claims[5], claims[7], who)
         leaves_for(claims, more, who, slot)
-        own[who, OWES] = 0 if is_guest else max(0, min(wanted, many))
+        own[who].owes = 0 if is_guest else max(0, min(wanted, many))
         claim[slot].leavers += 1
-        claim[slot].leaving_nodes += own[who, OWES]
+        claim[slot].leaving_nodes += own[who].owes
         reg[WARNED_NODE_US] += many * reg[WARNING_US]
         begin_save(state, work, more, who, now)
         return
@@ -224,11 +219,11 @@ def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, no
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state[0], state[11]
     own, timers, mine = more[0], more[3], more[11]
-    if own[who, CLAIM] >= 0 or job[who].state != FUTURE:
+    if own[who].claim >= 0 or job[who].state != FUTURE:
         return
     began = wall_us(more)
     collect(state, claims, now)  # an earlier notice comes first
-    predicted = own[who, KNOWN]
+    predicted = own[who].known
     at_most = 0 if on_demand_waits(state) else reg[FREE]
     chose = wall_us(more)
     missing = job[who].nodes - at_most
@@ -257,7 +252,7 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
     if claim[slot].need:
         return False
     who = claim[slot].job
-    own[who, CLAIM] = -1
+    own[who].claim = -1
     many = claim[slot].idle
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
@@ -298,7 +293,7 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
     own, room, mine = more[0], more[9], more[11]
     is_new = mine[IS_NEW] != 0
     while True:
-        slot = own[who, CLAIM]
+        slot = own[who].claim
         if not is_new and has_started(state, work, claims, more, slot, now):
             return True
         is_new = False
@@ -318,7 +313,7 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
             close_claim(state, work, claims, more, slot, now)
             enqueue_first(state, claims, who, now)
             mine[QUEUED_N] += 1
-            own[who, NOTED] = 0
+            own[who].noted = 0
             return False
         guests_go(state, work, claims, more, slot, now)
         take_free(state, claims, slot, NEVER, now)
@@ -339,7 +334,7 @@ def on_arrival(state: State, work: Work, claims: Claims, more: More, now: int) -
     began = wall_us(more)
     has_nodes = arrive(state, work, claims, more, who, now)
     if mine[IS_NEW]:
-        more[0][who, NOTED] = 1 if has_nodes else 0
+        more[0][who].noted = 1 if has_nodes else 0
         note_time(more, HANDLING, began)
     elif mine[NEXT_CLAIM] > 0:
         mine[NEXT_CLAIM] -= before - count[CLAIMS_N]
@@ -350,7 +345,7 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
     own, given = more[0], more[9][FOUND]
-    own[who, WHEN] = -1
+    own[who].when_us = -1
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
@@ -374,13 +369,13 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
     own = more[0]
     first = runs[job[who].run_row].first
     many = job[who].nodes
-    own[who, WHEN] = -1
+    own[who].when_us = -1
     stop(state, work, claims, more, who, KEEP_ALL, now)
     slot = claim_of(claims, more, who)
-    own[who, CLAIM] = -1
+    own[who].claim = -1
     if slot < 0:  # the on-demand job was put back meanwhile
         return
     claim[slot].leavers -= 1
-    claim[slot].leaving_nodes -= own[who, OWES]
+    claim[slot].leaving_nodes -= own[who].owes
     receive(state, claims, more, slot, who, first, many, now)
     arrives(more, claim[slot].job, 0)

@@ -35,11 +35,11 @@ def lease_breaks(  # noqa: PLR0917
     own, given, mine = more[0], more[9][FOUND], more[11]
     first = runs[job[who].run_row].first
     many = job[who].nodes
-    own[who, d.NOTED] = 0
+    own[who].noted = 0
     job[who].key = FRONT
     stop(state, work, claims, more, who, d.KEEP_NOTHING, now)
-    if own[who, d.WHEN] >= 0:
-        own[who, d.WHEN] = -1
+    if own[who].when_us >= 0:
+        own[who].when_us = -1
         note_move(more, now, d.RESERVE, first, many)
     others = 0
     for k in range(first, first + many):
@@ -74,12 +74,12 @@ def job_breaks(  # noqa: PLR0917
         resize(state, work, more, who, keeps[:others], now)
         return
     stop(state, work, claims, more, who, d.KEEP_ALL if malleable else d.KEEP_SAVED, now)
-    own[who, d.WHEN] = -1
+    own[who].when_us = -1
     slot = claim_of(claims, more, who)
-    own[who, d.CLAIM] = -1
+    own[who].claim = -1
     if slot >= 0:
         claim[slot].leavers -= 1
-        claim[slot].leaving_nodes -= own[who, d.OWES]
+        claim[slot].leaving_nodes -= own[who].owes
         receive(state, claims, more, slot, who, first, many, now)
 
 
@@ -91,18 +91,18 @@ def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) ->
     begin = mine[d.APART_N]
     while (
         mine[d.NEXT_OUTAGE] < outages.shape[0]
-        and outages[mine[d.NEXT_OUTAGE], d.OUT_AT] <= now
-        and outages[mine[d.NEXT_OUTAGE], d.FAILS] == 0
+        and outages[mine[d.NEXT_OUTAGE]].at_us <= now
+        and outages[mine[d.NEXT_OUTAGE]].fails == 0
         and mine[d.APART_N] - begin < node.shape[0]
     ):
-        which = outages[mine[d.NEXT_OUTAGE], d.OUT_NODE]
+        which = outages[mine[d.NEXT_OUTAGE]].node
         set_online(state, which, now)
         move_apart(more, which)
         mine[d.NEXT_OUTAGE] += 1
     if mine[d.APART_N] > begin:
         note_move(more, now, d.IDLE_AGAIN, ~begin, mine[d.APART_N] - begin)
         return
-    which = outages[mine[d.NEXT_OUTAGE], d.OUT_NODE]
+    which = outages[mine[d.NEXT_OUTAGE]].node
     mine[d.NEXT_OUTAGE] += 1
     mine[d.FAILED_N] += 1
     who = node[which].job
@@ -139,7 +139,7 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
     if mine[d.NEXT_CLAIM] >= 0:
         start_next(claims, more)
         return
-    if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE], d.OUT_AT] <= now:
+    if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE]].at_us <= now:
         on_outage(state, work, claims, more, now)
         return
     if counts[HEAP_N] == 0 or timers[0].at_us > now:
@@ -147,7 +147,7 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
         wake(more, now)
         return
     pair = heap_pop(timers, counts)
-    slot = own[pair >> PAIR_SHIFT, d.CLAIM]
+    slot = own[pair >> PAIR_SHIFT].claim
     who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
     if slot < 0 or claim[slot].arrived:
         return

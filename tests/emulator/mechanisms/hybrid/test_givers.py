@@ -12,6 +12,7 @@ from emulator.harness import work as w
 from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
 from emulator.harness.rows import new_rows
+from emulator.harness.running import BrokenOff
 from emulator.mechanisms.hybrid import choices
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deeds as d
@@ -89,10 +90,12 @@ class Machine:
 
     @property
     def more(self):
-        table, line, digits = np.zeros((1, 2), np.int64), np.zeros(1, np.int64), np.zeros(2048, np.int64)
+        own, loans, moves, rows, times, outages = (
+            new_rows(row, 1) for row in (d.OwnJob, d.Loan, d.Move, BrokenOff, d.WallTime, d.Outage)
+        )
+        heap, line, digits = new_rows(t.Due, 1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return (
-            table, table, table, table, line, table, table, table, table, self.room, line, self.mine, digits,
-            table, line,
+            own, heap, heap, heap, line, loans, moves, rows, times, self.room, line, self.mine, digits, outages, line,
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
@@ -230,6 +233,6 @@ def test_the_table_has_nobody_that_it_had_twice_or_left():
         machine.makes_room(1)
         many = machine.count[g.GIVERS_N]
         assert sorted(machine.givers[g.GIVER, :many].tolist()) == machine.may_give().tolist()
-        places = machine.attr[machine.givers[g.GIVER, :many], g.PLACE]
+        places = machine.attr["place"][machine.givers[g.GIVER, :many]]
         assert places.tolist() == list(range(many))
-        assert (machine.attr[:, g.PLACE] >= 0).sum() == many
+        assert (machine.attr["place"] >= 0).sum() == many
