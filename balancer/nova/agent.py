@@ -17,6 +17,7 @@ from balancer.clock import SystemClock, micros, seconds, wall_us
 from balancer.drivers.base import DriverError
 from balancer.nova.decide import CloudLook, Failed, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
 from balancer.timestamps import iso, parse_iso
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -239,6 +240,4 @@ class Agent:
             "failed": self._shown(Failed),
             "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
         }
-        written = path.with_name(f".{path.name}.new")
-        written.write_text(json.dumps(shown, indent=2) + "\n", encoding="utf-8")
-        written.replace(path)
+        write_text(path, json.dumps(shown, indent=2) + "\n")
