@@ -176,6 +176,8 @@ class Checks:
             self.reported.discard(name)
         if record.state.value == "OD_ALLOC" and before != "OD_ALLOC":
             self._granted(name)
+        if event.kind == "nodes_failed" and record.state.value == "DOWN":
+            self._replaced(name)
         if before == "OD_ALLOC" and record.state.value != "OD_ALLOC" and name in self.world.vms:
             raise Violation("I19", f"{name} is taken away while {self.world.vms[name]}'s server runs", name)
         if before == "DOWN" and record.state.value == "OA_IDLE":
@@ -184,6 +186,12 @@ class Checks:
             if not host.marked and not host.mark_lost:
                 raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)
             self._no_job(host, "counts as handed over")
+
+    def _replaced(self, name: str) -> None:
+        """The node failed, and its owner has asked for another then: the server there is gone with its host."""
+        client = self.world.clients.get(self.world.vms.get(name, ""))
+        if client is None or client.replaces:
+            self.world.vms.pop(name, None)
 
     def _request(self, record: Any) -> None:
         world = self.world
@@ -209,7 +217,12 @@ class Checks:
                 "I19", f"{record.request_id} is granted to {record.owner!r} until {record.due_us}"
             )
         client = world.clients.get(record.owner)
-        if client is None or client.hung_up_us is None or client.hung_up_starts != world.starts:
+        if (
+            record.replaces
+            or client is None
+            or client.hung_up_us is None
+            or client.hung_up_starts != world.starts
+        ):
             return
         has_had_time = world.time.now_us - client.hung_up_us > (HANGUP_S + 120) * US
         if has_had_time and not (world.rates.pause or world.rates.storage or world.rates.storage_unclear):
@@ -262,8 +275,9 @@ class Checks:
                 )
             if client.released and f"{client.name}-release" not in answers:
                 raise Violation("I4", f"the release of {client.request_id} was acknowledged and is gone")
-        if len(requests) > len(self.world.clients):
-            raise Violation("I6", f"{len(requests)} requests were made of {len(self.world.clients)}")
+        asked = sum("." not in request_id for request_id in requests)  # others are replacements
+        if asked > len(self.world.clients):
+            raise Violation("I6", f"{asked} requests were made of {len(self.world.clients)}")
 
     def moves_ended(self, healed_us: int) -> None:
         """No move that was under way when the world healed still is (I10)."""
