@@ -36,6 +36,7 @@ DECISIONS = (
 )  # fmt: skip
 
 CONTENTS = {
+    "All pages": ("contents",),
     "Tutorials": (
         "tutorials/first-run", "tutorials/own-log", "tutorials/two-machines", "own-policy", "tutorials/paper-figure",
         "tutorials/live-fleet", "live-slurm", "tutorials/operator",
