@@ -131,10 +131,10 @@ def compare(
         elif why is not None or is_unseen:
             lists["unread" if why is None else "cleared"].append(name)
         if action is Action.SET_ASIDE or found in _FOREIGN:
-            is_ours = (status or UNKNOWN).is_ours
-            # A node that failed while it was granted may come back with a server on it: batch must not have it then.
-            if not (is_ours and is_cloud_silent and record.state is NodeState.DOWN):
-                lists["left_marked" if is_ours else "by_hand"].append(name)
+            # One that failed while it was granted may come back with a server on it: batch must not have it then.
+            is_doubtful = is_cloud_silent and record.state is NodeState.DOWN and (status or UNKNOWN).is_ours
+            if not is_doubtful:
+                lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
             # Its command sees to it, and looks more often than we do.
             if name not in in_hand:

@@ -26,6 +26,9 @@ _LOOK_US = 400 * US
 _LATE_US = 700 * US
 """Much longer than it takes a Balancer that was down to start when the world heals."""
 
+_LONG_PAUSE_US = 3600 * US
+"""Longer than a Balancer is paused between a reading and what it makes of it."""
+
 
 class Checks:
     """One for a world."""
@@ -176,8 +179,10 @@ class Checks:
             self.reported.discard(name)
         if record.state.value == "OD_ALLOC" and before != "OD_ALLOC":
             self._granted(name)
-        if event.kind == "nodes_failed" and record.state.value == "DOWN":
-            self._replaced(name)
+        if event.kind == "nodes_failed" and (
+            record.down_since_us is not None or record.state.value == "DOWN"
+        ):
+            self._failed(name, record.state.value)
         if before == "OD_ALLOC" and record.state.value != "OD_ALLOC" and name in self.world.vms:
             raise Violation("I19", f"{name} is taken away while {self.world.vms[name]}'s server runs", name)
         if before == "DOWN" and record.state.value == "OA_IDLE":
@@ -187,8 +192,16 @@ class Checks:
                 raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)
             self._no_job(host, "counts as handed over")
 
-    def _replaced(self, name: str) -> None:
-        """The node failed, and its owner has asked for another then: the server there is gone with its host."""
+    def _failed(self, name: str, state: str) -> None:
+        """A granted node has failed: it was out lately. One that is replaced has lost its server with its host."""
+        host, now_us = self.world.torque.hosts[name], self.world.time.now_us
+        is_well = (
+            not host.down and host.listed and (host.back_us < 0 or now_us - host.back_us > _LONG_PAUSE_US)
+        )
+        if is_well:
+            raise Violation("I8", f"{name} is said to have failed, and nothing is wrong with it", name)
+        if state != "DOWN":
+            return
         client = self.world.clients.get(self.world.vms.get(name, ""))
         if client is None or client.replaces:
             self.world.vms.pop(name, None)
