@@ -206,7 +206,7 @@ _TAIL = """
 
 
 _COMMANDS = """
-## A command that is under way
+## Commands in progress
 
 What each of its looks means, within `confirm_limit_s` of the order / after it. A command whose effect does not show is
 repeated, unless the node cannot be read, or the mark that is to come off is somebody else's.
