@@ -48,6 +48,7 @@ from emulator.workload.shared import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
+from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,7 +203,8 @@ def _read_trace(
 
 def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
-    log = load(cast("Path", part.trace), lenient=part.lenient)
+    with usage_in(cast("Path", part.trace), part.usage_column):
+        log = load(cast("Path", part.trace), lenient=part.lenient)
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
     if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(
