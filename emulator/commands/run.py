@@ -277,9 +277,10 @@ def _run(
             assert_lawful(record)
         record = replace(record, recorded=with_doubts(record.recorded, scenario))
         threshold_s = scenario.results.bounded_slowdown_threshold_s
-        summary = files.write(
-            record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
-        )
+        with scenario.plugged_in():  # what the mechanism shows
+            summary = files.write(
+                record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
+            )
         if kept is not None:
             kept.forget()
         if interrupted and record.interrupted:

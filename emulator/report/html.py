@@ -9,11 +9,14 @@ import jinja2
 import yaml
 
 from balancer.clock import US
+from emulator.harness.mechanism import plugin_name
 from emulator.harness.record import NodePool
+from emulator.metrics.shown import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
+from emulator.report.tiles import tile_texts
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     except InconsistentRecordError:
         line = None  # named in the summary's problems, which head the page
     axis = plots.TimeAxis(record.begin_us, record.horizon_us)
+    picture = picture_of(record)
     has_requests = summary.get("ondemand_requests", 0) > 0
     return _environment.get_template("report.html.j2").render(
         title=str(record.scenario.get("name") or "Emulator run"),
@@ -62,6 +66,11 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         requests=plots.requests(record, axis) if has_requests else None,
         waits=plots.wait_times(record) if summary["jobs_run"] else None,
         by_size=plots.wait_by_size_and_length(record) if summary["jobs_run"] else None,
+        mechanism=plugin_name(record.scenario.get("mechanism") or ""),
+        tiles=tile_texts(summary),
+        picture=picture,
+        of_mechanism=picture and plots.of_mechanism(picture, axis),
+        bands=picture and plots.legend_of(picture),
         gantt=gantt.section(record),
         gantt_style=gantt.style(),
         rows=[_row(figure, summary) for figure in FIGURES if figure.key in summary],
