@@ -347,7 +347,7 @@ def of_trace(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The keys of a scenario file. Raises ScenarioError."""
+    """The keys of a scenario file; its `name` is the file's unless it says one. Raises ScenarioError."""
     import yaml  # noqa: PLC0415 - a run of a job log needs none
 
     try:
@@ -358,7 +358,7 @@ def read_document(path: Path) -> dict[str, Any]:
         raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
-    return document
+    return {"name": path.stem} | document
 
 
 def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:

@@ -10,8 +10,8 @@ import click
 def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
     if given:
         from balancer.plugin_files import use_files  # noqa: PLC0415 - only then
-        from emulator.commands.run import InputError  # noqa: PLC0415
         from emulator.plugins import KINDS  # noqa: PLC0415
+        from emulator.terminal import InputError  # noqa: PLC0415
 
         try:
             use_files(context, given, KINDS)

@@ -24,6 +24,7 @@ from emulator.scenario import (
     load,
     of_trace,
 )
+from emulator.terminal import InputError
 from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ _STDERR = 2
 _ENDING = b"emulator: ending the run; once more stops at once, without results\n"
 SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
-
-
-class InputError(click.ClickException):
-    """Bad input: one clear line, exit status 2."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:  # noqa: ARG002
-        click.echo(f"emulator: {self.message}", err=True)
 
 
 class RunError(InputError):

@@ -37,10 +37,14 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A value for each interval of a picture; NaN where there is none."""
+    """A value for each interval of a picture; NaN where there is none.
+
+    `colour`: a name of the page's palette (`style.html.j2`), such as `od-alloc`; empty: the next one of a list.
+    """
 
     name: str
     values: Values
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)

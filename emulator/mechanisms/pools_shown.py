@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 TILES = (
-    Tile("requests granted", "ondemand_granted", of="ondemand_requests"),
     Tile("requests refused", "ondemand_rejected", of="ondemand_requests"),
+    Tile("slowest answer", "max_ondemand_wait_s", "s"),
+    Tile("lent on demand", "node_time_h.OD_ALLOC", "node-h"),
     Tile("reserve, idle", "reserve_idle_node_h", "node-h"),
-    Tile("mean batch wait", "mean_wait_s", "s"),
 )
 _HOURS = 24
 _NAMES = {
@@ -58,7 +58,11 @@ def picture(record: RunRecord) -> Picture | None:
         "Mean nodes in each pool by hour of cluster time; above, the requests that were refused.",
         "nodes",
         np.arange(_HOURS + 1) * float(hour_us),
-        tuple(Series(name, by_hour(line.pools[pool])) for pool, name in _NAMES.items() if line.pools[pool].any()),
+        tuple(
+            Series(name, by_hour(line.pools[pool]), pool.value.lower().replace("_", "-"))
+            for pool, name in _NAMES.items()
+            if line.pools[pool].any()
+        ),
         is_day=True,
         counts=Series("refused", count),
     )  # fmt: skip

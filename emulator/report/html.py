@@ -55,6 +55,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     has_requests = summary.get("ondemand_requests", 0) > 0
     return _environment.get_template("report.html.j2").render(
         title=str(record.scenario.get("name") or "Emulator run"),
+        opening=opening(summary),
         record=record,
         summary=summary,
         span=duration((record.horizon_us - record.begin_us) / US),
@@ -127,7 +128,8 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
             )
             found.append((name, duration(value), remark))
         else:
-            found.append((name, f"{100 * value:.1f} %", f"of {number(summary['nodes'])} nodes"))
+            remark = f"of {number(summary['nodes'])} nodes, first submit to last end"
+            found.append((name, f"{100 * value:.1f} %", remark))
     left_out = sum(summary["jobs_left_out"].values())
     unfinished = summary["jobs_unfinished"]
     remark = ", ".join(
@@ -148,14 +150,31 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+def opening(summary: dict[str, Any]) -> str:
+    """One sentence: what ran, and what came of it."""
+    jobs, nodes = number(summary["jobs_run"]), number(summary["nodes"])
+    job = "batch job" if summary["jobs_run"] == 1 else "batch jobs"
+    text = f"{jobs} {job} ran on {nodes} nodes in {duration(summary['makespan_s'])}"
+    if summary["jobs_unfinished"]:
+        text += f", {number(summary['jobs_unfinished'])} did not end"
+    if summary["mean_wait_s"] is not None:
+        text += f"; the mean wait was {duration(summary['mean_wait_s'])}"
+    if asked := summary.get("ondemand_requests"):
+        text += f"; {number(summary['ondemand_granted'])} of {number(asked)} on-demand requests were granted"
+    return f"{text}."
+
+
 def _pools(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(CSS variable, name, share of node-time) of each pool that held nodes, in the order of the plot."""
+    """(CSS variable, name, node-time) of each pool that held nodes, in the order of the plot."""
     spent = summary["node_time_us"]
     if not spent:
         return []
-    total = sum(spent.values()) or 1
     return [
-        (pool.value.lower().replace("_", "-"), name, f"{100 * spent[pool.value] / total:.1f} %")
+        (
+            pool.value.lower().replace("_", "-"),
+            name,
+            f"{number(summary['node_time_h'][pool.value])} node-h",
+        )
         for pool, name in _POOL_NAMES.items()
         if spent[pool.value]
     ]

@@ -187,7 +187,7 @@ def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
     """The picture that a mechanism declares: bands that are stacked, or lines, on the axis of the other plots."""
     axis = TimeAxis(0, DAY_US) if picture.is_day else axis
     x = np.repeat(axis.of(picture.edges_us), 2)[1:-1]
-    colours = dict(zip((each.name for each in picture.series), _BANDS, strict=False))
+    colours = {name: colour for colour, name in legend_of(picture)}
 
     def paint(axes: Axes, is_wide: bool) -> None:
         values = [each.values for each in picture.series]
@@ -205,6 +205,8 @@ def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
         axes.show(y=(0, top * 1.12))
         axes.label(y=picture.y_label)
         axis.dress(axes)
+        if picture.is_day:
+            axes.label(x="hour of the day (cluster time)")
         if picture.counts is not None:
             middle = axis.of(picture.edges_us[:-1] + np.diff(picture.edges_us) / 2)
             for at_x, count in zip(middle, picture.counts.values, strict=True):
@@ -216,7 +218,10 @@ def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
 
 def legend_of(picture: Picture) -> list[tuple[str, str]]:
     """(colour, name) of each band or line."""
-    return [(colour, each.name) for each, colour in zip(picture.series, _BANDS, strict=False)]
+    return [
+        (f"var(--{each.colour})" if each.colour else _BANDS[place % len(_BANDS)], each.name)
+        for place, each in enumerate(picture.series)
+    ]
 
 
 _WAITS = (

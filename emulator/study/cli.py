@@ -27,7 +27,7 @@ _QUICK_WEEKS = 2
 
 
 def _numbers(text: str, option: str) -> list[float]:
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     try:
         found = sorted({float(part) for part in text.split(",") if part.strip()})
@@ -39,7 +39,7 @@ def _numbers(text: str, option: str) -> list[float]:
 
 
 def _split(text: str) -> tuple[int, int]:
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     batch, plus, ondemand = text.partition("+")
     if not plus or not (batch.strip().isdecimal() and ondemand.strip().isdecimal()):
@@ -118,8 +118,8 @@ def merge(**options: Any) -> None:
     Replays weeks of both logs on one machine of A+B nodes and compares with today's split. Runs that are done
     are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
     """
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.scenario import ScenarioError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
@@ -253,12 +253,11 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
-    from rich.console import Console  # noqa: PLC0415
-
     from emulator.study import held_out, judge, plausible, show, words  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
+    from emulator.terminal import stdout_console  # noqa: PLC0415
     from emulator.workload.files import write_whole  # noqa: PLC0415
 
     folder: Path = options["out"]
@@ -303,7 +302,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     if options["as_json"]:
         click.echo(text, nl=False)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout_console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
     console.print(show.terminal_table(answer))
     for paragraph in words.recommendations(answer):
@@ -347,7 +346,7 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int |
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
     """The doubts. Raises InputError with what is not understood, unless the user goes on all the same."""
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     if doubts and not options["believe"]:
         raise InputError(" ".join([*doubts, "To go on all the same: --believe."]))
@@ -358,8 +357,8 @@ def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
     from balancer.plugins import PREDICTORS, make_plugin, plugin_names  # noqa: PLC0415
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.study.settings import default_reserves, settings  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     reserves: list[float] = [*default_reserves(ondemand_nodes)]
     if options["reserve"] is not None:
@@ -387,8 +386,8 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
 
 def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, list[int]]:
     """Both logs, and the weeks to replay."""
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.study.logs import read_logs, usable_weeks  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
     wanted = options["week_count"]

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from balancer.clock import US, wall_us
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, interruptible
+from emulator.commands.run import interruptible
 from emulator.scenario import ScenarioError
+from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -170,4 +171,4 @@ def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest
         ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
     except ScenarioError as error:
         raise InputError(f"--{error}") from error
-    Console().print(ranking.table(ranked, figure))
+    stdout_console().print(ranking.table(ranked, figure))

@@ -1,0 +1,184 @@
+"""What a mechanism shows first: each number is the summary's, and each picture adds up to its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import emulator
+from emulator.cli import main
+from emulator.harness.shown import MOST_TILES
+from emulator.metrics.shown import at, picture_of
+from emulator.report import html
+from emulator.report.tiles import figure_text, tile_texts
+from emulator.report.wording import number
+from testdata import TRACES
+
+SCENARIOS = TRACES.parent / "scenarios"
+FLEXIBLE = {
+    "workload.generate": [{"daily_batch": {"days": 1}}],
+    "workload.transforms": [{"flexible_jobs": {"moldable": 0.3, "malleable": 0.4}}],
+    "scheduler": "fcfs+conservative",
+    "mechanism": "malleable",
+}
+RUNS = {
+    "balancer": ("default", {}),
+    "static_partition": ("default", {"mechanism": {"static_partition": {"ondemand_nodes": 24}}}),
+    "hybrid": ("hybrid", {"workload.generate": [{"theta_year": {"days": 6, "jobs": 600}}]}),
+    "realtime": ("default", {"mechanism": {"realtime": {"percent": 10}}}),
+    "malleable": ("default", FLEXIBLE),
+    "oversubscribe": ("shared-cores", {}),
+    "dedicated_nodes": (
+        "shared-cores",
+        {"nodes": 2, "mechanism": {"dedicated_nodes": {"cores": 2, "percent": 50}}},
+    ),
+}
+HOUR_US = 3_600_000_000
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {
+        name: emulator.run(SCENARIOS / f"{file}.yaml", changes=more) for name, (file, more) in RUNS.items()
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_mechanism_shows_at_most_four_tiles_of_figures_that_are_there(runs, name):
+    summary = runs[name].summary
+    assert 2 < len(summary["tiles"]) <= MOST_TILES
+    for tile in summary["tiles"]:
+        paths = [tile["figure"], *([tile["of"]] if tile["of"] else []), *(path for _, path in tile["beside"])]
+        assert [path for path in paths if at(summary, path) is None] == []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_number_of_its_tiles_on_the_page_is_the_summarys(runs, name):
+    summary = json.loads(json.dumps(runs[name].summary))
+    page = unescape(html.render(runs[name].record, runs[name].summary))
+    section = page[page.index('id="mechanism"') :]
+    cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>(?:<dd class=\"remark\">(.*?)</dd>)?", section)
+    for tile, (said, value, remark) in zip(summary["tiles"], cards, strict=False):
+        whole = f" of {number(at(summary, tile['of']))}" if tile["of"] else ""
+        assert (said, value) == (tile["name"], figure_text(at(summary, tile["figure"]), tile["unit"]) + whole)
+        assert remark == ", ".join(f"{each} {number(at(summary, path))}" for each, path in tile["beside"])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_terminal_has_them_too(runs, name, tmp_path):
+    runs[name].save(tmp_path / "out")
+    done = CliRunner().invoke(main, ["report", str(tmp_path / "out")])
+    assert done.exit_code == 0
+    own = [
+        each
+        for each in tile_texts(runs[name].summary)
+        if each[0] not in ("mean response", "slowdown by area")
+    ]
+    known = {"idle": "reserve, idle"}
+    for said, value, _ in own:
+        number_said = value.removesuffix(" node-h").split(" of ")[0]
+        assert number_said in done.stdout, (said, known)
+
+
+def spent_us(picture, name=""):
+    """Node-time below the bands of this name."""
+    length = np.diff(picture.edges_us)
+    return sum(float((each.values * length).sum()) for each in picture.series if name in each.name)
+
+
+def test_on_demand_jobs_of_the_hybrid_picture_have_their_whole_node_time(runs):
+    picture, summary = picture_of(runs["hybrid"].record), runs["hybrid"].summary
+    assert spent_us(picture) == pytest.approx(summary["node_time_us"]["OD_ALLOC"], rel=1e-9)
+    assert spent_us(picture, "preempted") > 0
+    assert spent_us(picture, "narrowed") > 0
+
+
+def test_the_pools_of_a_day_and_refusals_add_up(runs):
+    for name in ("balancer", "static_partition"):
+        record, summary = runs[name].record, runs[name].summary
+        picture = picture_of(record)
+        assert record.horizon_us < 24 * HOUR_US
+        assert picture.counts.values.sum() == summary["ondemand_rejected"] > 0
+        hours = np.clip((record.horizon_us - picture.edges_us[:-1]) / HOUR_US, 0, 1)
+        for each in picture.series:
+            pool = each.colour.upper().replace("-", "_")
+            assert (each.values * hours).sum() == pytest.approx(summary["node_time_h"][pool], rel=1e-9)
+
+
+def test_cores_of_all_multiplicities_are_the_utilisation(runs):
+    picture, summary = picture_of(runs["oversubscribe"].record), runs["oversubscribe"].summary
+    whole = summary["nodes"] * summary["makespan_s"] * 1e6
+    assert spent_us(picture) == pytest.approx(summary["utilization"] * whole, rel=1e-9)
+    assert [each.name for each in picture.series][:2] == ["1 job", "2 jobs"]
+
+
+def test_lines_of_classes_lie_between_the_smallest_and_the_largest(runs):
+    record = runs["malleable"].record
+    widths = np.diff(record.runs.first)
+    for each in picture_of(record).series:
+        known = each.values[np.isfinite(each.values)]
+        assert widths.min() <= known.min() <= known.max() <= widths.max() + 1e-9
+    lines = picture_of(runs["realtime"].record).series
+    assert [each.name for each in lines] == ["real-time", "batch, run time up to 2 h", "batch, longer"]
+    assert np.nanmin(lines[0].values) >= 1
+
+
+PLUGIN = """
+from emulator.harness.shown import Picture, Series, Tile, intervals, mean_over
+
+
+class Refuses:
+    tiles = (
+        Tile("refused", "ondemand_rejected", of="ondemand_requests"),
+        Tile("not there", "mechanism.nothing"),
+    )
+
+    @staticmethod
+    def picture(record):
+        edges_us, runs = intervals(record), record.runs
+        nodes = mean_over(edges_us, runs.start_us, runs.end_us, record.jobs.nodes[runs.job])
+        return Picture("Nodes in use by all", "Of all jobs.", "nodes", edges_us, (Series("all", nodes),))
+
+    def on_arrival(self, job, act):
+        act.reject(job, "never")
+"""
+
+
+def test_a_plug_in_shows_its_own(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    plugin = ["--plugin", f"{tmp_path / 'mine.py'}:Refuses"]
+    out = tmp_path / "out"
+    done = CliRunner().invoke(
+        main,
+        [
+            "run",
+            str(SCENARIOS / "default.yaml"),
+            *plugin,
+            "--set",
+            "mechanism=refuses",
+            "--out",
+            str(out),
+            "--quiet",
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    assert re.search("^refused +35 of 35$", done.stdout, re.MULTILINE)
+    assert "Nodes in use by all" in (out / "report.html").read_text()
+    summary = json.loads((out / "summary.json").read_text())
+    assert [tile["name"] for tile in summary["tiles"]] == ["refused"]
+    again = CliRunner().invoke(main, ["report", str(out), *plugin])
+    assert again.exit_code == 0, again.output
+    assert "Nodes in use by all" in (out / "report.html").read_text()
+
+
+def test_runs_of_one_mechanism_are_compared_by_its_tiles(runs, tmp_path):
+    runs["hybrid"].save(tmp_path / "a")
+    summary = runs["hybrid"].summary
+    done = CliRunner().invoke(main, ["compare", str(tmp_path / "a"), str(tmp_path / "a")])
+    line = next(line for line in done.stdout.splitlines() if line.startswith("preempted"))
+    assert line.split()[1:3] == [str(summary["preemptions"])] * 2
