@@ -261,6 +261,7 @@ def _print(
 ) -> None:
     console = stdout_console()
     console.print(f"[bold]{paper.title}[/bold]")
+    console.print(summary(verdicts), markup=False, highlight=False)
     console.print(paper.about(options), markup=False, highlight=False)
     for table in tables:
         console.print()
@@ -286,7 +287,7 @@ def _print(
     for verdict in verdicts:
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
-    console.print(f"\n{summary(verdicts)} Runs, claims.json and report.html (plots) are in {folder}.")
+    console.print(f"\nRuns, claims.json and report.html (plots) are in {folder}.")
 
 
 def _print_all(rows: Sequence[Sequence[str]]) -> None:

@@ -253,7 +253,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
-    from emulator.study import held_out, judge, plausible, show, words  # noqa: PLC0415
+    from emulator.study import first_screen, held_out, judge, plausible, show, words  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
@@ -304,6 +304,9 @@ def _answer(  # noqa: PLR0917 - all of one study
         return
     console = stdout_console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
+    for name, value, remark in first_screen.tiles(answer):
+        console.print(f"{name}: {value}{f' ({remark})' if remark else ''}", markup=False)
+    console.print(plausible.trust(today) + "\n", markup=False)
     console.print(show.terminal_table(answer))
     for paragraph in words.recommendations(answer):
         console.print("\n" + " ".join(paragraph), markup=False)
@@ -314,7 +317,6 @@ def _answer(  # noqa: PLR0917 - all of one study
         words.growth(answer),
         *words.proofs(answer),
         plausible.sentence(today),
-        plausible.trust(today),
     ]:
         if line:
             console.print("\n" + line, markup=False)
