@@ -331,9 +331,16 @@ class HeatCell:
 
 
 def heat_map(
-    name: str, label: str, cells: Sequence[HeatCell], rows: Sequence[str], columns: Sequence[str]
+    name: str,
+    label: str,
+    cells: Sequence[HeatCell],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    along: str = "",
+    upwards: str = "nodes",
 ) -> Plot:
-    """Sizes upwards, lengths to the right."""
+    """Rows upwards, columns to the right; `along` and `upwards` say of what."""
 
     def paint(axes: Axes, is_wide: bool) -> None:
         for cell in cells:
@@ -344,7 +351,7 @@ def heat_map(
         axes.x_names([place + 0.5 for place in range(len(columns))], names, size=10 if is_wide else 8)
         axes.y_names([place + 0.5 for place in range(len(rows))], rows)
         axes.no_ticks()
-        axes.label(y="nodes")
+        axes.label(x=along, y=upwards)
 
     return draw(name, label, paint, height=0.9 + 0.42 * len(rows))
 
