@@ -40,6 +40,8 @@ class RandomSite:
     requests_a_day: float
     request_h: float
     """Mean length of a request."""
+    largest: int
+    """Nodes of a request at most."""
 
     @classmethod
     def drawn(cls, seed: int) -> RandomSite:
@@ -48,11 +50,12 @@ class RandomSite:
         return cls(
             seed=seed,
             batch_nodes=batch,
-            ondemand_nodes=int(rng.integers(2, 7)),
-            load=float(rng.uniform(0.5, 1.0)),
+            ondemand_nodes=(ondemand := int(rng.integers(2, 9))),
+            load=float(rng.uniform(0.5, 1.1)),
             widest=int(rng.integers(1, batch // 2 + 1)),
-            requests_a_day=float(rng.uniform(0.5, 5)),
-            request_h=float(rng.uniform(0.5, 8)),
+            requests_a_day=float(np.exp(rng.uniform(np.log(0.5), np.log(15)))),
+            request_h=float(np.exp(rng.uniform(np.log(0.2), np.log(8)))),
+            largest=int(rng.integers(1, ondemand + 1)),
         )
 
     @property
@@ -90,7 +93,7 @@ class RandomSite:
         at_s = np.sort(rng.uniform(0, DAYS * DAY_S, 1 + int(rng.poisson(DAYS * self.requests_a_day))))
         for begin_s in at_s.astype(int).tolist():
             nodes, run_s = (
-                int(rng.integers(1, self.ondemand_nodes + 1)),
+                int(rng.integers(1, self.largest + 1)),
                 60 + int(rng.exponential(self.request_h) * HOUR_S),
             )
             free = np.flatnonzero(until_s <= begin_s)[:nodes]

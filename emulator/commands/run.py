@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
 from emulator.scenario import (
     Scenario,
     ScenarioError,
@@ -85,7 +85,16 @@ def interruptible() -> Iterator[Interrupted]:
             signal.signal(number, handler)
 
 
-@click.command()
+_SECTIONS = {
+    "What runs": ("changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "plugin", "seed"),
+    "Live": ("clock", "speed", "keep"),
+    "Results": ("out", "as_json", "no_report", "streamed", "check"),
+    "While it runs": ("watch", "quiet", "with_traceback"),
+    "Of a replay": ("accounting", "replay"),
+}
+
+
+@click.command(cls=grouped(_SECTIONS))
 @plugin_option
 @usage_option
 @click.argument(
@@ -99,7 +108,9 @@ def interruptible() -> Iterator[Interrupted]:
               help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
-@click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
+@click.option(
+    "--scheduler", shell_complete=schedulers, help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`."
+)
 @click.option("--overrun", type=click.Choice(get_args(Overrun)),
               help="Jobs that ran longer than their estimate: extend that (default), kill, or run_on.")  # fmt: skip
 @click.option("--from-accounting", "accounting", metavar="sacct|FILE",

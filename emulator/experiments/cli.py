@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from balancer.clock import seconds, wall_us
-from emulator.commands.options import plugin_option
+from emulator.commands.options import names_of, plugin_option
 from emulator.commands.run import interruptible
 from emulator.experiments import fit as fit_
 from emulator.experiments.claims import counted, judge, summary, worlds
@@ -73,7 +73,9 @@ class _Job:
 
 @click.command()
 @plugin_option
-@click.argument("papers", nargs=-1, required=True, metavar="PAPER...")
+@click.argument(
+    "papers", nargs=-1, required=True, metavar="PAPER...", shell_complete=names_of("emulator.papers")
+)
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip

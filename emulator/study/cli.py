@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
 
 if TYPE_CHECKING:
     from emulator.study.growth import Grown
@@ -54,7 +54,20 @@ def study() -> None:
     """Answer an operator's question from the logs of the site."""
 
 
-@study.command()
+_SECTIONS = {
+    "The two logs": (
+        "batch", "ondemand", "nodes", "procs_per_node", "shared_nodes", "memory_per_node", "gpus_per_node",
+        "cores_per_node", "lay_together", "down_nodes", "reservations", "usage_column", "lenient",
+    ),
+    "What is tried": (
+        "week_count", "pairings", "reserve", "wait_min", "notice_min", "predictors", "scheduler", "quick",
+    ),
+    "What you accept": ("accept_rejected", "accept_wait_min", "accept_today", "believe", "node_hour_price", "growth"),
+    "How it is done": ("seed", "jobs", "dask", "out", "as_json", "quiet", "plugin"),
+}  # fmt: skip
+
+
+@study.command(cls=grouped(_SECTIONS))
 @plugin_option
 @usage_option
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
@@ -91,7 +104,13 @@ def study() -> None:
 @click.option("--wait-min", default="0,5,10", show_default=True, help="Longest waits W in minutes.")
 @click.option("--notice-min", default="15,30", show_default=True, help="Notices H of the hint algorithm.")
 @click.option("--predictor", "predictors", multiple=True, help="Predictors (default: all installed).")
-@click.option("--scheduler", default="fcfs+easy", show_default=True, help="See `emulator schedulers`.")
+@click.option(
+    "--scheduler",
+    default="fcfs+easy",
+    show_default=True,
+    shell_complete=schedulers,
+    help="See `emulator schedulers`.",
+)
 @click.option("--accept-rejected", type=click.FloatRange(0, 100), default=0.0, show_default=True,
               help="Per cent of the requests that may be rejected.")  # fmt: skip
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,

@@ -77,7 +77,13 @@ def test_the_page_opens_with_verdict_tiles_trust_and_one_chart(judge, batch_jobs
         ("Mean batch wait, today to merged", waits),
         ("Requests refused", f"{found['rejected']} of {found['requests']}"),
     ]
-    parts = ['class="verdict">Merge<', "<dt>On-demand nodes kept", 'class="light green"', 'id="first"', "<details>"]
+    parts = [
+        'class="verdict">Merge<',
+        "<dt>On-demand nodes kept",
+        'class="light green"',
+        'id="first"',
+        "<details>",
+    ]
     assert sorted(parts, key=page.index) == parts
     assert page.count('<div class="wide" id="first">') == 1
 
