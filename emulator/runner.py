@@ -51,7 +51,7 @@ from emulator.workload.transforms import apply_transforms, parse_transforms
 from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class Prepared:
     counted: dict[str, int] = field(default_factory=dict)
     recorded: RecordedWaits | None = None
     """Of the log's jobs; None where they are not run as the log has them."""
+    user_names: Mapping[int, str] = field(default_factory=dict)
+    """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -102,7 +104,8 @@ def _prepare(scenario: Scenario) -> Prepared:
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
         what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
+        names = {} if part.generate else work.user_names
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part), names)
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")

@@ -88,7 +88,7 @@ def interruptible() -> Iterator[Interrupted]:
 _SECTIONS = {
     "What runs": ("changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "plugin", "seed"),
     "Live": ("clock", "speed", "keep"),
-    "Results": ("out", "as_json", "no_report", "streamed", "check"),
+    "Results": ("out", "as_json", "anonymous", "no_report", "streamed", "check"),
     "While it runs": ("watch", "quiet", "with_traceback"),
     "Of a replay": ("accounting", "replay"),
 }
@@ -127,6 +127,8 @@ _SECTIONS = {
               "Plain schedulers; no report.")  # fmt: skip
 @click.option("--keep", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Live: keep the run in this folder. Ctrl-C stops it; the same command goes on with it.")  # fmt: skip
+@click.option("--anonymous", is_flag=True,
+              help="No users.csv, which has the names of users; other files have their numbers.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
@@ -150,6 +152,7 @@ def run(  # noqa: PLR0917
     watch: bool,
     streamed: bool,
     keep: Path | None,
+    anonymous: bool,
     no_report: bool,
     with_traceback: bool,
     check: bool,
@@ -188,6 +191,7 @@ def run(  # noqa: PLR0917
                 report=not no_report,
                 watch=watch,
                 keep=keep,
+                anonymous=anonymous,
             )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
@@ -251,6 +255,7 @@ def _run(
     report: bool,
     watch: bool = False,
     keep: Path | None = None,
+    anonymous: bool = False,
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
@@ -282,7 +287,12 @@ def _run(
         threshold_s = scenario.results.bounded_slowdown_threshold_s
         with scenario.plugged_in():  # what the mechanism shows
             summary = files.write(
-                record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
+                record,
+                folder,
+                bounded_slowdown_threshold_s=threshold_s,
+                logs=logs,
+                report=report,
+                user_names=None if anonymous else prepared.user_names,
             )
         if kept is not None:
             kept.forget()
