@@ -22,7 +22,7 @@ def tiles_of(record: RunRecord, summary: Mapping[str, Any]) -> list[dict[str, An
     if declares is None:
         return []
     there = [tile for tile in declares.tiles if at(summary, tile.figure) is not None]
-    return [asdict(_with_figures(tile, summary)) for tile in there[:MOST_TILES]]
+    return [_as_json(tile, summary) for tile in there[:MOST_TILES]]
 
 
 def picture_of(record: RunRecord) -> Picture | None:
@@ -39,11 +39,10 @@ def at(summary: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def _with_figures(tile: Tile, summary: Mapping[str, Any]) -> Tile:
-    beside = tuple(each for each in tile.beside if at(summary, each[1]) is not None)
-    return Tile(
-        tile.name, tile.figure, tile.unit, tile.of if at(summary, tile.of) is not None else "", beside
-    )
+def _as_json(tile: Tile, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """With those further figures alone that there are."""
+    beside = [list(each) for each in tile.beside if at(summary, each[1]) is not None]
+    return asdict(tile) | {"of": "" if at(summary, tile.of) is None else tile.of, "beside": beside}
 
 
 def _mechanism(record: RunRecord) -> object:

@@ -87,11 +87,11 @@ def verdict(  # noqa: PLR0911 - a reason each
         return Verdict(
             UNTOLD,
             f"{between}, but {each.rejected} of {each.requests} rejected requests leave open whether in the long run up"
-            f" to {_percent(most)} % are, where {_percent(limit)} % would do; more weeks would tell.",
+            f" to {_tenths(most)} % are, where {_tenths(limit)} % would do; more weeks would tell.",
         )
     return Verdict(
-        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected, and weeks that it was not chosen"
-        " from say the same.",
+        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected (in the long run at most"
+        f" {_tenths(most)} %), and weeks that it was not chosen from say the same.",
     )  # fmt: skip
 
 
@@ -107,6 +107,10 @@ def _failed(trial: HeldOut | None) -> str:
         f"what half of the weeks recommend, {trial.setting.label}, has batch jobs wait {_percent(trial.wait_ratio)} %"
         " of today's in the other half"
     )
+
+
+def _tenths(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def _percent(share: float) -> str:
