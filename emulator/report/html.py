@@ -56,6 +56,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     return _environment.get_template("report.html.j2").render(
         title=str(record.scenario.get("name") or "Emulator run"),
         opening=opening(summary),
+        places=_places(summary),
         record=record,
         summary=summary,
         span=duration((record.horizon_us - record.begin_us) / US),
@@ -128,7 +129,7 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
             )
             found.append((name, duration(value), remark))
         else:
-            remark = f"of {number(summary['nodes'])} nodes, first submit to last end"
+            remark = f"of {_places(summary)}, first submit to last end"
             found.append((name, f"{100 * value:.1f} %", remark))
     left_out = sum(summary["jobs_left_out"].values())
     unfinished = summary["jobs_unfinished"]
@@ -150,11 +151,18 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+def _places(summary: dict[str, Any]) -> str:
+    """`64 nodes`; where jobs share cores, so many cores (docs/results.md)."""
+    mechanism = summary["scenario"].get("mechanism")
+    shares = isinstance(mechanism, dict) and "oversubscribe" in mechanism
+    return f"{number(summary['nodes'])} {'cores' if shares else 'nodes'}"
+
+
 def opening(summary: dict[str, Any]) -> str:
     """One sentence: what ran, and what came of it."""
-    jobs, nodes = number(summary["jobs_run"]), number(summary["nodes"])
+    jobs = number(summary["jobs_run"])
     job = "batch job" if summary["jobs_run"] == 1 else "batch jobs"
-    text = f"{jobs} {job} ran on {nodes} nodes in {duration(summary['makespan_s'])}"
+    text = f"{jobs} {job} ran on {_places(summary)} in {duration(summary['makespan_s'])}"
     if summary["jobs_unfinished"]:
         text += f", {number(summary['jobs_unfinished'])} did not end"
     if summary["mean_wait_s"] is not None:

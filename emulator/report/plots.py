@@ -33,8 +33,8 @@ POOL_COLOURS = {
     for pool in (NodePool.DOWN, NodePool.OD_ALLOC, NodePool.OD_RESERVE, NodePool.OA_BUSY, NodePool.OA_IDLE)
 }
 _BANDS = (
-    "var(--down)", "var(--od-alloc)", "var(--od-reserve)", "var(--oa-busy)", "var(--oa-idle)", "var(--accent)",
-    "var(--bad)", "var(--faint)",
+    "var(--oa-busy)", "var(--od-alloc)", "var(--down)", "var(--faint)", "var(--od-reserve)", "var(--bad)",
+    "var(--accent)",
 )  # fmt: skip
 """Colours of a mechanism's series, in their order."""
 _POINTS = {True: 480, False: 200}

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
 
 TILES = (
-    Tile(
-        "mean response",
-        "mean_response_s",
-        "s",
-        beside=(("malleable, s", "job_classes.malleable_mean_response_s"),),
-    ),
+    Tile("mean response", "mean_response_s", "s"),
     Tile(
         "mean width",
         "job_classes.mean_width",

@@ -16,7 +16,7 @@ from emulator.harness.shown import MOST_TILES
 from emulator.metrics.shown import at, picture_of
 from emulator.report import html
 from emulator.report.tiles import figure_text, own_tiles, tile_texts
-from emulator.report.wording import number
+from emulator.report.wording import duration, number
 from testdata import TRACES
 
 SCENARIOS = TRACES.parent / "scenarios"
@@ -176,3 +176,27 @@ def test_runs_of_one_mechanism_are_compared_by_its_tiles(runs, tmp_path):
     done = CliRunner().invoke(main, ["compare", str(tmp_path / "a"), str(tmp_path / "a")])
     line = next(line for line in done.stdout.splitlines() if line.startswith("preempted"))
     assert line.split()[1:3] == [str(summary["preemptions"])] * 2
+
+
+def test_the_report_opens_with_what_ran_and_what_came_of_it(runs):
+    summary = runs["balancer"].summary
+    granted, asked = summary["ondemand_granted"], summary["ondemand_requests"]
+    assert html.opening(summary) == (
+        f"{summary['jobs_run']} batch jobs ran on 64 nodes in {duration(summary['makespan_s'])}; the mean wait was"
+        f" {duration(summary['mean_wait_s'])}; {granted} of {asked} on-demand requests were granted."
+    )
+    assert html.opening(runs["oversubscribe"].summary).startswith("8 batch jobs ran on 2 cores in ")
+
+
+def test_the_legend_of_the_pools_has_the_summarys_node_hours(runs):
+    summary = runs["balancer"].summary
+    page = unescape(html.render(runs["balancer"].record, summary))
+    legend = page[page.index('class="legend"') : page.index('id="node-states"')]
+    said = re.findall(r"<b>(.*?) node-h</b>", legend)
+    assert sorted(said) == sorted(number(spent) for spent in summary["node_time_h"].values() if spent)
+
+
+def test_a_scenario_without_a_name_has_that_of_its_file(tmp_path):
+    (tmp_path / "my-cluster.yaml").write_text("nodes: 8\nworkload: {generate: [{daily_batch: {days: 1}}]}\n")
+    record = emulator.run(tmp_path / "my-cluster.yaml").record
+    assert "<title>my-cluster</title>" in html.render(record, emulator.Result(record).summary)
