@@ -190,8 +190,11 @@ def recorded_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def speeds(pace: dict[str, Any]) -> str:
     """What was asked of the clock and what came of it, both in cluster time over wall time."""
-    text = f"{pace['reached_speed']:,.0f}x of {pace['speed']:,.0f}x"
-    return text + (f"; at most about {pace['limit_speed']:,.0f}x here" if "limit_speed" in pace else "")
+    reached, asked, limit = (
+        f"{number(round(pace[key]))}x" if key in pace else ""
+        for key in ("reached_speed", "speed", "limit_speed")
+    )
+    return f"{reached} of {asked}" + (f"; at most about {limit} here" if limit else "")
 
 
 def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, str]]:

@@ -121,14 +121,14 @@ def _cells(each: Ranked, place: int, second: _Second | None, *, is_front: bool) 
     between = (
         ""
         if interval.low is None or interval.high is None
-        else f"{interval.low:,.4g} to {interval.high:,.4g}"
+        else f"{number(interval.low)} to {number(interval.high)}"
     )
     return {
         "rank": place + 1,
         "setting": [str(value) for value in each.setting.values()],
         "mean": number(each.mean),
         "interval": between,
-        "beyond": "" if change is None else f"{change.mean:+,.4g}",
+        "beyond": "" if change is None else f"{'+' if change.mean > 0 else ''}{number(change.mean)}",
         "told": told,
         "second": "" if second is None else number(second[2][_key(each.setting)]),
         "is_front": is_front,
