@@ -21,6 +21,7 @@ from emulator.report.wording import FIGURES, Figure, duration, number, value_tex
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
+    from emulator.harness.shown import Picture
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
 
@@ -51,7 +52,8 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     except InconsistentRecordError:
         line = None  # named in the summary's problems, which head the page
     axis = plots.TimeAxis(record.begin_us, record.horizon_us)
-    picture = picture_of(record)
+    picture, failure = _picture(record)
+    of_mechanism = picture and plots.of_mechanism(picture, axis)
     has_requests = summary.get("ondemand_requests", 0) > 0
     return _environment.get_template("report.html.j2").render(
         title=str(record.scenario.get("name") or "Emulator run"),
@@ -71,7 +73,8 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         mechanism=plugin_name(record.scenario.get("mechanism") or ""),
         tiles=tile_texts(summary),
         picture=picture,
-        of_mechanism=picture and plots.of_mechanism(picture, axis),
+        failure=failure,
+        of_mechanism=of_mechanism,
         bands=picture and plots.legend_of(picture),
         gantt=gantt.section(record),
         gantt_style=gantt.style(),
@@ -93,6 +96,14 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         else "",
         number=number,
     )
+
+
+def _picture(record: RunRecord) -> tuple[Picture | None, str]:
+    """The mechanism's picture, or how making it failed: the results of a run are not lost by it."""
+    try:
+        return picture_of(record), ""
+    except Exception as error:  # noqa: BLE001 - a plug-in's own code; told on the page
+        return None, f"Its picture could not be made: {type(error).__name__}: {error}"
 
 
 def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, str]) -> str:

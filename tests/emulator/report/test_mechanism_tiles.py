@@ -143,31 +143,41 @@ class Refuses:
 """
 
 
+def run_with(plugin, out):
+    scenario = str(SCENARIOS / "default.yaml")
+    words = ["--plugin", f"{plugin}:Refuses", "--set", "mechanism=refuses", "--out", str(out), "--quiet"]
+    return CliRunner().invoke(main, ["run", scenario, *words])
+
+
 def test_a_plug_in_shows_its_own(tmp_path):
     (tmp_path / "mine.py").write_text(PLUGIN)
-    plugin = ["--plugin", f"{tmp_path / 'mine.py'}:Refuses"]
     out = tmp_path / "out"
-    done = CliRunner().invoke(
-        main,
-        [
-            "run",
-            str(SCENARIOS / "default.yaml"),
-            *plugin,
-            "--set",
-            "mechanism=refuses",
-            "--out",
-            str(out),
-            "--quiet",
-        ],
-    )
+    done = run_with(tmp_path / "mine.py", out)
     assert done.exit_code == 0, done.output
     assert re.search("^sent back +0 of 300$", done.stdout, re.MULTILINE)
     assert "Nodes in use by all" in (out / "report.html").read_text()
     summary = json.loads((out / "summary.json").read_text())
     assert [tile["name"] for tile in summary["tiles"]] == ["sent back"]
-    again = CliRunner().invoke(main, ["report", str(out), *plugin])
+    again = CliRunner().invoke(main, ["report", str(out), "--plugin", f"{tmp_path / 'mine.py'}:Refuses"])
     assert again.exit_code == 0, again.output
     assert "Nodes in use by all" in (out / "report.html").read_text()
+
+
+def test_a_picture_that_fails_is_told_on_the_page_and_loses_no_results(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        PLUGIN.replace("edges_us, runs =", "raise KeyError('gone')\n        edges_us, runs =")
+    )
+    out = tmp_path / "out"
+    done = run_with(tmp_path / "mine.py", out)
+    assert done.exit_code == 0, done.output
+    assert "Its picture could not be made: KeyError: 'gone'" in unescape((out / "report.html").read_text())
+
+
+def test_a_tile_that_is_none_is_bad_input(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN.replace("tiles = (", "tiles = ('requeues',"))
+    done = run_with(tmp_path / "mine.py", tmp_path / "out")
+    assert (done.exit_code, "tiles: 'requeues' is no Tile" in done.stderr) == (2, True), done.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_runs_of_one_mechanism_are_compared_by_its_tiles(runs, tmp_path):
