@@ -100,4 +100,5 @@ def mean_by(edges_us: Values, at_us: Values, value: Values) -> Values:
     """In each interval the mean of the values at these times; NaN where there are none."""
     count, _ = np.histogram(at_us, edges_us)
     total, _ = np.histogram(at_us, edges_us, weights=value)
-    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    found: Values = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    return found

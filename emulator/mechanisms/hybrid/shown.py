@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,12 +31,27 @@ TILES = (
     ),
     Tile("instant starts", "mechanism.instant_start_ratio", "share"),
 )
-_LENDERS = ("idle or held", "preempted rigid jobs", "preempted malleable jobs", "narrowed malleable jobs")
-IDLE, RIGID, MALLEABLE, NARROWED = range(4)
+
+
+class Lender(IntEnum):
+    """Who had a node of an on-demand job before."""
+
+    IDLE = 0
+    RIGID = 1
+    MALLEABLE = 2
+    NARROWED = 3
+
+
+_NAMES = {
+    Lender.IDLE: "idle or held",
+    Lender.RIGID: "preempted rigid jobs",
+    Lender.MALLEABLE: "preempted malleable jobs",
+    Lender.NARROWED: "narrowed malleable jobs",
+}
 
 
 def lenders(record: RunRecord) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Of each node of a run of an on-demand job: the run, and who had the node before (a place in `_LENDERS`)."""
+    """Of each node of a run of an on-demand job: the run, and who had the node before (a `Lender`)."""
     runs, jobs = record.runs, record.jobs
     run = np.repeat(np.arange(len(runs.job)), np.diff(runs.first))
     order = np.lexsort((runs.start_us[run], runs.node))
@@ -44,11 +60,13 @@ def lenders(record: RunRecord) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     before[np.append(True, node[1:] != node[:-1])] = -1
     job, outcome = runs.job[before], runs.outcome[before]
     is_malleable = jobs.column("job_class", 0)[job] == JobClass.MALLEABLE
-    stopped = np.where(is_malleable, MALLEABLE, RIGID)
+    stopped = np.where(is_malleable, Lender.MALLEABLE, Lender.RIGID)
     lender = np.where(
-        outcome == RunOutcome.PREEMPTED, stopped, np.where(outcome == RunOutcome.RESIZED, NARROWED, IDLE)
+        outcome == RunOutcome.PREEMPTED,
+        stopped,
+        np.where(outcome == RunOutcome.RESIZED, Lender.NARROWED, Lender.IDLE),
     )
-    lender[(before < 0) | (jobs.kind[job] == Kind.ON_DEMAND)] = IDLE
+    lender[(before < 0) | (jobs.kind[job] == Kind.ON_DEMAND)] = Lender.IDLE
     asked = jobs.kind[runs.job[run]] == Kind.ON_DEMAND
     return run[asked], lender[asked]
 
@@ -60,8 +78,8 @@ def picture(record: RunRecord) -> Picture | None:
     edges_us, (run, lender) = intervals(record), lenders(record)
     start_us, end_us = record.runs.start_us[run], ends_us(record)[run]
     series = []
-    for place, name in enumerate(_LENDERS):
-        mine = lender == place
+    for which, name in _NAMES.items():
+        mine = lender == which
         ones = np.ones(int(mine.sum()))
         series.append(Series(name, mean_over(edges_us, start_us[mine], end_us[mine], ones)))
     return Picture(
