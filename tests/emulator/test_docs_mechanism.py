@@ -6,6 +6,8 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from emulator.harness.laws import assert_lawful
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
@@ -39,11 +41,12 @@ def test_the_example_mechanism_serves_leases_from_idle_nodes(tmp_path, monkeypat
     ]
 
 
-def test_the_example_of_what_a_mechanism_shows_has_tiles_and_a_picture():
-    names = {}
-    exec(blocks()[1], names)
+def test_the_example_of_what_a_mechanism_shows_has_tiles_and_a_picture(tmp_path, monkeypatch):
+    (tmp_path / "shown_mechanism.py").write_text(blocks()[1], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    example = import_module("shown_mechanism").IdleOnly
     jobs = JobTable.build(submit_us=[0, 50], run_us=[100, 50], nodes=[2, 1])
     record = simulate(jobs, 4, SchedulerConfig())
-    assert [tile.figure for tile in names["IdleOnly"].tiles] == ["ondemand_rejected", "max_ondemand_wait_s"]
-    (series,) = names["IdleOnly"].picture(record).series
-    assert series.values[[10, 110]].tolist() == [2, 3]
+    assert [tile.figure for tile in example.tiles] == ["ondemand_rejected", "max_ondemand_wait_s"]
+    (series,) = example.picture(record).series
+    assert series.values[[10, 110]].tolist() == pytest.approx([2, 3])
