@@ -50,25 +50,34 @@ _NAMES = {
 }
 
 
-def lenders(record: RunRecord) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def lenders(record: RunRecord) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Of each node of a run of an on-demand job: the run, and who had the node before (a `Lender`)."""
     runs, jobs = record.runs, record.jobs
-    run = np.repeat(np.arange(len(runs.job)), np.diff(runs.first))
-    order = np.lexsort((runs.start_us[run], runs.node))
-    run, node = run[order], runs.node[order]
-    before = np.append(-1, run[:-1])
-    before[np.append(True, node[1:] != node[:-1])] = -1
-    job, outcome = runs.job[before], runs.outcome[before]
-    is_malleable = jobs.column("job_class", 0)[job] == JobClass.MALLEABLE
+    run = np.repeat(np.arange(len(runs.job), dtype=np.int32), np.diff(runs.first))
+    # Rows are in order of start, so that of each node they stay so. Of 16 bits NumPy sorts far faster.
+    small = runs.node.astype(np.uint16) if len(record.node_names) <= 1 << 16 else runs.node
+    order = np.argsort(small, kind="stable")
+    run, node = run[order], small[order]
+    is_on_demand = jobs.kind[runs.job] == Kind.ON_DEMAND
+    asked = np.flatnonzero(is_on_demand[run])
+    before = run[asked - 1]
+    lender = _as_lender(record)[before]
+    lender[(asked == 0) | (node[asked] != node[asked - 1])] = Lender.IDLE
+    return run[asked], lender
+
+
+def _as_lender(record: RunRecord) -> NDArray[np.int64]:
+    """What each run is to an on-demand job that has one of its nodes next."""
+    runs, jobs = record.runs, record.jobs
+    is_malleable = jobs.column("job_class", 0)[runs.job] == JobClass.MALLEABLE
     stopped = np.where(is_malleable, Lender.MALLEABLE, Lender.RIGID)
-    lender = np.where(
-        outcome == RunOutcome.PREEMPTED,
+    found = np.where(
+        runs.outcome == RunOutcome.PREEMPTED,
         stopped,
-        np.where(outcome == RunOutcome.RESIZED, Lender.NARROWED, Lender.IDLE),
+        np.where(runs.outcome == RunOutcome.RESIZED, Lender.NARROWED, Lender.IDLE),
     )
-    lender[(before < 0) | (jobs.kind[job] == Kind.ON_DEMAND)] = Lender.IDLE
-    asked = jobs.kind[runs.job[run]] == Kind.ON_DEMAND
-    return run[asked], lender[asked]
+    found[jobs.kind[runs.job] == Kind.ON_DEMAND] = Lender.IDLE
+    return found
 
 
 def picture(record: RunRecord) -> Picture | None:
