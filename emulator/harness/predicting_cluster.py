@@ -159,10 +159,11 @@ class Predictions:
         return sorted((who for who in every if who not in early), key=turn)
 
     def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
-        row = runs[job["run_row"][who]]
-        if row.outcome not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
+        row = job["run_row"][who]
+        if runs["outcome"][row] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
             return
-        one = Ended(self._seen[who], float(seconds(int(row.end_us - row.start_us))))
+        ran_us = int(runs["end_us"][row] - runs["start_us"][row])
+        one = Ended(self._seen[who], float(seconds(ran_us)))
         self._history.add(one)
         if hasattr(self._predictor, "on_job_end"):
             self.event = f"on_job_end of job {one.job.number}"
