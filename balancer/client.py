@@ -214,6 +214,10 @@ class Balancer:
             body["generations"] = dict(generations)
         self._post("/v1/release_nodes", body, idempotency_key)
 
+    def adopt(self, reason: str) -> dict[str, Any]:
+        """No other Balancer runs: this one takes over. Returns why it does not (`claimed`), and `held` nodes."""
+        return self._post("/v1/adopt", {"reason": reason}, None)
+
     def adopt_nodes(
         self, nodes: Sequence[str], pool: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> None:

@@ -51,6 +51,7 @@ from balancer.lifecycle.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from balancer.claims import Claims
     from balancer.clock import Clock
     from balancer.driver_calls import CommandObserver
     from balancer.drivers.base import BatchDriver, SiteCheck
@@ -108,7 +109,7 @@ class Commander:
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
     `is_batchs` says whether a mark of ours may come off a node now, `is_kept_off` whether one may be set there that was
     only renewed or found missing: an order may be overtaken by a later decision.
-    `signature` goes into the note of every mark.
+    `signature` goes into the note of every mark. `claims`: looked after by this thread before each round.
     """
 
     def __init__(
@@ -123,8 +124,10 @@ class Commander:
         is_batchs: Callable[[str], bool] = lambda _: True,
         is_kept_off: Callable[[str], bool] = lambda _: True,
         signature: Callable[[], str] = lambda: "",
+        claims: Claims | None = None,
         threaded: bool = True,
     ) -> None:
+        self._claims = claims
         self._batch = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
         self._clock = clock
         self._settings = settings
@@ -228,7 +231,8 @@ class Commander:
         with self._changed:
             if self._tickets or self._readers:
                 return 0
-            return self._looked_us + self._poll_us if self._open else NEVER_US
+            claim_us = NEVER_US if self._claims is None else self._claims.due_us
+            return min(claim_us, self._looked_us + self._poll_us if self._open else NEVER_US)
 
     @property
     def pending(self) -> int:
@@ -273,14 +277,25 @@ class Commander:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
                     self._hold.close()
                     self._hold = None
-                poll_s = seconds(self._poll_us) if self._open else None
-                self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
+                self._changed.wait_for(
+                    lambda: self._stopped or self._tickets or self._readers, self._pause_s()
+                )
                 if self._stopped:
                     break
             self.step()
 
+    def _pause_s(self) -> float | None:
+        """How long there is nothing to do, if nobody calls meanwhile."""
+        claim_s = None
+        if self._claims is not None and self._claims.due_us < NEVER_US:
+            claim_s = max(0.0, seconds(self._claims.due_us - wall_us()))
+        poll_s = seconds(self._poll_us) if self._open else None
+        return min((each for each in (claim_s, poll_s) if each is not None), default=None)
+
     def step(self) -> None:
-        """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
+        """One round: the claim, the commands that wait, a look at the nodes that are open, the readings asked for."""
+        if self._claims is not None and wall_us() >= self._claims.due_us:
+            self._claims.look()
         with self._changed:
             tickets, self._tickets = self._tickets, []
             self._issuing = [each for ticket in tickets for each in ticket.instructions]

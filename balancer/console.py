@@ -145,6 +145,8 @@ def status(url: str, as_json: bool) -> None:
     )
     if found["frozen"] is not None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
+    if found.get("claimed"):  # not told by older services
+        rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
 
@@ -359,6 +361,7 @@ def _time(at_s: float) -> str:
 
 
 def _add_commands() -> None:
+    from balancer.adopt_console import adopt
     from balancer.auth.console import hook_key, token
     from balancer.freeze_console import freeze, thaw
     from balancer.nova.cli import nova
@@ -368,6 +371,7 @@ def _add_commands() -> None:
     cli.add_command(predict)
     cli.add_command(predictor)
     cli.add_command(check)
+    cli.add_command(adopt)
     cli.add_command(freeze)
     cli.add_command(thaw)
     cli.add_command(token)

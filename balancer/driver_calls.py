@@ -56,6 +56,7 @@ class DriverCalls:
         self._tidies = driver if isinstance(driver, Tidies) else None
         self._tidied_us = -_TIDY_EVERY_US
         self._refusals = 0
+        self._withheld = ""
         self.silence = ""
         """What the latest look failed with; "": it did not."""
         self.failure = ""
@@ -123,8 +124,11 @@ class DriverCalls:
         try:
             self._check_writer()
         except LedgerError as error:
-            _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            if str(error) != self._withheld:  # it is tried again every poll
+                _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            self._withheld = str(error)
             return
+        self._withheld = ""
         failure = self._call(command, action)
         self.failure = str(failure or "")
         self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0

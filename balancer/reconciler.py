@@ -27,6 +27,7 @@ from balancer.reconcile import Agreed, Difference, compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from balancer.claims import Claims
     from balancer.clock import Clock
     from balancer.commands import Commander, Reading
     from balancer.drivers.base import NodeStatus
@@ -51,6 +52,7 @@ class Reconciler:
         writer: Writer,
         commander: Commander,
         *,
+        claims: Claims,
         cloud: CloudDriver | None,
         clock: Clock,
         metrics: Metrics,
@@ -65,8 +67,10 @@ class Reconciler:
         self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
-        self.claimed = ""
+        self.marked = ""
         """Why no node is moved: marks of another ledger are there, and ours has lent nothing since the start."""
+        self._claims = claims
+        self._was_claimed = False
         self.last_jobs: dict[str, str] = {}
         """Node -> the job whose end was reported there last: it may still be listed for a moment."""
         self._writer = writer
@@ -94,6 +98,10 @@ class Reconciler:
     def reconcile(self) -> bool:
         """Compare the ledger with batch system and cloud, and set right what can be set right; False: no answer."""
         return self._attempt(with_cloud=True)
+
+    def adopted(self) -> None:
+        """An operator says that no other Balancer runs: marks of another ledger keep no other nodes from moving."""
+        self._has_lent = True
 
     def look_ahead(self) -> None:
         """A request came: have a reading for the next ones before the last reading is too old for them.
@@ -297,14 +305,12 @@ class Reconciler:
         """Whether this service, which may have been started by mistake, moves nodes. Logs a change."""
         ledger_id = self._writer.ledger_id
         self._has_lent = self._has_lent or has_lent(records)
-        before, self.claimed = (
-            self.claimed,
-            "" if self._has_lent else another_claims(records, found, ledger_id),
-        )
-        if self.claimed and not before:
-            _log.error("no node is moved", why=self.claimed)
-        if before and not self.claimed:
-            _log.warning("nodes are moved again: no mark of another ledger is left")
+        self.marked = "" if self._has_lent else another_claims(records, found, ledger_id)
+        was_claimed, self._was_claimed = self._was_claimed, bool(self._claims.why or self.marked)
+        if self._was_claimed and not was_claimed:
+            _log.error("no node is moved", why=self._claims.why or self.marked)
+        if was_claimed and not self._was_claimed:
+            _log.warning("nodes are moved again: neither claim nor mark of another ledger is in the way")
             self._is_ahead = True  # what the reading says is told, so that it is planned with
 
     def _renew_marks(self, nodes: tuple[str, ...]) -> None:

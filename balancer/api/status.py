@@ -39,7 +39,10 @@ class Frozen(Answer):
 
 
 class Status(Answer):
-    """`last_hook_s`: since a hook reported a job last (null: none since the start)."""
+    """`claimed`: why no node is moved, where another Balancer has them.
+
+    `last_hook_s`: since a hook reported a job last (null: none since the start).
+    """
 
     version: str
     now: str
@@ -47,6 +50,7 @@ class Status(Answer):
     problem: str | None
     leader: bool
     read_only: bool
+    claimed: str | None
     frozen: Frozen | None
     nodes: dict[str, int]
     held: dict[str, str]
@@ -76,6 +80,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "problem": source.problem(),
         "leader": source.is_leader,
         "read_only": source.is_read_only,
+        "claimed": source.claimed or None,
         "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
         "nodes": {state.value: count for state, count in source.counts().items()},
         "held": source.held(),

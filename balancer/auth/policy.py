@@ -20,6 +20,7 @@ POLICY: Mapping[str, frozenset[Role]] = {
     "POST /v1/release_nodes": _TAKERS,
     "POST /v1/add_reserve": _TAKERS,
     "POST /v1/update_nodes": _REPORTERS,
+    "POST /v1/adopt": frozenset({Role.OPERATOR}),
     "POST /v1/adopt_nodes": frozenset({Role.OPERATOR}),
     "POST /v1/hold_nodes": frozenset({Role.OPERATOR}),
     "GET /v1/nodes": _READERS,

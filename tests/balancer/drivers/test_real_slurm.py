@@ -53,6 +53,21 @@ def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeyp
         slurm.close(kit.eventually)
 
 
+def test_a_claim_is_a_reservation_that_keeps_no_job_off_and_leaves_others_alone(slurm, kit):
+    slurm.scontrol("update", "nodename=n01", "comment=row 7")
+    slurm.driver.renew_claim("0badcafe")
+    (first,) = slurm.driver.read_claims().items()
+    kit.eventually(
+        lambda: slurm.driver.renew_claim("0badcafe") or (*slurm.driver.read_claims().items(),) != (first,)
+    )
+    for node in ("n01", "n02", "n03"):
+        kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
+        slurm.start_job(node)
+        kit.eventually(lambda node=node: state(slurm, node).jobs)
+    slurm.driver.renew_claim("5f3a9c01", instead_of=("0badcafe",))
+    assert slurm.driver.read_claims().keys() == {"5f3a9c01"}
+
+
 def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm, kit):
     kit.eventually(lambda: state(slurm, "n02").state == "idle")
     slurm.start_job("n02")
