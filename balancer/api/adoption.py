@@ -8,7 +8,7 @@ import structlog
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, engine, event_id, once
+from balancer.api.context import Answer, Body, engine, event_id, idempotency_key, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
@@ -100,6 +100,7 @@ def hold_nodes(json_data: HoldNodes) -> Any:
 @blueprint.call("POST", "/v1/adopt", body=Adopt, answer=Claimed)
 def adopt(json_data: Adopt) -> Any:
     """No other Balancer runs on the nodes: this one takes over and moves them. Waits for the batch system."""
+    idempotency_key(json_data)  # a wrong one is told; said twice it is the same
     _log.warning(
         "an operator says that no other Balancer runs on the nodes", by=owner().name, reason=json_data.reason
     )

@@ -31,6 +31,7 @@ POLICY: Mapping[str, frozenset[Role]] = {
     "POST /v1/requests/<request_id>/confirm": _TAKERS,
     "POST /v1/requests/<request_id>/renew": _TAKERS,
     "GET /v1/reserves": _READERS,
+    "DELETE /v1/reserves/<reserve_id>": _TAKERS,
     "GET /v1/history": _READERS,
     "GET /v1/events": _READERS,
     "GET /v1/status": _READERS,

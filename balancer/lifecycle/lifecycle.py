@@ -33,6 +33,7 @@ from balancer.lifecycle.events import (
     Reject,
     RequestWithdrawn,
     ReserveAdded,
+    ReserveWithdrawn,
     Restore,
     ServersObserved,
     TimerFired,
@@ -41,13 +42,7 @@ from balancer.lifecycle.events import (
 from balancer.lifecycle.leases import LeaseBook, check_owner
 from balancer.lifecycle.looks import Looks
 from balancer.lifecycle.nodes import Node, NodeTable
-from balancer.lifecycle.records import (
-    Changes,
-    NodeRecord,
-    RequestRecord,
-    RequestStatus,
-    Snapshot,
-)
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.referee import Referee
 from balancer.lifecycle.reports import BatchReports
 from balancer.lifecycle.requests import (
@@ -128,6 +123,7 @@ class Lifecycle:
             NodesContested: lambda event: self._reports.contest(event.nodes),
             NodesUpdated: lambda event: self._reports.updated(event, self._now_us),
             ReserveAdded: self._on_reserve_added,
+            ReserveWithdrawn: self._hints.withdrawn,
             NodesReclaimed: lambda event: self._reports.reclaimed(event, self._now_us),
             NodesRestored: lambda event: self._reports.restored(event, self._now_us),
             NodesObserved: self._on_observed,
@@ -146,7 +142,7 @@ class Lifecycle:
     @property
     def next_wake_us(self) -> int | None:
         """When `TimerFired` is due; None: nothing waits for time to pass."""
-        ends = [self._plan_wake_us, self._hints.next_end_us, self._leases.next_due_us]
+        ends = [self._plan_wake_us, self._hints.next_due_us(self._now_us), self._leases.next_due_us]
         ends += [request.end_us for request in self._requests]
         return min([end for end in ends if end is not None], default=None)
 
@@ -271,6 +267,7 @@ class Lifecycle:
         self._restore.clear()
         self._reports.given_up.clear()
         self._answers = []
+        granted = self._nodes.counts[NodeState.OD_ALLOC]
         try:
             self._handlers[type(event)](event)
             if isinstance(event, NodesDoubted):
@@ -279,6 +276,7 @@ class Lifecycle:
             else:
                 if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
                     self._expire(event)
+                self._hints.freed(granted - self._nodes.counts[NodeState.OD_ALLOC], self._now_us)
                 self._settle(event)
         except (Refused, BadPlan):
             self._now_us, self._serial = before
