@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from balancer.metrics import Metrics
     from balancer.reader import Reader
     from balancer.reconciler import Reconciler
+    from balancer.waker import Waker
     from balancer.writer import Writer
 
 CONCURRENT_UPDATE = "concurrent_update"
@@ -89,6 +90,7 @@ class Calls:
     _reader: Reader
     _reconciler: Reconciler
     _keys: Keys
+    _waker: Waker
 
     @property
     def is_stopping(self) -> bool:

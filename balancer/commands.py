@@ -84,7 +84,14 @@ class Unmark(Instruction):
     nodes: tuple[str, ...]
 
 
-Order = Reclaim | Restore | Mark | Unmark
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake(Instruction):
+    """Have nodes switched on that power saving has switched off; nothing else is meant by it."""
+
+    nodes: tuple[str, ...]
+
+
+Order = Reclaim | Restore | Mark | Unmark | Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,11 @@ class Commander:
     @property
     def driver_name(self) -> str:
         return self._batch.name
+
+    @property
+    def can_wake(self) -> bool:
+        """Whether the driver can have nodes switched on that sleep."""
+        return self._batch.can_wake
 
     def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
@@ -244,7 +256,8 @@ class Commander:
         """Nodes of orders that wait, and of marks that are being set: those are not open."""
         marks = (each for each in self._issuing if isinstance(each, (Mark, Unmark)))
         waiting = (each for ticket in self._tickets for each in ticket.instructions)
-        return [node for order in (*waiting, *marks) for node in order.nodes]
+        moves = (each for each in (*waiting, *marks) if not isinstance(each, Wake))
+        return [node for order in moves for node in order.nodes]
 
     def _has_fresh(self) -> bool:
         return any(not work.is_late for work in self._open.values())
@@ -318,7 +331,7 @@ class Commander:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
         for ticket in tickets:
             for instruction in ticket.instructions:
-                if isinstance(instruction, (Mark, Unmark)):
+                if isinstance(instruction, (Mark, Unmark, Wake)):
                     continue
                 aim = Aim.RECLAIM if isinstance(instruction, Reclaim) else Aim.RESTORE
                 work = NodeCommand(aim=aim, limit_us=limit_us, event_id=instruction.event_id)
@@ -326,7 +339,8 @@ class Commander:
 
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
-        last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
+        orders = (each for ticket in tickets for each in ticket.instructions if not isinstance(each, Wake))
+        last = {node: each for each in orders for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
         marks = {node for node, each in last.items() if isinstance(each, Mark) and self._is_kept_off(node)}
         reclaims = [node for node, each in last.items() if isinstance(each, Reclaim) or node in marks]
@@ -334,6 +348,8 @@ class Commander:
             if restores:
                 self._restore(self._not_held_by_others(restores))
             self._reclaim(reclaims)
+            for each in (one for ticket in tickets for one in ticket.instructions if isinstance(one, Wake)):
+                self._batch.wake(each.nodes)
         finally:
             for ticket in tickets:
                 ticket.issued.set()

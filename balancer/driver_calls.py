@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from balancer.clock import micros, seconds, wall_us
-from balancer.drivers.base import ChecksSite, DriverError, RefusedError, Tidies, UnclearError
+from balancer.drivers.base import ChecksSite, DriverError, RefusedError, Tidies, UnclearError, WakesNodes
 from balancer.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -105,6 +105,15 @@ class DriverCalls:
 
     def restore(self, nodes: Sequence[str]) -> None:
         self._change("restore", lambda: self._driver.restore_nodes(nodes), nodes)
+
+    @property
+    def can_wake(self) -> bool:
+        return isinstance(self._driver, WakesNodes)
+
+    def wake(self, nodes: Sequence[str]) -> None:
+        driver = self._driver
+        if isinstance(driver, WakesNodes):
+            self._change("wake", lambda: driver.wake_nodes(nodes), nodes)
 
     def tidy(self) -> None:
         """Look after what belongs to our marks, now and then."""

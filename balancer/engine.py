@@ -33,6 +33,7 @@ from balancer.node_calls import NodeCalls
 from balancer.on_demand_calls import OnDemandCalls
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
+from balancer.waker import Waker
 from balancer.writer import StoppingError, Writer
 
 if TYPE_CHECKING:
@@ -137,6 +138,12 @@ class Engine(OnDemandCalls, NodeCalls):
             claims=self._claims,
             threaded=threaded,
         )
+        self._waker = Waker(
+            self._writer,
+            self._commander,
+            readings=lambda: self._reconciler.readings,
+            may_move=lambda: not self.claimed and self.frozen is None,
+        )
         self._reconciler = Reconciler(
             self._writer,
             self._commander,
@@ -145,6 +152,7 @@ class Engine(OnDemandCalls, NodeCalls):
             clock=clock,
             metrics=metrics,
             carry_out=self._carry_out,
+            on_read=self._waker.look,
             refresh_age_s=self.settings.refresh_age_s,
             threaded=threaded,
             hold_us=micros(self.settings.hold_s),

@@ -73,6 +73,7 @@ class OnDemandCalls(Calls):
         with self.clock.held():
             done = self._write(requested, key=key)
             self._reconciler.look_ahead()
+            self._waker.look()
         return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
 
     def wait_for_request(

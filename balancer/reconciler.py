@@ -57,6 +57,7 @@ class Reconciler:
         clock: Clock,
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
+        on_read: Callable[[], None],
         refresh_age_s: float,
         hold_us: int,
         threaded: bool = True,
@@ -79,6 +80,7 @@ class Reconciler:
         self._clock = clock
         self._metrics = metrics
         self._carry_out = carry_out
+        self._on_read = on_read
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
         self._agreed: Agreed = {}
@@ -162,6 +164,7 @@ class Reconciler:
             self._check_site()
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
+            self._on_read()
         if cloud is not None:
             self._tell_servers(cloud, asked_us, before)
         return self.batch.error is None

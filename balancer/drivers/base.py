@@ -128,6 +128,14 @@ class Tidies(Protocol):
 
 
 @runtime_checkable
+class WakesNodes(Protocol):
+    """A driver that can have nodes switched on which power saving has switched off (`is_asleep`)."""
+
+    def wake_nodes(self, nodes: Sequence[str]) -> None:
+        """Ask for it; whether they come is read back. Raises DriverError."""
+
+
+@runtime_checkable
 class ChecksSite(Protocol):
     """A driver that can tell whether the batch system is set up for it."""
 

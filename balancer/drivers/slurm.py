@@ -182,6 +182,10 @@ class SlurmDriver:
 
     # Power saving
 
+    def wake_nodes(self, nodes: Sequence[str]) -> None:
+        """`scontrol update state=power_up`: Slurm runs its ResumeProgram; they are idle when they have registered."""
+        self._update([(nodes, ("state=power_up",))], left=())
+
     def _lent(self, lines: Mapping[str, NodeLine]) -> set[str]:
         """The nodes that something of ours keeps from batch."""
         marked = {name for name, line in lines.items() if line.is_drained and not self._is_foreign(line)}

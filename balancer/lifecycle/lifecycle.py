@@ -49,6 +49,7 @@ from balancer.lifecycle.requests import (
     HintBook,
     Request,
     RequestQueue,
+    Wish,
     is_due,
     not_at_once,
     not_in_time,
@@ -150,6 +151,9 @@ class Lifecycle:
     def wants_idle(self) -> bool:
         """True while it would take a node the moment it becomes idle."""
         return self._unmet > 0
+
+    def wishes(self) -> tuple[Wish, ...]:
+        return self._requests.wishes(self._unmet)
 
     @property
     def counts(self) -> dict[NodeState, int]:
@@ -258,7 +262,7 @@ class Lifecycle:
         a hint): nothing has changed then. A failing algorithm cannot undo facts: at all other events the
         event stands, no move is made for it, and the instructions say `PlanRefused`.
         """
-        before = self._now_us, self._serial
+        before, granted = (self._now_us, self._serial), self._nodes.counts[NodeState.OD_ALLOC]
         self._now_us = max(self._now_us, event.at_us)
         self._serial += 1
         self._event_id = event.event_id or f"event-{self._serial}"
@@ -267,7 +271,6 @@ class Lifecycle:
         self._restore.clear()
         self._reports.given_up.clear()
         self._answers = []
-        granted = self._nodes.counts[NodeState.OD_ALLOC]
         try:
             self._handlers[type(event)](event)
             if isinstance(event, NodesDoubted):

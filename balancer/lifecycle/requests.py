@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from balancer.lifecycle.records import RequestRecord, ReserveRecord
 
 
+Wish = tuple[int, "frozenset[str] | None"]
+"""So many nodes, of these (None: any)."""
+
+
 class Request:
     """A waiting request and the nodes held for it; `ready` of them are OD_RESERVE, the rest RECLAIMING."""
 
@@ -97,6 +101,11 @@ class RequestQueue:
         except NodeListError as error:
             raise Refused(Refused.BAD_CANDIDATES, f"candidates or exclude: {error}") from error
         return frozenset(wanted).difference(unwanted).intersection(self._nodes.names)
+
+    def wishes(self, unmet: int) -> tuple[Wish, ...]:
+        """Of each that is short of nodes, then what is wanted beyond them of `unmet` nodes."""
+        found = [(each.short, each.among) for each in self if each.short]
+        return (*found, (max(0, unmet - sum([short for short, _ in found])), None))
 
     def undo_add(self, request_id: str) -> None:
         """As if it had never come."""
