@@ -349,9 +349,15 @@ class Engine(OnDemandCalls, NodeCalls):
 
     def asleep(self) -> int:
         """How many nodes are DOWN because power saving has switched them off."""
+        return sum(status.is_asleep for status in self._readings_in(NodeState.DOWN))
+
+    def granted_down(self) -> int:
+        """How many granted nodes the batch system does not reach."""
+        return sum(status.state == "down" for status in self._readings_in(NodeState.OD_ALLOC))
+
+    def _readings_in(self, state: NodeState) -> list[NodeStatus]:
         readings = self._reconciler.readings
-        down = (record.name for record in self.nodes() if record.state is NodeState.DOWN)
-        return sum(readings[name].is_asleep for name in down if name in readings)
+        return [readings[each.name] for each in self.nodes() if each.state is state and each.name in readings]
 
     @property
     def taken_offline_by_others(self) -> tuple[str, ...]:

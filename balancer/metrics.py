@@ -162,6 +162,11 @@ class Metrics:
             "Nodes that are DOWN because power saving has switched them off",
             registry=registry,
         )
+        self._granted_down = Gauge(
+            "balancer_granted_nodes_down",
+            "Granted nodes that the batch system does not reach: what runs there may be lost",
+            registry=registry,
+        )
         self._leader = Gauge(
             "balancer_leader", "1 while this service holds the ledger and may write", registry=registry
         )
@@ -186,6 +191,9 @@ class Metrics:
 
     def asleep(self, count: int) -> None:
         self._asleep.set(count)
+
+    def granted_down(self, count: int) -> None:
+        self._granted_down.set(count)
 
     def leads(self, is_leader: bool) -> None:
         self._leader.set(is_leader)
