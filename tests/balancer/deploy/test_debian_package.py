@@ -1,4 +1,4 @@
-"""The Debian package: its scripts are sound, and it says the same as the unit. `scripts/debian-try` makes and uses one."""
+"""The Debian package: its scripts are sound, and it says what the unit says. `scripts/debian-try` uses one."""
 
 from __future__ import annotations
 
