@@ -27,8 +27,8 @@ RENEW_S, LIVES_S = 30.0, 300.0
 """Wall times: how often a claim is renewed, and how long after its last renewal another one takes it as alive."""
 
 
-_AGAIN_S = 5.0
-"""Wall time until the next try of the first look."""
+_AGAIN_S, _TRIES = 5.0, 12
+"""Wall time until the next try of the first look, and how many answers may be unclear before marks alone tell."""
 
 _UNREAD = "whose the nodes are has not been read from the batch system yet"
 
@@ -45,6 +45,7 @@ class Claims:
         self._seen: dict[str, tuple[str, int]] = {}
         self._is_adopting = False
         self._failure = ""
+        self._unclear = 0
         self._is_known = self._driver is None
         self.why = "" if self._is_known else _UNREAD
         """Why this service commands nothing; "": no other one claims the nodes."""
@@ -72,8 +73,12 @@ class Claims:
             self._read_and_renew(self._driver, is_adopting=is_adopting)
         except (UnreachableError, UnclearError) as error:
             failure = str(error)
+            self._unclear += isinstance(error, UnclearError)
             if not self._is_known:
-                self.why, self.due_us = f"{_UNREAD}: {error}", wall_us() + micros(_AGAIN_S)
+                # An answer that can never be read must not stop the service for ever: marks tell as well.
+                is_hopeless = self._unclear >= _TRIES
+                self.why = "" if is_hopeless else f"{_UNREAD}: {error}"
+                self.due_us = wall_us() + micros(_AGAIN_S)
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
             is_ours = isinstance(error, (DriverError, LedgerError))
             failure = str(error) if is_ours else f"the driver raised {error!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from shutil import which
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from balancer.drivers.base import RefusedError, with_ours
@@ -111,7 +112,12 @@ class PbsDriver(ABC, Generic[Settings]):
         self._run((self.settings.qmgr, "-c", f"set server comment = {quote}{text}{quote}"))
 
     def _comment(self) -> str:
-        """What `qstat -B -f` shows; it breaks long lines and begins the rest with a tab."""
+        """What `qstat -B -f` shows; it breaks long lines and begins the rest with a tab.
+
+        Raises RefusedError where there is no qstat: nothing else here needs one.
+        """
+        if which(self.settings.qstat) is None:
+            raise RefusedError(f"there is no {self.settings.qstat}, and so no claim in the server's comment")
         said = self._run((self.settings.qstat, "-B", "-f")).replace("\n\t", "")
         found = re.search(r"^ *comment = (.*)$", said, re.MULTILINE)
         return "" if found is None else found[1].strip()

@@ -79,6 +79,12 @@ def test_the_servers_comment_says_whose_the_nodes_are(programs, driver, comment,
     assert programs.calls[-1] == f'qmgr -c set server comment = "{then}"'
 
 
+def test_without_qstat_no_claim_is_kept_and_that_is_said(programs, driver, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RefusedError, match="there is no qstat, and so no claim in the server's comment"):
+        driver.read_claims()
+
+
 def test_a_comment_that_cannot_be_quoted_stays_as_it_is(programs, driver):
     programs.put("qstat", quoted(SERVER.format('    comment = it\'s "down"\n')))
     with pytest.raises(RefusedError, match="both kinds of quotes"):

@@ -177,6 +177,20 @@ def test_before_the_claims_could_be_read_nothing_is_commanded(service, batch):
     assert "has a mark of another ledger" in b.engine.problem() or "have a mark" in b.engine.problem()
 
 
+def test_answers_that_can_never_be_read_stop_nothing_for_ever(batch):
+    batch.fails["status claims"] = UnclearError("quux")
+    claims = Claims(batch, ledger_id=lambda: "0badcafe", check_writer=lambda: None)
+    said = []
+    for _ in range(12):
+        claims.look()
+        said.append(claims.why)
+    assert said == ["whose the nodes are has not been read from the batch system yet: quux"] * 11 + [""]
+    batch.fails.clear()
+    batch.claims["5f3a9c01"] = "1"
+    claims.look()
+    assert claims.why.startswith("ledger 5f3a9c01 claims the nodes")
+
+
 def test_without_a_note_on_the_batch_system_nothing_is_asked():
     claims = Claims(service_kit.FakeBatch(["n01"]), ledger_id=str, check_writer=lambda: None)
     claims.adopt()
