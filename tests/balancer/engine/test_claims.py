@@ -108,6 +108,8 @@ def test_an_operator_says_that_the_other_is_gone_and_if_it_is_not_it_yields(serv
     commands = len(batch.commands())
     looks(a, batch)
     assert granted(a, 3) == ()  # its reserve is there, and no more comes to it
+    batch.marked[min(marked)] = False  # somebody resumes a node of its reserve: it would be marked again
+    looks(a, batch)
     assert batch.commands()[commands:] == []
     assert sorted(owners(batch).values()).count(b.engine.ledger.ledger_id) == 1
 
