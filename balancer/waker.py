@@ -56,18 +56,19 @@ class Waker:
             for record in self._writer.published.nodes()
             if record.state is NodeState.DOWN and record.name in readings and readings[record.name].is_asleep
         ]
+        off = [node for node in asleep if readings[node].is_off]
         since_us = wall_us() - _COMING_US
         self._asked_us = {n: us for n in asleep if (us := self._asked_us.get(n, since_us)) > since_us}
-        nodes = self._wanted(wishes, asleep)
+        nodes = self._wanted(wishes, off)
         if nodes:
             _log.info("waking nodes", nodes=nodes)
             self._asked_us |= dict.fromkeys(nodes, wall_us())
             self._commander.submit([Wake(nodes=nodes)])
 
-    def _wanted(self, wishes: Sequence[Wish], asleep: Sequence[str]) -> tuple[str, ...]:
+    def _wanted(self, wishes: Sequence[Wish], off: Sequence[str]) -> tuple[str, ...]:
         """Those to be woken. `wishes`: how many more are wanted, of which (None: any)."""
         coming = dict.fromkeys(self._asked_us)
-        rest = dict.fromkeys(node for node in asleep if node not in coming)
+        rest = dict.fromkeys(node for node in off if node not in coming)
         chosen: list[str] = []
         for count, among in wishes:
             for pile, is_new in ((coming, False), (rest, True)):

@@ -42,6 +42,8 @@ class NodeStatus:
     """What a mark of ours says of the ledger that wanted it."""
     is_asleep: bool = False
     """It is `down` because power saving has switched it off, is doing so, or is switching it on: nothing is broken."""
+    is_off: bool = False
+    """It is asleep and quite off: it can be woken now."""
 
     @property
     def is_handed_over(self) -> bool:

@@ -39,6 +39,7 @@ _SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%"
 _HARMLESS = frozenset({"DRAIN", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
 _AWAY = frozenset({"NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"})
 _ASLEEP = _AWAY - {"NOT_RESPONDING"}
+_CHANGING = frozenset({"POWERING_DOWN", "POWERING_UP", "POWER_UP", "POWER_DOWN"})
 _BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
@@ -204,6 +205,8 @@ def status_of(
         is_foreign=node.is_drained and not is_ours,
         stamp=mark.stamp if mark is not None else None,
         is_asleep=is_asleep,
+        # Slurm forgets a wish for power that comes while it still switches the node off.
+        is_off=is_asleep and "POWERED_DOWN" in node.flags and not node.flags & _CHANGING,
     )
 
 

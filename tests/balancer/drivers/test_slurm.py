@@ -110,6 +110,23 @@ def test_a_nodes_state_is_told_from_its_words(states, how, expected):
 
 
 @pytest.mark.parametrize(
+    ("states", "is_off"),
+    [
+        ("IDLE+POWERED_DOWN", True),
+        ("IDLE~", True),
+        ("IDLE+POWERING_DOWN", False),
+        ("IDLE+POWER_DOWN", False),
+        ("IDLE+POWER_UP+POWERED_DOWN", False),
+        ("IDLE+NOT_RESPONDING+POWERING_UP", False),
+        ("DOWN+POWERED_DOWN", False),
+        ("IDLE", False),
+    ],
+)
+def test_only_a_node_that_is_quite_off_can_be_woken(states, is_off):
+    assert state_of(states).is_off == is_off
+
+
+@pytest.mark.parametrize(
     ("states", "is_asleep"),
     [
         ("IDLE~", True),

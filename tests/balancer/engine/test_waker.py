@@ -18,12 +18,15 @@ class SleepyBatch(service_kit.FakeBatch):
     def __init__(self, nodes):
         super().__init__(nodes)
         self.asleep = set(self.marked)
+        self.falling_asleep = set()
 
     def wake_nodes(self, nodes):
         self._command("wake", nodes)
 
     def status(self, node):
-        return NodeStatus("down", is_asleep=True) if node in self.asleep else super().status(node)
+        if node in self.asleep:
+            return NodeStatus("down", is_asleep=True, is_off=node not in self.falling_asleep)
+        return super().status(node)
 
     def woken(self):
         return [node for name, nodes in self.commands() if name == "wake" for node in nodes]
@@ -74,6 +77,18 @@ def test_one_that_does_not_come_up_in_time_rejects_the_request_and_is_asked_agai
     monkeypatch.setattr(balancer.waker, "wall_us", lambda: began_us + 1_000_000_000)
     w.engine.submit_request(1)
     kit.until(lambda: w.batch.woken() == ["n01", "n01"])
+
+
+def test_one_that_is_still_being_switched_off_is_woken_once_it_is_off(site, kit):
+    w = site()
+    w.batch.falling_asleep = {"n01", "n02", "n03", "n04"}
+    w.engine.reconcile()
+    w.engine.submit_request(1)
+    w.engine.reconcile()
+    assert w.batch.woken() == []
+    w.batch.falling_asleep.clear()
+    w.engine.reconcile()
+    kit.until(lambda: w.batch.woken() == ["n01"])
 
 
 def test_a_reserve_wakes_what_it_lacks(site, kit):
