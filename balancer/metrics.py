@@ -157,14 +157,12 @@ class Metrics:
             "Lent nodes that are not granted because a job or a mark was reported there",
             registry=registry,
         )
+        self._failed = Gauge(
+            "balancer_nodes_failed", "Granted nodes that are down and were not replaced", registry=registry
+        )
         self._asleep = Gauge(
             "balancer_nodes_asleep",
             "Nodes that are DOWN because power saving has switched them off",
-            registry=registry,
-        )
-        self._granted_down = Gauge(
-            "balancer_granted_nodes_down",
-            "Granted nodes that the batch system does not reach: what runs there may be lost",
             registry=registry,
         )
         self._leader = Gauge(
@@ -189,11 +187,11 @@ class Metrics:
     def contested(self, count: int) -> None:
         self._contested.set(count)
 
+    def failed(self, count: int) -> None:
+        self._failed.set(count)
+
     def asleep(self, count: int) -> None:
         self._asleep.set(count)
-
-    def granted_down(self, count: int) -> None:
-        self._granted_down.set(count)
 
     def leads(self, is_leader: bool) -> None:
         self._leader.set(is_leader)

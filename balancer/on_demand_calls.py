@@ -50,6 +50,7 @@ class OnDemandCalls(Calls):
         candidates: tuple[str, ...] = (),
         exclude: tuple[str, ...] = (),
         lease_us: int | None = None,
+        replace: bool = False,
         key: Key | None = None,
         event_id: str = "",
     ) -> RequestRecord:
@@ -68,6 +69,7 @@ class OnDemandCalls(Calls):
                 candidates=candidates,
                 exclude=exclude,
                 lease_us=lease_us,
+                replace=replace,
             )
 
         with self.clock.held():

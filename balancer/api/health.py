@@ -85,8 +85,8 @@ def metrics() -> Any:
     engine.metrics.leads(engine.is_leader)
     nodes = engine.nodes()
     engine.metrics.contested(sum(bool(node.contested) for node in nodes))
+    engine.metrics.failed(len(engine.failed()))
     engine.metrics.asleep(engine.asleep())
-    engine.metrics.granted_down(engine.granted_down())
     engine.metrics.open_requests(_open_requests(engine))
     now_us = engine.clock.now_us()
     granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]

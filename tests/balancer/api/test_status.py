@@ -109,18 +109,6 @@ def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(watched):
     assert sample(http, "balancer_ledger_size_bytes") > 4096
 
 
-def test_the_metrics_tell_granted_nodes_that_are_down(watched):
-    w, http = watched(nodes=2, has_cloud=False)
-    (lent,) = w.asked(1).nodes
-    assert sample(http, "balancer_granted_nodes_down") == 0
-    w.batch.down.add(lent)
-    w.engine.reconcile()
-    assert sample(http, "balancer_granted_nodes_down") == 1
-    w.batch.down.clear()
-    w.engine.reconcile()
-    assert sample(http, "balancer_granted_nodes_down") == 0
-
-
 def test_the_metrics_tell_nodes_that_sleep_from_those_that_are_broken(watched):
     w, http = watched(nodes=4)
     w.settled()

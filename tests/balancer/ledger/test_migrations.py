@@ -140,9 +140,15 @@ def test_each_released_ledger_is_one_of_the_known_schemas(place, release):
     """Whoever adds a migration records what the release before it wrote."""
     getattr(place, f"build_release_{release}")()
     assert place.open().ledger_id
-    assert {*schema._KNOWN} - {"0001", "0002", "0003", "0004"} == {
-        schema.REVISION
-    }  # 3 and 4 came in one release
+    known = (
+        "0001",
+        "0002",
+        "0003",
+        "0004",
+        "0005",
+        "0006",
+    )  # 3 and 4 came in one release, 5 and 6 in none yet
+    assert known == schema._KNOWN
 
 
 def test_the_log_of_an_old_ledger_can_be_replayed_from_its_last_state_on(place):
@@ -226,7 +232,7 @@ def crashes_at(place, step):
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
     place.open().close()
     place.sql("UPDATE alembic_version SET version_num = '0099'")
-    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0005: use the version"):
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0006: use the version"):
         place.open()
     assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
 

@@ -7,8 +7,8 @@ from hashlib import blake2b
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 # Written out: a migration must not change later.
 _COVERED = (
