@@ -56,7 +56,7 @@ class DriverCalls:
         self._tidies = driver if isinstance(driver, Tidies) else None
         self._tidied_us = -_TIDY_EVERY_US
         self._refusals = 0
-        self._withheld = ""
+        self._withheld: dict[str, tuple[tuple[str, ...], str]] = {}
         self.silence = ""
         """What the latest look failed with; "": it did not."""
         self.failure = ""
@@ -133,11 +133,12 @@ class DriverCalls:
         try:
             self._check_writer()
         except LedgerError as error:
-            if str(error) != self._withheld:  # it is tried again every poll
+            withheld = tuple(nodes), str(error)
+            if self._withheld.get(command) != withheld:  # it is tried again every poll
                 _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
-            self._withheld = str(error)
+            self._withheld[command] = withheld
             return
-        self._withheld = ""
+        self._withheld.clear()
         failure = self._call(command, action)
         self.failure = str(failure or "")
         self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0
