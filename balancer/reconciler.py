@@ -279,14 +279,20 @@ class Reconciler:
             self._carry_out(done.instructions)
 
     def _tell_failures(self, reading: Reading, cloud: Mapping[str, CloudStatus] | None, before: int) -> None:
-        """Granted nodes that have failed, or are well again, as far as nothing has changed since the reading began."""
-        _, records, changed_at = self._writer.decided_nodes()
-        records = [record for record in records if changed_at.get(record.name, 0) <= before]
-        failed, recovered = self._failing.look(records, reading.states, cloud, reading.at_us)
-        if failed:
-            _log.error("granted nodes have failed", nodes=sorted(failed))
-            done = self._writer.apply(lambda at_us, _: NodesFailed(at_us=at_us, nodes=failed))
-            self._carry_out(done.instructions if done is not None else ())
+        """Granted nodes that have failed, or are well again. What changed meanwhile is left to the next reading."""
+        recovered: tuple[str, ...] = ()
+
+        def seen(at_us: int, _: int) -> Event | None:
+            nonlocal recovered
+            _, records, changed_at = self._writer.decided_nodes()
+            unchanged = [record for record in records if changed_at.get(record.name, 0) <= before]
+            failed, recovered = self._failing.look(unchanged, reading.states, cloud, reading.at_us)
+            return NodesFailed(at_us=at_us, nodes=failed) if failed else None
+
+        done = self._writer.apply(seen)
+        if done is not None:
+            _log.error("granted nodes have failed", why=done.entry.event.body)
+            self._carry_out(done.instructions)
         if recovered:
             _log.info("granted nodes are well again", nodes=recovered)
             done = self._writer.apply(lambda at_us, _: NodesRecovered(at_us=at_us, nodes=recovered))
