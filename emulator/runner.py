@@ -39,6 +39,7 @@ from emulator.scenario_parts import SharedNodesPart
 from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
+from emulator.workload.local_times import in_zone
 from emulator.workload.own import jobs_from
 from emulator.workload.recorded import RecordedWaits
 from emulator.workload.relations import has_relations, ready_to_run
@@ -202,7 +203,10 @@ def _read_trace(
 
 def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
-    log = load(cast("Path", part.trace), lenient=part.lenient)
+    with in_zone(part.time_zone) as zone:
+        log = load(cast("Path", part.trace), lenient=part.lenient)
+    if part.time_zone is not None and zone is not None and not zone.is_used:
+        raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
     if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from emulator.commands.options import zone_option
 from emulator.commands.run import InputError
 from emulator.scenario import ScenarioError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@zone_option
 @click.option("--log", "log_path", required=True, metavar="LOG", type=click.Path(path_type=Path),
               help="What sacct printed, or any other job log.")  # fmt: skip
 @click.option("--slurm-conf", "conf", metavar="FILE", type=click.Path(path_type=Path),

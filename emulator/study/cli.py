@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import plugin_option, usage_option, zone_option
 
 if TYPE_CHECKING:
     from emulator.study.growth import Grown
@@ -57,6 +57,7 @@ def study() -> None:
 @study.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
 @click.option("--ondemand", "--on-demand", required=True, type=click.Path(path_type=Path),
               help="Log of the on-demand cluster.")  # fmt: skip

@@ -20,7 +20,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf import not_followed
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.scheduler import Slurm
-from emulator.workload.rules import not_read, to_jobs
+from emulator.workload.rules import not_read, to_jobs, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +114,7 @@ def read_site(
     """The jobs that both settings can run. Raises TraceError, ScenarioError and ValueError."""
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
     notes = [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
-    notes += not_read(work)
+    notes += [*not_read(work), *told(log)]
     queue_names = _numbered(log, "Queue")
     changed, lent = settings(changes)
     if lent >= work.nodes:

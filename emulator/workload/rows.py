@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.workload.files import TraceError, open_trace
+from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
     GPUS_KEY,
@@ -83,8 +85,11 @@ class Rows:
     that a job ran on (`host`, see `host_of`), and that of its `reservation`.
     """
 
-    def __init__(self) -> None:
-        self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, *_FURTHER)}
+    def __init__(self, clock: LocalTimes | None = None) -> None:
+        # Whole numbers until one with a fraction comes (`put`).
+        self.columns: dict[str, array[Any]] = {name: array("q") for name in (*FIELDS, *_FURTHER)}
+        self.clock = LocalTimes() if clock is None else clock
+        """Reads the times that say no offset from UTC."""
         self.users, self.groups, self.queues = Names(), Names(), Names()
         self.hosts, self.reservations = Names(), Names()
         self.passed_over: dict[str, int] = {}
@@ -100,8 +105,19 @@ class Rows:
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
-        for name, column in self.columns.items():
-            column.append(values.get(name, UNKNOWN))
+        row = len(self)
+        for column in self.columns.values():
+            column.append(UNKNOWN)
+        for name, value in values.items():
+            self.put(name, row, value)
+
+    def put(self, name: str, row: int, value: float) -> None:
+        """A value of a row that is there."""
+        try:
+            self.columns[name][row] = value
+        except (TypeError, OverflowError):  # the first of its column with a fraction, or larger than 64 bits
+            self.columns[name] = array("d", self.columns[name])
+            self.columns[name][row] = value
 
     def pass_over(self, what: str) -> None:
         """A record that is no job of its own."""
@@ -121,13 +137,18 @@ class Rows:
             self.pass_over(SAME_RUN if span == last else EARLIER_RUN)
             if span < last:
                 return
-            for name, column in self.columns.items():
-                column[row] = values.get(name, UNKNOWN)
+            for name in self.columns:
+                self.put(name, row, values.get(name, UNKNOWN))
         self._runs[job] = row, span
 
     def remark(self, what: str) -> None:
         """Something to tell of the job being read, which is kept."""
         self.remarks[what] = self.remarks.get(what, 0) + 1
+
+    def remark_on_times(self) -> None:
+        """To be called behind each record whose times `clock` has read."""
+        for what in self.clock.odd():
+            self.remark(what)
 
     def doubt(self, what: str, reason: object) -> None:
         """A value that is not understood and is taken to be unknown; the job is kept."""
@@ -142,18 +163,19 @@ class Rows:
             f"; MaxRecords: {len(self)}",
             f"; Note: {note}",
             *more,
+            *self.clock.header(),
             *(f"; Note: {count} jobs: {what}" for what, count in self.remarks.items()),
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
-        named = {name: self.columns[name] for name in FIELDS}
+        named = {name: np.asarray(self.columns[name]) for name in FIELDS}
         log = SwfLog.build(len(self), header, str(source), **named)
         for name, key in _FURTHER.items():
             column = np.asarray(self.columns[name], np.int64)
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
-        return replace(faults.within(log), passed_over=dict(self.passed_over))
+        return replace(faults.within(log), passed_over=dict(self.passed_over), remarks=dict(self.remarks))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

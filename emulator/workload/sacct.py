@@ -5,8 +5,8 @@
 
 Columns are told apart by `|` (`--parsable2`, `--parsable`), by another character (`--delimiter`, or a table that was
 kept as CSV), or by their widths, which the line of dashes below the header gives. What a row means: `sacct_jobs.py`.
-Rows of job steps are passed over, and counted. Times without an offset from UTC are taken to be UTC, so a day's length
-changes with the clocks: `%s` avoids that.
+Rows of job steps are passed over, and counted. Times without an offset from UTC are of the zone that the user names,
+else taken to be UTC (`local_times.py`); `%s` avoids both.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Series are added. A value holds until the next sample of its series, but no longer than three of its usual steps.
 Who asked is not known, only how much was in use: each unit is a row from the time at which it came into use to the
 time at which it no longer was, last in, first out (`packing.to_leases`). A unit is a node, or with
-`--cores-per-node` a core.
+`--cores-per-node` a core. OpenStack's tables are in UTC; times of others may be local (`local_times.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from emulator.workload.usage_columns import might_be_usage, usage_column
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.local_times import LocalTimes
     from emulator.workload.swf import SwfLog
 
 Samples = list[tuple[float, float]]
 """Unix time in seconds and value."""
 _STEPS = 3
+_OF_OPENSTACK = {"granularity", "counter_name", "resource_id", "resource id"}
+"""Columns of tables of Gnocchi and Ceilometer, which know no zone but UTC."""
 _MOST_UNITS = 10_000_000
 
 
@@ -49,15 +52,15 @@ class UsageSeriesFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """The units in use. Raises TraceError naming file and line or series."""
-        faults = Faults(lenient)
+        faults, rows = Faults(lenient), Rows()
         is_json = beginning(path).startswith("{")
-        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults)
+        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults, rows)
         records = len(series) if is_json else sum(map(len, series.values()))
         series = {name: sorted(samples) for name, samples in series.items() if samples}
         if not series:
             raise TraceError(f"{path}: there are no samples in it")
         need = _sum(path, list(series.values()))
-        leases, rows = to_leases(need), Rows()
+        leases = to_leases(need)
         rows.passed_over[SAMPLES] = records
         zero_us = need.time_us[0]
         for number, (submit_us, run_us) in enumerate(
@@ -90,13 +93,13 @@ def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
     for place, each in enumerate(data.get("result", []), 1):
         name = f"{place}"
         try:
-            found[name] = [(_time(at), _amount(value)) for at, value in each["values"]]
+            found[name] = [(_time(at, None), _amount(value)) for at, value in each["values"]]
         except (Malformed, KeyError, TypeError, ValueError) as fault:
             faults.add(path, f"series {name}", fault)
     return found
 
 
-def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
+def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
     found: dict[str, Samples] = {}
     with open_trace(path) as stream:
         text = (line.decode("utf-8-sig", "replace") for line in stream)
@@ -109,19 +112,22 @@ def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
             if fields
         ]
         amount = usage_column(path, names, [said for _, said in rows])
+        clock = None if _OF_OPENSTACK & set(names) else said_of.clock
         for number, said in rows:
             key = " ".join(
                 value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
             )
             try:
-                found.setdefault(key, []).append((_time(said.get("timestamp")), _amount(said.get(amount))))
+                at_s = _time(said.get("timestamp"), clock)
+                found.setdefault(key, []).append((at_s, _amount(said.get(amount))))
             except Malformed as fault:
                 faults.add(path, number, fault)
+            said_of.remark_on_times()
     return found
 
 
-def _time(value: Any) -> float:
-    time_s = unix_s(value, "timestamp")
+def _time(value: Any, clock: LocalTimes | None) -> float:
+    time_s = unix_s(value, "timestamp", clock)
     if time_s is None:
         raise Malformed("timestamp is missing")
     return time_s
