@@ -36,6 +36,7 @@ from emulator.qos_rules import jobs_with_qos
 from emulator.scenario import OUR_BATCH_SYSTEM, Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
+from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
@@ -449,6 +450,13 @@ def run_or_fail(
     return record, loop.decisions.failure
 
 
+def _not_followed(scenario: Scenario) -> tuple[str, ...]:
+    """What the configuration of a whole scheduler says that it does not do: Slurm's twin tells."""
+    with scenario.plugged_in():
+        machine = scenario.scheduler_config.make_machine()
+    return machine.not_followed() if isinstance(machine, Slurm) else ()
+
+
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:
     """The record with what is known about its input."""
     return replace(
@@ -456,6 +464,7 @@ def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **change
         left_out=dict(prepared.left_out),
         counted=dict(prepared.counted),
         recorded=beside_recorded(record, prepared.recorded),
+        not_followed=() if record.clock == "live" else _not_followed(scenario),
         scenario=scenario.as_json(),
         seed=scenario.seed,
         **changes,

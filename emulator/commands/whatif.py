@@ -27,7 +27,9 @@ if TYPE_CHECKING:
               help="Today's slurm.conf; without it, Slurm's defaults.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", required=True,
               help="What is changed: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
-@click.option("--nodes", type=click.IntRange(min=1), help="Size of the cluster, if the log does not say it.")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="Size of the cluster, if neither log nor slurm.conf says it."
+)
 @click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processors of a node, where the log counts processors.")  # fmt: skip
 @click.option(
