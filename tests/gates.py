@@ -33,6 +33,7 @@ class Gate:
     takeovers: int = 20
     outage_seeds: int = 1
     fuzz_examples: int = 100
+    fuzzed_files: int = 25  # of each reader
     reference_workloads: int = 100
     whole_runs: int = 72
     bit_flips: int = 300
@@ -62,6 +63,7 @@ GATES = {
         takeovers=2000,
         outage_seeds=25,
         fuzz_examples=2000,
+        fuzzed_files=1100,
         reference_workloads=5000,
         whole_runs=20_000,
         bit_flips=10_000,

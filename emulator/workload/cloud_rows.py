@@ -139,7 +139,7 @@ def count(value: Any, name: str) -> int:
         return 1
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Malformed(f"{name} is {str(value)[:40]!r}, not a whole number") from None
     if not 1 <= number <= 2**31:
         raise Malformed(f"{name} is {number}, not a number of processors")

@@ -88,7 +88,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         return
     submit_s = whole(_text(job, "submit"), "submissionTime")
     start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
-    has_started, has_ended = start_s > 0, job.get("state") in _ENDED and stop_s > 0
+    has_started, has_ended = start_s > 0, str(job.get("state")) in _ENDED and stop_s > 0
     if not submit_s <= (start_s if has_started else submit_s) or (
         has_started and has_ended and stop_s < start_s
     ):
@@ -96,7 +96,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
             f"submissionTime {submit_s}, startTime {start_s} and stopTime {stop_s} are not in this order"
         )
     nodes, resources = (
-        len(set(_listed(job, "assigned_network_address"))),
+        len({str(each) for each in _listed(job, "assigned_network_address")}),
         len(_listed(job, "assigned_resources")),
     )
     limit = job.get("walltime")
@@ -157,9 +157,9 @@ def _gpus(job: dict[str, Any]) -> int:
 
 def _status(job: dict[str, Any]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
-    if job.get("state") not in _ENDED:
+    if str(job.get("state")) not in _ENDED:
         return -1
-    kinds = {each.get("type") for each in _listed(job, "events") if isinstance(each, dict)}
+    kinds = {str(each.get("type")) for each in _listed(job, "events") if isinstance(each, dict)}
     if "FRAG_JOB_REQUEST" in kinds:  # oardel
         return 5
     return (

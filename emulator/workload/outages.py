@@ -9,7 +9,6 @@ without an end lasts. Lines without a node are events of the cluster, and are pa
 
 from __future__ import annotations
 
-import csv
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import LocalTimes
-from emulator.workload.rows import Faults, Malformed, lines_of
+from emulator.workload.rows import Faults, Malformed, csv_fields, lines_of
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _outage(said: dict[str, str], until_s: float, clock: LocalTimes) -> tuple[fl
 def fields_of(line: str, mark: str, names: list[str]) -> dict[str, str]:
     """The fields of a line by their names. Raises Malformed if some are missing."""
     # A reason is free text: it comes last, and may have the mark in it; --parsable ends each line with the mark.
-    fields = next(csv.reader([line])) if mark == "," else line.split(mark)
+    fields = csv_fields(line) if mark == "," else line.split(mark)
     if len(fields) < len(names):
         raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
     return {name: field.strip() for name, field in zip(names, fields, strict=False)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from array import array
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,15 +24,16 @@ from emulator.workload.swf import (
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
+_BIGGEST = 2**62
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
 __all__ = [
-    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "files_of", "first_line", "lines_of",
-    "read_records", "span_s", "whole",
+    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "csv_fields", "csv_rows", "files_of",
+    "first_line", "lines_of", "read_records", "span_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -108,14 +110,21 @@ class Rows:
         row = len(self)
         for column in self.columns.values():
             column.append(UNKNOWN)
-        for name, value in values.items():
-            self.put(name, row, value)
+        try:
+            for name, value in values.items():
+                self.put(name, row, value)
+        except Malformed:
+            for column in self.columns.values():
+                column.pop()
+            raise
 
     def put(self, name: str, row: int, value: float) -> None:
-        """A value of a row that is there."""
+        """A value of a row that is there. Raises Malformed for one of more than 64 bits."""
+        if not -_BIGGEST <= value <= _BIGGEST:
+            raise Malformed(f"{name} is {value:g}, out of range")
         try:
             self.columns[name][row] = value
-        except (TypeError, OverflowError):  # the first of its column with a fraction, or larger than 64 bits
+        except TypeError:  # the first of its column with a fraction
             self.columns[name] = array("d", self.columns[name])
             self.columns[name][row] = value
 
@@ -185,6 +194,25 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
+def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]:
+    """The fields of a line, which may be quoted; `strict`: quotes must be whole. Raises Malformed."""
+    try:
+        return next(csv.reader([line], delimiter=mark, strict=strict), [])
+    except (csv.Error, TypeError, ValueError) as error:
+        raise Malformed(f"not a line of CSV: {error}") from error
+
+
+def csv_rows(path: Path, lines: Iterable[str], mark: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its heading, a line each, with their numbers."""
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        try:
+            yield number, csv_fields(line.rstrip("\r\n"), mark, strict=True)
+        except Malformed as fault:
+            faults.add(path, number, fault)
+
+
 def first_line(path: Path, *, comment: str = "\n") -> str:
     """The first line of a file's first 64 KiB that is neither empty nor a comment; empty if there is none."""
     with open_trace(path) as stream:
@@ -240,7 +268,7 @@ def whole(text: str | None, name: str) -> int:
         number = int(text)
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
-    if not 0 <= number <= 2**62:
+    if not 0 <= number <= _BIGGEST:
         raise Malformed(f"{name} is {text[:40]!r}, out of range")
     return number
 

@@ -104,7 +104,7 @@ class SacctJobs:
         if "." in job and not self.steps:
             self.rows.pass_over(STEPS)
             return
-        self._take(_row(job, int(found[0]), said, self.rows.clock))
+        self._take(_row(job, whole(found[0], "JobID"), said, self.rows.clock))
         self.rows.remark_on_times()
 
     def log(self, path: Path, faults: Faults) -> SwfLog:

@@ -11,7 +11,6 @@ time at which it no longer was, last in, first out (`packing.to_leases`). A unit
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from balancer.clock import US
 from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.packing import Demand, to_leases
-from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows
+from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows
 from emulator.workload.usage_columns import might_be_usage, usage_column
 
 if TYPE_CHECKING:
@@ -108,8 +107,7 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
         mark = next((each for each in ("\t", ";") if each in heading), ",")
         rows = [
             (number, dict(zip(names, fields, strict=False)))
-            for number, fields in enumerate(csv.reader(text, delimiter=mark), 2)
-            if fields
+            for number, fields in csv_rows(path, text, mark, faults)
         ]
         amount = usage_column(path, names, [said for _, said in rows])
         clock = None if _OF_OPENSTACK & set(names) else said_of.clock
