@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, whole
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, span_s, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,7 @@ _NAMES = {
     "owner": ("owner", "job_user", "user"),
     "queue": ("queue", "queue_name"),
 }
+_WALLTIME = re.compile(r"\b(?:W|walltime)=(\d+(?::\d+){0,2})")
 _REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
 _PROPERTIES = re.compile(r"\{[^}]*\}")
 _LEVEL = re.compile(r"/?([\w.-]+)=(\d+)")
@@ -99,7 +100,6 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         len({str(each) for each in _listed(job, "assigned_network_address")}),
         len(_listed(job, "assigned_resources")),
     )
-    limit = job.get("walltime")
     number = whole(_text(job, "number") or name, "Job_Id")
     rows.add_run(
         (number, submit_s, _text(job, "owner")),
@@ -114,12 +114,21 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         nodes=nodes or -1,
         gpus=_gpus(job) or -1,
         host=rows.host_of({str(each) for each in _listed(job, "assigned_network_address")}),
-        requested_s=-1 if limit is None else whole(str(limit), "walltime"),
+        requested_s=_limit_s(job),
         status=_status(job),
         user=rows.users.number(_text(job, "owner")),
         group=rows.groups.number(str(job.get("project") or "")),
         queue=rows.queues.number(_text(job, "queue")),
     )
+
+
+def _limit_s(job: dict[str, Any]) -> int:
+    """Seconds; where `walltime` is missing the scheduler's message has it (`R=16,W=12:0:0`), or the request."""
+    if job.get("walltime") is not None:
+        return whole(str(job["walltime"]), "walltime")
+    texts = (str(job.get(name) or "") for name in ("message", "wanted_resources"))
+    found = next((match for match in map(_WALLTIME.search, texts) if match), None)
+    return -1 if found is None else span_s(found[1], "walltime")
 
 
 def _first(job: dict[str, Any], which: str) -> Any:
