@@ -108,14 +108,23 @@ class Rows:
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
         row = len(self)
+        try:
+            for name, column in self.columns.items():
+                column.append(values.get(name, UNKNOWN))
+        except (TypeError, OverflowError):
+            self._add_with_care(row, values)
+
+    def _add_with_care(self, row: int, values: dict[str, float]) -> None:
+        """The same where a column has to become one of fractions first. Raises Malformed."""
         for column in self.columns.values():
+            del column[row:]
             column.append(UNKNOWN)
         try:
             for name, value in values.items():
                 self.put(name, row, value)
         except Malformed:
             for column in self.columns.values():
-                column.pop()
+                del column[row:]
             raise
 
     def put(self, name: str, row: int, value: float) -> None:

@@ -44,7 +44,8 @@ _COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
-_LONGEST_UNIX = 11
+_A_DAY, _LONGEST_UNIX = 8, 11
+"""Digits of a date without the time of day, and of the largest Unix time in seconds."""
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS = (
     "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
@@ -62,7 +63,7 @@ NEEDED = (
 """One of each must be there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a million of them are made
 class _Row:
     """A row, with what the rows before it say of its job: when it was first submitted, and its first size."""
 
@@ -221,15 +222,16 @@ def _time_s(
     text = said.get(name)
     if text is None:
         return None
+    is_number = text.isdecimal()
+    if is_number and _A_DAY < len(text) <= _LONGEST_UNIX:
+        return int(text)
     if _DATE_ONLY.fullmatch(text):
         raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
-    if text.isdecimal() and len(text) <= _LONGEST_UNIX:
-        return whole(text, name)
+    if is_number and len(text) <= _A_DAY:
+        return int(text)
     try:
-        if text.isdecimal():
-            when = datetime.strptime(text, _CLOCK_FORMATS.get(len(text), ""))  # noqa: DTZ007 - `clock` knows
-        else:
-            when = datetime.fromisoformat(text)
+        form = _CLOCK_FORMATS.get(len(text), "") if is_number else None
+        when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007 - `clock`
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
     return int(clock.unix_s(when, not_before_s=not_before_s))
