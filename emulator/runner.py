@@ -50,9 +50,10 @@ from emulator.workload.shared import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
+from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -81,6 +82,8 @@ class Prepared:
     counted: dict[str, int] = field(default_factory=dict)
     recorded: RecordedWaits | None = None
     """Of the log's jobs; None where they are not run as the log has them."""
+    user_names: Mapping[int, str] = field(default_factory=dict)
+    """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -103,7 +106,8 @@ def _prepare(scenario: Scenario) -> Prepared:
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
         what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
+        names = {} if part.generate else work.user_names
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part), names)
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
@@ -204,8 +208,9 @@ def _read_trace(
 
 def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
-    with in_zone(part.time_zone) as zone:
-        log = load(cast("Path", part.trace), lenient=part.lenient)
+    trace = cast("Path", part.trace)
+    with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
+        log = load(trace, lenient=part.lenient)
     if part.time_zone is not None and zone is not None and not zone.is_used:
         raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None

@@ -35,6 +35,8 @@ class Gate:
     fuzz_examples: int = 100
     fuzzed_files: int = 25  # of each reader
     reference_workloads: int = 100
+    counted_workloads: int = 5
+    random_sites: range = range(5, 10)
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5
@@ -65,6 +67,8 @@ GATES = {
         fuzz_examples=2000,
         fuzzed_files=1100,
         reference_workloads=5000,
+        counted_workloads=500,
+        random_sites=range(200),
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,

@@ -163,13 +163,14 @@ def counted(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """One sentence: how many claims hold, do not, cannot be told, and are not tested."""
+    """How many claims these runs decide and how, how many they leave open, and how many are not tested."""
     found = counted(verdicts)
-    text = (
-        f"{found[Outcome.HOLDS]} claims hold, {found[Outcome.FAILS]} do not hold, {found[Outcome.OPEN]} cannot be told"
-        " from this trace"
-    )
-    return text + (f"; {found[Outcome.UNTESTED]} are not tested." if found[Outcome.UNTESTED] else ".")
+    holds, fails, is_open = (found[each] for each in (Outcome.HOLDS, Outcome.FAILS, Outcome.OPEN))
+    decided = f"{holds + fails} of {holds + fails + is_open} claims"
+    text = f"{decided} can be decided from these runs: {holds} held, {fails} not."
+    if is_open:
+        text += f" {is_open} undecided: they need more seeds or another trace."
+    return text + (f" {found[Outcome.UNTESTED]} not tested." if found[Outcome.UNTESTED] else "")
 
 
 def judge(claims: Sequence[Claim], found: Sequence[World]) -> list[Verdict]:

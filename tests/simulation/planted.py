@@ -54,8 +54,8 @@ BUGS = (
     Bug(
         "wall clock for deadlines",
         "balancer/clock.py",
-        "return self._epoch_us + wall_us() - self._start_us",
-        "return time.time_ns() // 1000",
+        "self._now_us = steady_us - max(0, min(most_us, ahead_us))",
+        "self._now_us = utc_us()",
     ),
     Bug(
         "missing intent",
@@ -162,6 +162,12 @@ BUGS = (
         "balancer/reconcile.py",
         '    if batch.is_foreign and batch.state in ("offline", "down"):',
         '    if batch.is_foreign and batch.state == "down":',
+    ),
+    Bug(
+        "a granted node that was down once has failed",
+        "balancer/failing.py",
+        "at_us - since_us >= self._after_us",
+        "at_us >= self._after_us",
     ),
 )
 

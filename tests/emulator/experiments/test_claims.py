@@ -113,7 +113,8 @@ def test_what_the_trace_cannot_tell_is_told_apart_from_what_is_not_tested():
     assert "Another log." in found[0].why
     assert "Fitted to it." in found[1].why
     assert summary(found) == (
-        "1 claims hold, 1 do not hold, 1 cannot be told from this trace; 1 are not tested."
+        "2 of 3 claims can be decided from these runs: 1 held, 1 not."
+        " 1 undecided: they need more seeds or another trace. 1 not tested."
     )
 
 
