@@ -41,7 +41,7 @@ def picture(record: RunRecord) -> Picture | None:
         return None
     hour_us = DAY_US // _HOURS
     first, last = record.begin_us // hour_us, -(-max(record.horizon_us, record.begin_us + 1) // hour_us)
-    edges_us = np.arange(first, last + 1) * float(hour_us)
+    edges_us: NDArray[np.float64] = np.arange(first, last + 1).astype(np.float64) * hour_us
     edges_us[0], edges_us[-1] = intervals(record, 1)
     hour, length_us = np.arange(first, last) % _HOURS, np.diff(edges_us)
     whole = np.bincount(hour, length_us, _HOURS)
@@ -57,7 +57,7 @@ def picture(record: RunRecord) -> Picture | None:
         "Pools over the day",
         "Mean nodes in each pool by hour of cluster time; above, the requests that were refused.",
         "nodes",
-        np.arange(_HOURS + 1) * float(hour_us),
+        np.arange(_HOURS + 1).astype(np.float64) * hour_us,
         tuple(
             Series(name, by_hour(line.pools[pool]), pool.value.lower().replace("_", "-"))
             for pool, name in _NAMES.items()

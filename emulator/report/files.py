@@ -193,9 +193,9 @@ def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path, *, re
     _ = record.runs.node  # laid out when it is first looked at: not by both threads
     # The text of numbers and their packing are other programs' code, which lets a second thread work.
     with ThreadPoolExecutor(1) as beside:
+        page = folder / REPORT
         knows = copy_context()  # plug-ins from files, which have a picture of their own
-        page = (knows.run, _write_page, record, summary, folder / REPORT)
-        others = [beside.submit(*page)] if report else []
+        others = [beside.submit(knows.run, _write_page, record, summary, page)] if report else []
         others.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
         _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
         _write_parquet(tables.events_table(record), folder / EVENTS)

@@ -33,9 +33,9 @@ def reading(nodes: str, jobs: str) -> dict[str, NodeStatus]:
     }
 
 
-def state_of(states: str, *, jobs: str = "", cpus: int = 0, reason: str = "") -> NodeStatus:
+def state_of(states: str, *, jobs: str = "", cpus: int = 0, reason: str = "", more: str = "") -> NodeStatus:
     because = f" Reason={reason} [root@2026-11-21T04:05:51]" if reason else ""
-    line = f"NodeName=n01 CPUAlloc={cpus} CPUTot=1 State={states} BootTime=None {TRES}{because}\n"
+    line = f"NodeName=n01 CPUAlloc={cpus} CPUTot=1 State={states} BootTime=None {TRES}{because}{more}\n"
     held = parse_jobs(HEADER + (f"{jobs}|RUNNING|1:00|n01\n" if jobs else ""))
     return status_of(
         parse_nodes(line)["n01"], held.get("n01", ()), note="balancer: lent to on-demand", remaining=False
@@ -48,6 +48,15 @@ def test_a_busy_cluster_is_read_as_slurm_printed_it():
         "n02": NodeStatus("busy", ("4",), remaining_us=600 * US),
         "n03": NodeStatus("busy", ("5",)),
     }
+
+
+@pytest.mark.parametrize("more", [" Comment=row 7", " Extra=a=b", " Comment=moved [twice] Extra=Reason=x"])
+def test_what_a_site_notes_on_a_node_is_no_part_of_our_reason(more):
+    reason = "balancer: lent to on-demand"
+    assert state_of("IDLE+DRAIN", reason=reason, more=more) == NodeStatus(
+        "offline", (), reason, marked=True, is_ours=True
+    )
+    assert state_of("IDLE", more=more) == NodeStatus("idle")
 
 
 def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
@@ -98,6 +107,23 @@ def test_after_a_restart_of_the_controller_every_node_is_unknown():
 )
 def test_a_nodes_state_is_told_from_its_words(states, how, expected):
     assert state_of(states, **how).state == expected
+
+
+@pytest.mark.parametrize(
+    ("states", "is_off"),
+    [
+        ("IDLE+POWERED_DOWN", True),
+        ("IDLE~", True),
+        ("IDLE+POWERING_DOWN", False),
+        ("IDLE+POWER_DOWN", False),
+        ("IDLE+POWER_UP+POWERED_DOWN", False),
+        ("IDLE+NOT_RESPONDING+POWERING_UP", False),
+        ("DOWN+POWERED_DOWN", False),
+        ("IDLE", False),
+    ],
+)
+def test_only_a_node_that_is_quite_off_can_be_woken(states, is_off):
+    assert state_of(states).is_off == is_off
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_claim_that_does_not_hold_says_why_and_what_another_reading_gives():
     (verdict,) = judge([claim(also=other, criterion=printed(0.1, 0.1, replay=True))], seeds(0.02))
     assert verdict.outcome is Outcome.FAILS
     assert verdict.why == (
-        "Accepted: 5.0 % to 15.0 %; not met in a replay without chance. Read otherwise, twice: 4.0 %. Leases differ."
+        "Accepted: 5.0 % to 15.0 %; not met (deterministic run). Under reading twice: 4.0 %. Leases differ."
     )
 
 
