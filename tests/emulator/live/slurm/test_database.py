@@ -18,8 +18,8 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
-from emulator.live.slurm.database import SERVER_PROGRAMS, Database, associations
-from emulator.live.slurm.system import find_program
+from emulator.live.slurm.bound import Programs
+from emulator.live.slurm.database import Database, associations
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 from fleet_kit.both_clocks import run_live
@@ -60,9 +60,8 @@ def test_a_server_that_starts_leaves_the_temporary_tables_of_others_alone(tmp_pa
         home = Path(stack.enter_context(TemporaryDirectory(prefix="db-")))
         user = pwd.getpwuid(os.geteuid()).pw_name
         stored = Database(home / "db", tmp_path / "bin", tmp_path / "log", user, "127.0.0.1", 1, start)
-        programs = {name: find_program(name) for name in SERVER_PROGRAMS}
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(foreign.parent)}
-        stored.install(programs, environ, environ, tmp_path / "slurmdbd.conf")
+        stored.install(Programs(), environ, environ, tmp_path / "slurmdbd.conf")
         stored.start_mariadb()
     assert foreign.exists()
 
