@@ -37,6 +37,7 @@ class Gate:
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5
+    slurm_releases: tuple[str, ...] = ("26.05",)  # beside that of the machine
     database_outage_s: int = 20  # longer than the lease
     every_speed: bool = False
 
@@ -66,6 +67,7 @@ GATES = {
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,
+        slurm_releases=("22.05", "24.11", "26.05"),
         database_outage_s=60,
         every_speed=True,
     ),
