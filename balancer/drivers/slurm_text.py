@@ -25,8 +25,10 @@ JOBS_FORMAT = "%A|%T|%L|%N"
 _JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
 _JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|([^|]*)\|([^|\s]*)")
 _LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
-# The reason is free text and comes last; what it says must not be taken for a field.
-_NODE = re.compile(r"NodeName=(\S+) (.*? State=\S+ .*?)(?: Reason=(.*?)(?: \[[^\[\]]*\])?)?")
+# Reason and comment are free text and come last; what they say must not be taken for a field.
+_TEXTS = "Comment|Extra|InstanceId|InstanceType|ReservationName"
+_NODE = re.compile(rf"NodeName=(\S+) (.*? State=\S+ .*?)(?: +(Reason|{_TEXTS})=(.*))?")
+_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*\](?: (?:{_TEXTS})=.*)?)?")
 _ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
 _RESERVATION = re.compile(r"ReservationName=(\S+) .*? Nodes=(\S+) ")
 # Old versions put a mark behind the state instead of spelling the flag out.
@@ -83,8 +85,9 @@ def parse_node(line: str) -> tuple[str, NodeLine]:
     match = _NODE.fullmatch(line)
     if match is None:
         raise UnclearError(f"scontrol show node printed what is no node: {line[:80]!r}")
-    name, fields_text, reason = match.groups()
-    return name, _node(name, fields_text, reason or "")
+    name, fields_text, first, text = match.groups()
+    reason = _REASON.fullmatch(text) if first == "Reason" else None
+    return name, _node(name, fields_text, "" if reason is None else reason[1].strip())
 
 
 def job_nodes(nodelist: str) -> tuple[str, ...]:

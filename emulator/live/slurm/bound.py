@@ -56,7 +56,9 @@ class Programs:
         if missing:
             return f"root: {self.root} has no {', '.join(missing)}; scripts/slurm-root makes such a root"
         if os.geteuid() != 0:
-            return "root: only root can run programs of another root; leave it out, and this machine's are used"
+            return (
+                "root: only root can run programs of another root; leave it out, and this machine's are used"
+            )
         if not Path("/bin").is_symlink():
             return "root: /bin and /usr/bin are two folders on this machine; leave it out"
         python = Path(sys.executable).resolve()

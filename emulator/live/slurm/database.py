@@ -140,15 +140,15 @@ class Database:
         folders = [f"--datadir={self.folder / 'data'}", f"--tmpdir={self._temporary}"]
         return ["--no-defaults", *folders, f"--user={self.user}", "--innodb-log-file-size=16M"]
 
-    def install(
-        self, programs: Programs, plain: Mapping[str, str], fast: dict[str, str], conf: Path
-    ) -> None:
+    def install(self, programs: Programs, plain: Mapping[str, str], fast: dict[str, str], conf: Path) -> None:
         """Scripts and files. `plain`: environment of what keeps the time of the wall, `fast`: of Slurm."""
         self.folder.mkdir(mode=0o700)
         self._temporary.mkdir()
         its_environ = fast | {"MYSQL_UNIX_PORT": str(self._socket)}
         for name in SERVER_PROGRAMS:
-            write_script(self.commands / name, programs.bound(name, its_environ if name == SLURMDBD else plain))
+            write_script(
+                self.commands / name, programs.bound(name, its_environ if name == SLURMDBD else plain)
+            )
         conf.touch(0o600)  # slurmdbd wants nobody else to read it
         conf.write_text(
             _CONF.format(

@@ -33,9 +33,9 @@ def reading(nodes: str, jobs: str) -> dict[str, NodeStatus]:
     }
 
 
-def state_of(states: str, *, jobs: str = "", cpus: int = 0, reason: str = "") -> NodeStatus:
+def state_of(states: str, *, jobs: str = "", cpus: int = 0, reason: str = "", more: str = "") -> NodeStatus:
     because = f" Reason={reason} [root@2026-11-21T04:05:51]" if reason else ""
-    line = f"NodeName=n01 CPUAlloc={cpus} CPUTot=1 State={states} BootTime=None {TRES}{because}\n"
+    line = f"NodeName=n01 CPUAlloc={cpus} CPUTot=1 State={states} BootTime=None {TRES}{because}{more}\n"
     held = parse_jobs(HEADER + (f"{jobs}|RUNNING|1:00|n01\n" if jobs else ""))
     return status_of(
         parse_nodes(line)["n01"], held.get("n01", ()), note="balancer: lent to on-demand", remaining=False
@@ -48,6 +48,27 @@ def test_a_busy_cluster_is_read_as_slurm_printed_it():
         "n02": NodeStatus("busy", ("4",), remaining_us=600 * US),
         "n03": NodeStatus("busy", ("5",)),
     }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        " ReservationName=balancer-n01",
+        " Comment=rack 7",
+        " Comment=says Reason=fan [x@y] Extra=more words InstanceId=i-1 InstanceType=big ReservationName=a",
+    ],
+)
+def test_what_slurm_prints_behind_the_reason_is_no_part_of_it(more):
+    """26.05 names the reservation there, every release what people have noted: our own drains read as somebody else's."""
+    ours = state_of("IDLE+DRAIN", reason="balancer: lent to on-demand", more=more)
+    assert (ours.is_ours, ours.reason) == (True, "balancer: lent to on-demand")
+    others = state_of("IDLE+DRAIN", reason="fan [2] Comment=loud", more=more)
+    assert (others.is_foreign, others.reason) == (True, "fan [2] Comment=loud")
+    assert state_of("IDLE", more=more) == NodeStatus("idle")
+
+
+def test_a_reason_that_24_11_leaves_behind_a_resume_is_none():
+    assert state_of("IDLE", reason=" ") == NodeStatus("idle")
 
 
 def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
@@ -179,7 +200,7 @@ def test_only_nodes_that_nobody_has_drained_are_taken_and_only_ours_given_back(p
             change(["n01", "n02", "n03"])
     assert [call for call in programs.calls if "update" in call] == [
         "scontrol update nodename=n03 state=drain reason=balancer: lent to on-demand",
-        "scontrol update nodename=n02 state=resume",
+        "scontrol update nodename=n02 state=resume reason= ",
     ]
 
 
