@@ -28,7 +28,7 @@ _LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 # Reason and comment are free text and come last; what they say must not be taken for a field.
 _TEXTS = "Comment|Extra|InstanceId|InstanceType|ReservationName"
 _NODE = re.compile(rf"NodeName=(\S+) (.*? State=\S+ .*?)(?: +(Reason|{_TEXTS})=(.*))?")
-_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*\](?: (?:{_TEXTS})=.*)?)?")
+_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*@[^\[\]]*\](?: (?:{_TEXTS})=.*)?)?")
 _ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
 _RESERVATION = re.compile(r"ReservationName=(\S+) .*? Nodes=(\S+) ")
 # Old versions put a mark behind the state instead of spelling the flag out.

@@ -51,10 +51,11 @@ class Programs:
         missing = [name for name in wanted if self.find(name) is None]
         if here := [name for name in missing if self.root_of(name) is None]:
             return f"not installed: {', '.join(here)}; on Debian: apt-get install {packages}"
-        if self.root is None:
-            return ""
-        if missing:
+        if self.root is not None and missing:
             return f"root: {self.root} has no {', '.join(missing)}; scripts/slurm-root makes such a root"
+        return "" if self.root is None else self._problem_with_root(has_ours=has_ours)
+
+    def _problem_with_root(self, *, has_ours: bool) -> str:
         if os.geteuid() != 0:
             return (
                 "root: only root can run programs of another root; leave it out, and this machine's are used"

@@ -34,7 +34,7 @@ class FakeTimeError(ValueError):
 
 
 def find_library(given: Path | None = None, root: Path | None = None) -> Path:
-    """Libfaketime for programs with threads, as those of `root` (None: of this machine) see it. Raises FakeTimeError."""
+    """Libfaketime for programs with threads, as those of `root` (or this machine) see it. Raises FakeTimeError."""
     top = root or Path("/")
     if given is not None:
         if not given.is_file():

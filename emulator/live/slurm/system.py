@@ -69,7 +69,7 @@ class SlurmSystem:
 
     `conf`: a slurm.conf whose partitions and scheduling parameters are used. `partitions` and `users`: of the trace's
     queues and users, by number (users only as root); without them a job goes to the default partition as who runs this.
-    `libfaketime`: where it is, if not where Debian has it. `root`: a folder with the Slurm to use (`scripts/slurm-root`).
+    `libfaketime`: where it is, if not where Debian has it. `root`: a folder with another Slurm (`scripts/slurm-root`).
 
     `accounting`: where results come from, Slurm's job log or slurmdbd. With slurmdbd `accounts` gives users of
     the trace (by number) an account, and each line of `sacctmgr` is told to that command before the run.

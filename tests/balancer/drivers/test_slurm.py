@@ -59,11 +59,11 @@ def test_a_busy_cluster_is_read_as_slurm_printed_it():
     ],
 )
 def test_what_slurm_prints_behind_the_reason_is_no_part_of_it(more):
-    """26.05 names the reservation there, every release what people have noted: our own drains read as somebody else's."""
+    """A reservation in 26.05, a comment in all of them: our own drains read as somebody else's."""
     ours = state_of("IDLE+DRAIN", reason="balancer: lent to on-demand", more=more)
-    assert (ours.is_ours, ours.reason) == (True, "balancer: lent to on-demand")
+    assert (ours.is_ours, ours.note) == (True, "balancer: lent to on-demand")
     others = state_of("IDLE+DRAIN", reason="fan [2] Comment=loud", more=more)
-    assert (others.is_foreign, others.reason) == (True, "fan [2] Comment=loud")
+    assert (others.is_foreign, others.note) == (True, "fan [2] Comment=loud")
     assert state_of("IDLE", more=more) == NodeStatus("idle")
 
 
