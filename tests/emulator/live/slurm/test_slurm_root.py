@@ -14,8 +14,8 @@ from emulator.scenario import ScenarioError, from_mapping
 SCRIPTS = Path(__file__).parents[4] / "scripts"
 
 
-def a_root(folder, programs=SlurmSystem().commands):
-    for name in programs:
+def a_root(folder):
+    for name in SlurmSystem().commands:
         place = folder / "usr" / ("sbin" if name.startswith("slurm") else "bin") / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch(0o755)
