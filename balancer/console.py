@@ -187,7 +187,7 @@ def _reported(node: Node) -> str:
 @click.option("--reason", required=True, help="Stands in the log, and beside a held node.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
 def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str, yes: bool) -> None:  # noqa: ARG001, PLR0917
-    """Say whose node NAME is, for the day when all else fails. Operators only; first shows what it would do.
+    """Override which pool owns NAME (emergency use). Operators only; first shows what it would do.
 
     held: nobody's, from whatever state it is in; it carries our mark, so that batch starts no job there. batch: its
     grant ends and its mark is taken off, batch may start jobs there at once: look first that nothing runs there.

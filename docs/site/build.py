@@ -31,6 +31,7 @@ _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)((?:#[^)\s]*)?)(?=\))")
 _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 CONTENTS = {
+    "All pages": ("contents",),
     "Tutorials": (
         "tutorials/first-run", "tutorials/own-log", "tutorials/two-machines", "own-policy", "tutorials/paper-figure",
         "tutorials/live-fleet", "live-slurm", "tutorials/operator",

@@ -27,7 +27,7 @@ _FLEET = click.option("--fleet", "name", help="Which fleet (default: the only on
 def fleet() -> None:
     """The live fleet in containers: one for each node and service, on a Docker engine.
 
-    Fleets of `docker compose up` can be looked at, followed and hurt in the same way.
+    Fleets of `docker compose up` can be inspected, followed and given faults in the same way.
     """
 
 

@@ -59,6 +59,8 @@ class Cluster(ClusterViews):
     """
 
     predicts = False
+    commits = True
+    """Whether its passes know `commit`: a cluster with heads of its own says no."""
 
     def __init__(
         self,
@@ -77,6 +79,10 @@ class Cluster(ClusterViews):
         if scheduler.predict is not None and not self.predicts:
             raise ValueError(
                 "scheduler predict: run times are predicted where whole nodes of one kind are counted"
+            )
+        if scheduler.commit and not self.commits:
+            raise ValueError(
+                "scheduler commit: jobs are picked for good where whole nodes of one kind are counted"
             )
         self.scheduler = scheduler
         self.node_count = node_count
@@ -143,7 +149,9 @@ class Cluster(ClusterViews):
         reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated
-        reg[t.ASK_ALWAYS] = scheduler.reservation == "kept"  # who is head counts even where nobody can start
+        reg[t.COMMIT] = scheduler.commit
+        # Who is head counts even where nobody can start.
+        reg[t.ASK_ALWAYS] = scheduler.reservation == "kept" or scheduler.commit
 
     def _new_scratch(self) -> NDArray[np.int64]:
         """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""

@@ -32,6 +32,8 @@ def check_options(scheduler: SchedulerConfig, where: str) -> None:
 class HookedCluster(Cluster, ABC):
     """`node_count` nodes and a queue of these jobs, in virtual time; `_choose` is the pass."""
 
+    commits = False
+
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> None:
         self._failure: Exception | None = None
         self._hook = HOOK(self._ask)

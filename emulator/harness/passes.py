@@ -27,16 +27,19 @@ from emulator.harness.tables import (
     BEST_FIT,
     BLOCKS_N,
     CHOICE,
+    COMMIT,
     CYCLE,
     ESTIMATE,
     FIRST_FIT,
     FREE,
+    FRONT,
     HEAD_WAITS,
     HEAP_N,
     KEEP_RESERVATION,
     KEPT_HEAD,
     KEPT_SHADOW,
     KEPT_SPARE,
+    KEY,
     NEVER,
     NEXT_CYCLE,
     NODES,
@@ -62,7 +65,10 @@ def choose(started: Ints32, reg: Ints, who: int) -> None:
 
 @inlined
 def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int) -> None:
-    """In queue order, until the first that does not fit, or that waits for its reservation."""
+    """In queue order, until the first that does not fit, or that waits for its reservation.
+
+    With COMMIT that one comes before all others until it starts (the scheduler option `commit`).
+    """
     left = reg[FREE]
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
@@ -70,6 +76,8 @@ def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int)
             return
         left -= job[head, NODES]
         if left < 0:
+            if reg[COMMIT]:
+                job[head, KEY] = FRONT
             return
         reg[QUEUE_LO] += 1
         choose(started, reg, head)

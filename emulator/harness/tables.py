@@ -87,15 +87,16 @@ RUN_COLUMNS = 5
 # SUBMITS_FIRST: submits come before ends of the same instant; ENDS_BY_START: such ends go in order of the starts.
 # CORRECT: address of the hook that corrects expected ends before EXACT_FIRST looks at them, 0 for none.
 # COUNTS_ONLY: nodes are only counted; the free stack and what is in the node log are not kept up.
+# COMMIT: a head that does not fit stays the head until it starts.
 # ASK: address of the hook that puts the queue in order before a pass (`callbacks.py`), 0 for a static order.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = EVERY_REGISTER
 (
     FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
     KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
     LAST_ENDED, STOP_ON_PASS, ASK, ASK_CONTEXT, ASK_ALWAYS, ORDER_FAILED, CYCLE, NEXT_CYCLE, HEAD_WAITS, BEFORE_SHADOW,
-    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START, CORRECT,
-) = range(8, 41)  # fmt: skip
-REGISTERS = 41
+    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START, CORRECT, COMMIT,
+) = range(8, 42)  # fmt: skip
+REGISTERS = 42
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
 # Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.

@@ -47,6 +47,7 @@ class SchedulerConfig:
     `emulator.backfills`, which says who may start behind the head. In a scenario their names may stand for `order` and
     `backfill`. `priorities` maps a queue's number to its priority for `order: priority` (higher first; others have 0).
     `predict` names a plug-in of `emulator.run_time_predictors`, by which the scheduler goes instead of the estimates.
+    `commit`: a head that does not fit stays the head until it starts, whatever comes after it.
     `cycle_s`: passes happen at multiples of it only (0: whenever something happens); in virtual time.
     """
 
@@ -60,6 +61,7 @@ class SchedulerConfig:
     protect_head: bool = True
     end_at_shadow: bool = True
     head_waits: bool = False
+    commit: bool = False
     exact_ends_first: bool = False
     submits_first: bool = False
     ends_in_order_of: EndOrder = "submit"
@@ -88,6 +90,8 @@ class SchedulerConfig:
             raise ValueError(
                 "scheduler head_waits: goes with `reservation: kept`, `pass: instant`, no cycle_s"
             )
+        if self.commit and (self.backfill == "conservative" or self.is_plain):
+            raise ValueError("scheduler commit: goes with `backfill: none` and `easy`, which have a head")
         for name in _OF_EVENTS:
             if self._is_set(name) and self.pass_ != "event":  # noqa: S105 - a scheduling pass
                 raise ValueError(f"scheduler {name}: goes with `pass: event`")
@@ -116,7 +120,7 @@ class SchedulerConfig:
     @property
     def virtual_only(self) -> list[str]:
         """The options set here that only the kernel in virtual time knows, not live servers or machines of others."""
-        return [name for name in ("head_waits", *_OF_EVENTS) if self._is_set(name)]
+        return [name for name in ("head_waits", "commit", *_OF_EVENTS) if self._is_set(name)]
 
     def make_order(self) -> Any:
         """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""

@@ -77,6 +77,18 @@ def test_a_backfill_rule_and_a_whole_scheduler(run, scheduler, source):
     assert summary["jobs_run"] == 12
 
 
+def test_a_predictor_of_run_times(run):
+    summary = run(
+        {
+            "workload": {"generate": [CLOCKWORK]},
+            "scheduler": {"backfill": "easy", "predict": {"part_of_estimate": {"part": 0.25}}},
+        },
+        "run_time_predictor.py:PartOfEstimate",
+        "generator.py:Clockwork",
+    )
+    assert summary["jobs_run"] == 12
+
+
 def test_an_algorithm_and_a_predictor(run):
     summary = run(
         {

@@ -34,6 +34,7 @@ class Options:
     protect_head: bool = True
     end_at_shadow: bool = True
     head_waits: bool = False
+    commit: bool = False
     exact_ends_first: bool = False
     submits_first: bool = False
     ends_in_order_of: str = "submit"
@@ -83,6 +84,7 @@ class _Machine:
         self.schedule: dict[int, tuple[int, int]] = {}
         self.now = 0
         self.due: int | None = None  # a scheduling cycle
+        self.committed: Job | None = None  # the head of the last pass that was blocked
         self.kept: tuple[Job, int, int] | None = None  # head, shadow, spare of the last pass that was blocked
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -141,14 +143,19 @@ class _Machine:
     # -- a pass --------------------------------------------------------------------------------------------
 
     def scheduling_pass(self) -> None:
-        if self.free() or self.options.reservation == "kept":  # else nobody can start: the order is not asked
+        always = self.options.reservation == "kept" or self.options.commit
+        if self.free() or always:  # else nobody can start: the order is not asked
             self.seen |= {self.account(job) for job in self.queue}
         self.queue.sort(key=self.queue_order)
+        if self.options.commit and self.committed in self.queue:
+            self.queue.remove(self.committed)
+            self.queue.insert(0, self.committed)
         if self.backfill == "conservative":
             self.start_what_is_planned_for_now()
             return
         while self.queue and self.fits(self.queue[0]) and not self.has_to_wait(self.queue[0]):  # rule 1
             self.start(self.queue[0])
+        self.committed = self.queue[0] if self.queue else None
         if self.queue and self.backfill == "easy":
             self.easy_backfill()
 

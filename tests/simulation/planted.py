@@ -54,8 +54,8 @@ BUGS = (
     Bug(
         "wall clock for deadlines",
         "balancer/clock.py",
-        "return self._epoch_us + wall_us() - self._start_us",
-        "return time.time_ns() // 1000",
+        "self._now_us = steady_us - max(0, min(most_us, ahead_us))",
+        "self._now_us = utc_us()",
     ),
     Bug(
         "missing intent",

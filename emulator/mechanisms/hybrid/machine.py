@@ -53,6 +53,10 @@ class HybridCluster(Cluster):
             raise ValueError("hybrid: its passes happen when something happens; cycle_s must be 0")
         if scheduler.head_waits:
             raise ValueError("hybrid: heads start as soon as they fit; head_waits can only be false")
+        if scheduler.commit:
+            raise ValueError(
+                "hybrid: guests start ahead of a head that waits; leave the scheduler option commit out"
+            )
         if scheduler.is_plain:
             raise ValueError(
                 "hybrid: it starts guests itself in queue order; a scheduler of your own cannot decide that"

@@ -34,7 +34,7 @@ SCHEDULERS = [
 ]
 
 
-def random_options(rng: np.random.Generator, choice: str) -> Options:
+def random_options(rng: np.random.Generator, choice: str, backfill: str) -> Options:
     """Every option at its default half of the time."""
 
     def one_of(default: object, other: object) -> object:
@@ -55,6 +55,7 @@ def random_options(rng: np.random.Generator, choice: str) -> Options:
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),
         priorities={queue: int(rng.integers(-2, 3)) for queue in range(QUEUES) if rng.random() < 0.7},
+        commit=backfill != "conservative" and bool(one_of(False, True)),
     )
 
 
@@ -118,7 +119,7 @@ def compare(order: str, backfill: str, choice: str, *, workloads: int, seed: int
     for _ in range(workloads):
         jobs, nodes = random_workload(rng)
         chosen = with_parameters(rng, order)
-        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice, backfill))
 
 
 @pytest.mark.sample(16)
@@ -146,7 +147,7 @@ def test_jobs_that_run_past_their_estimates_are_expected_to_end_at_once(backfill
         jobs, nodes = random_workload(rng, estimates="shorter")
         order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
         chosen = with_parameters(rng, order)
-        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice, backfill))
 
 
 @pytest.mark.sample(2)
@@ -162,7 +163,7 @@ def test_a_plan_of_many_small_blocks_makes_the_same_schedules(
         jobs, nodes = random_workload(rng, estimates="shorter" if round_ % 3 == 0 else None, nodes=60)
         order, choice = str(rng.choice(ORDERS)), str(rng.choice(CHOICES))
         chosen = with_parameters(rng, order)
-        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice))
+        assert_equal_schedules(jobs, nodes, chosen, backfill, random_options(rng, choice, backfill))
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -108,6 +108,18 @@ def test_picking_whoever_came_first_is_the_scheduler_fcfs(seed, backfill):
     assert starts(table, cluster.start_us) == starts(table, record.start_us)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_picking_the_shortest_is_the_scheduler_sjf_that_commits_its_picks(seed):
+    """Without backfill: behind a pick jobs go first come, first served, and behind sjf's head shortest first."""
+    _, table, nodes, _ = workload(seed)
+    cluster = PickedCluster(nodes, table)
+    while cluster.go_on():
+        waiting = cluster.queue
+        cluster.pick(min(range(len(waiting)), key=lambda place: (table.estimate_us[waiting[place]], place)))
+    record = simulate(table, nodes, SchedulerConfig(order="sjf", backfill="none", commit=True))
+    assert starts(table, cluster.start_us) == starts(table, record.start_us)
+
+
 def features(plain, window):
     """What is observed, from the page's formulas: (jobs, cluster)."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.cluster import Cluster
+from emulator.harness.hooked_cluster import HookedCluster
 from emulator.harness.laws import assert_lawful
 from emulator.harness.run import simulate
 from emulator.mechanisms.hybrid import HybridMechanism
@@ -78,6 +79,7 @@ def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
             "the options of easy stand beside it: {backfill: easy, choice: best_fit}",
         ),
         ({"exact_ends_first": True}, "goes with `pass: event`"),
+        ({"backfill": "conservative", "commit": True}, "commit: goes with `backfill: none` and `easy`"),
         ({"head_waits": True}, "goes with `reservation: kept`, `pass: instant`, no cycle_s"),
         ({"head_waits": True, "reservation": "kept", "pass": "event"}, "goes with `reservation: kept`"),
     ],
@@ -151,6 +153,15 @@ def test_a_head_that_waits_in_vain_is_tried_at_every_later_pass():
     assert starts_s(jobs, **options) == {1: 0, 2: 21, 3: 1, 4: 12}
 
 
+def test_a_committed_pick_stays_the_head_whatever_comes_after_it():
+    """SJF picks job 2, which does not fit before 10; job 3 is shorter and comes at 2."""
+    jobs = [
+        Job(1, 0, 10 * US, 10 * US, 3), Job(2, 1 * US, 5 * US, 5 * US, 4), Job(3, 2 * US, 2 * US, 2 * US, 4),
+    ]  # fmt: skip
+    assert starts_s(jobs, order="sjf", backfill="none") == {1: 0, 2: 12, 3: 10}
+    assert starts_s(jobs, order="sjf", backfill="none", commit=True) == {1: 0, 2: 10, 3: 15}
+
+
 def test_who_would_end_at_the_shadow_may_have_to_end_before_it():
     to_the_second = [*THE_SHADOW_IS_AT_10, Job(3, 2 * US, 8 * US, 8 * US, 1)]
     one_shorter = [*THE_SHADOW_IS_AT_10, Job(3, 2 * US, 7 * US, 7 * US, 1)]
@@ -168,10 +179,21 @@ def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
         Cluster(4, SchedulerConfig.parse("like:pyss"), simulated=False)
     with pytest.raises(ValueError, match="leave the scheduler option submits_first out"):
         static_keys(jobs, SchedulerConfig(pass_="event", submits_first=True), "oversubscribe")
+    with pytest.raises(ValueError, match="leave the scheduler option commit out"):
+        HybridMechanism().make_machine(4, SchedulerConfig(commit=True), jobs, 1)
+    with pytest.raises(ValueError, match="commit: jobs are picked for good where whole nodes"):
+        EvenNodes(4, SchedulerConfig(commit=True), jobs)
     with pytest.raises(ValueError, match="head_waits can only be false"):
         HybridMechanism().make_machine(4, waits, jobs, 1)
     with pytest.raises(ValueError, match="end_at_shadow can only be True"):
         Realtime().make_machine(4, SchedulerConfig(end_at_shadow=False), jobs, 1)
+
+
+class EvenNodes(HookedCluster):
+    """Of a pass of its own, which knows no committed heads."""
+
+    def _choose(self, now_us: int) -> None:
+        pass
 
 
 def assert_peers_are_the_reference(program: str, *, workloads: int, seed: int) -> None:

@@ -24,6 +24,7 @@ SCHEDULERS = (
     "sjf+easy+best_fit",
     "largest+easy+shortest_first",
     "fcfs+conservative",
+    {"order": "sjf", "backfill": "easy", "commit": True},
 )
 
 
@@ -83,7 +84,7 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_file_is_that_of_a_run_at_once(tmp_path, seed, scheduler):
     document = scenario_of(log_of(tmp_path / "log.swf", seed), scheduler=scheduler)
