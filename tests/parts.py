@@ -110,8 +110,8 @@ PARTS = {
         programs=("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel"),
         packages=("slurmctld", "slurmd", "slurm-client"),
     ),
-    **{f"slurm-{release}": _slurm_in_a_root(release) for release in ("22.05", "24.11", "26.05")},
     "libfaketime": Part(title="libfaketime", packages=("libfaketime",), is_there=_has_libfaketime),
+    **{f"slurm-{release}": _slurm_in_a_root(release) for release in ("22.05", "24.11", "26.05")},
     "slurmdbd": Part(
         title="slurmdbd",
         programs=("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db"),
