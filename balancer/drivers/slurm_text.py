@@ -178,7 +178,10 @@ def status_of(
     `is_held`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
     """
     left_us = [job.left_us for job in jobs if job.left_us is not None]
-    mark = parse(node.reason, note) if node.is_drained else None
+    ours = parse(node.reason, note)
+    mark = ours if node.is_drained else None
+    # 24.11 leaves the reason of a node that somebody has resumed.
+    reason = node.reason if ours is None or node.is_drained else ours.kept
     is_ours = mark is not None or (is_held and not node.is_drained)
     if is_held:
         node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})
@@ -186,7 +189,7 @@ def status_of(
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
         tuple(job.job_id for job in jobs),
-        node.reason or ("asleep: power saving has switched it off" if is_asleep else ""),
+        reason or ("asleep: power saving has switched it off" if is_asleep else ""),
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
         marked=is_ours,
         is_ours=is_ours,

@@ -69,6 +69,8 @@ def test_what_slurm_prints_behind_the_reason_is_no_part_of_it(more):
 
 def test_a_reason_that_24_11_leaves_behind_a_resume_is_none():
     assert state_of("IDLE", reason=" ") == NodeStatus("idle")
+    assert state_of("IDLE", reason="balancer: lent to on-demand") == NodeStatus("idle")
+    assert state_of("IDLE", reason="noisy | balancer: lent to on-demand") == NodeStatus("idle", note="noisy")
 
 
 def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
